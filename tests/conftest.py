@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -29,3 +29,9 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not there (real data and reference values are not part of the package)")
     return SHARED
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print the name of a failed test at once: a run that is stopped from outside prints no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed in {report.duration:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-"""What the documentation shows works: doctests, every command and Python block of the README and the pages.
+"""The documentation works as shown: doctests, every command and Python block of the README and the pages.
 
 Generated pages are up to date with their generators.
 """
@@ -27,13 +27,14 @@ from PIL import Image
 from safetensors.torch import save_model
 
 import spml
-from spml.cli.main import main, make_parser
+from spml.cli.main import main, parse
 from spml.config import from_dict
 from spml.data.readers import readers
 from spml.methods.registry import create, methods
+from spml.review.labelling import Labelling
 from spml.review.queue import Selection
-from spml.review.session import Review, open_data
-from tests.faults.test_kill import make_photos
+from spml.review.session import Review
+from tests.helpers.photos import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
@@ -102,8 +103,13 @@ def folder(tmp_path, monkeypatch):
 
 def answer_first(audit):
     """Confirm the first entry of an audit, as a person would on the page."""
-    review = Review(audit, open_data(audit), "reader")
-    review.decide(int(review.entries.rows[0]), int(review.entries.columns[0]), "yes", Selection())
+    review = Review(audit, "reader")
+    review.decide(
+        int(review.lists["missing"].entries.rows[0]),
+        int(review.lists["missing"].entries.columns[0]),
+        "yes",
+        Selection(),
+    )
 
 
 def run_commands(text):
@@ -135,16 +141,39 @@ def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
     assert [command[0] for command in commands] == [
-        *("train", "predict", "train", "train", "train", "train", "train", "train", "analyse"),
+        *("train", "predict", "train", "train", "train", "train", "train", "train", "train", "analyse"),
         *("predict", "predict"),
         "evaluate",
     ]
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
     written = {path.name for path in (folder / "runs" / "photos").iterdir()}
-    assert {*listed} - {"scores", "features"} <= written
+    assert {*listed} - {"scores", "features", "thresholds.png"} <= written
+    assert "thresholds.png" not in written  # K is not stated
     assert len((folder / "top.jsonl").read_text().splitlines()) == 2
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
+
+
+def test_the_page_on_the_loop(folder, capsys):
+    page = (ROOT / "docs" / "loop.md").read_text(encoding="utf-8")
+    begin, use, review, go_on = [line for block in blocks("", page) for line in block.splitlines()]
+    main([*shlex.split(begin)[1:], *FLAGS])
+    sheet = folder / "work" / "sample.csv"
+    header, *rows = sheet.read_text().splitlines()
+    other = {"blue": "green", "green": "red", "red": "blue"}
+    filled = [f"{name},{label}|{other[label]},yes" for name, label, _ in (row.split(",") for row in rows)]
+    sheet.write_text("\n".join([header, *filled, ""]))
+    for command in (use, go_on):
+        main(shlex.split(command)[1:])
+        assert f"next: {review}\nnext: {go_on}\n" in capsys.readouterr().out.replace(
+            "round-2/audit", "round-1/audit"
+        )
+        answer_first(Path(shlex.split(review)[2]))
+    table = page.partition("## The folder")[2]
+    listed = re.findall(r"`([\w./-]+\.(?:json|csv|txt)|round-\d/\w+)`", table)
+    assert len(listed) == 10
+    for name in listed:
+        assert (folder / "work" / name).exists(), name
 
 
 def test_the_page_on_decisions(folder, capsys):
@@ -240,7 +269,7 @@ class HuggingFace:
             return dataset
 
         def save_to_disk(self, folder):
-            from tests.data.readers.test_huggingface import write
+            from tests.helpers.huggingface import write
 
             pictures = [{"bytes": Path(name).read_bytes(), "path": None} for name in self.rows["image"]]
             write(Path(folder), self.rows["labels"], self.features, pictures=pictures)
@@ -350,8 +379,8 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     for column in ("mAP", "behind", "micro F1", "precision", "recall", "macro F1", "P@1", "R@3", "tie set"):
         assert column in full.splitlines()[2]
     assert len(Path("measured/comparison.csv").read_text().splitlines()) == 1 + 3 * 16
-    assert "thresholds assume 2 labels per sample" in full
-    assert "assumes" not in with_k
+    assert "K is not known, so thresholds are placed as for 1.5 labels per sample" in full
+    assert "K is not known" not in with_k
     assert "left out: 1 class with" in other
     assert "its true labels were not used" in hidden
     assert (
@@ -480,6 +509,11 @@ def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
         for command in text.splitlines():
             arguments = shlex.split(command)[1:]
             capsys.readouterr()
+            if arguments[0] == "review":  # tests/review serves the page
+                page = Labelling(Path(arguments[1]), "reader")
+                page.complete(page.shown()[0][0], complete=True)
+                page.store.close()
+                continue
             main(arguments)
             said = capsys.readouterr().out
             if arguments[1] == "sample":
@@ -599,7 +633,7 @@ def test_the_loss_that_is_drawn():
 def test_the_examples_of_a_page(name):
     page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     (command,) = (block for block in blocks("", page) if block.startswith("spml train"))
-    parsed = make_parser().parse_args(shlex.split(command, comments=True)[1:])["train"]
+    parsed = from_dict(parse(shlex.split(command, comments=True)[1:]).settings)
     assert parsed.method == name
     create(name, parsed.hp)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.data.readers import registry as reader_registry
+from spml.data import readers as reader_registry
 from spml.methods import registry as method_registry
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Runs `main` of an example; gives its result and what it printed. What it registers is removed again."""
-    monkeypatch.setattr(method_registry, "_REGISTRY", method_registry.methods())
+    monkeypatch.setattr(method_registry._REGISTRY, "entries", dict(method_registry._REGISTRY.entries))
     reader_registry.readers()  # a registry fills itself once only
     monkeypatch.setattr(reader_registry._REGISTRY, "entries", dict(reader_registry._REGISTRY.entries))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .methods.base import Objective
     from .methods.registry import register
     from .runs.api import load, train
-    from .runs.compute.predict import Predictions
+    from .runs.compute.predictions import Predictions
     from .runs.judge.compare import compare
     from .runs.run import Run
     from .testing import check_objective
@@ -30,7 +30,7 @@ _WHERE = {
     "InputError": "common.errors",
     "Objective": "methods.base",
     "ObservedLabels": "labels",
-    "Predictions": "runs.compute.predict",
+    "Predictions": "runs.compute.predictions",
     "Run": "runs.run",
     "SpmlError": "common.errors",
     "__version__": "version",

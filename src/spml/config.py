@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import yaml
+from msgspec import Meta
 
 from .common.errors import InputError, nearest, quoted
 from .common.parsing import parse_yaml, read_yaml_text
-from .setting_types import typed
+from .setting_types import exceeded, typed
 
 AUTO = "auto"
 """The method that solves an ensemble of heads in closed form."""
 
 LBFGS = "lbfgs"
 """The optimiser that solves a head instead of training it."""
+
+_T = TypeVar("_T")
+
+Positive = Annotated[int, Meta(ge=1, description="at least 1")]
+Count = Annotated[int, Meta(ge=0, description="at least 0")]
+Amount = Annotated[float, Meta(ge=0, description="at least 0")]
+Rate = Annotated[float, Meta(gt=0, description="greater than 0")]
+Fraction = Annotated[float, Meta(ge=0, lt=1, description="in [0, 1)")]
 
 
 @dataclass
@@ -111,11 +120,11 @@ class DataConfig:
     unlabelled: Literal["skip", "stop"] = "skip"
     same_content: Literal["merge", "keep"] = "merge"
     split: Literal["given", "ignore"] = "given"
-    val_share: float = 0.2
-    test_share: float = 0.0
+    val_share: Annotated[float, Meta(gt=0, lt=1, description="between 0 and 1")] = 0.2
+    test_share: Fraction = 0.0
     split_seed: int = 0
     stratify: bool = True
-    sample_rows: int = 0
+    sample_rows: Count = 0
     sample_classes: int = 0
     sample_seed: int = 0
     label_columns: int = 0
@@ -123,22 +132,19 @@ class DataConfig:
     label_column: str = ""
     split_column: str = ""
     separator: str | None = None
-    size: int = 0
+    size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
     flip: bool = True
-    max_unreadable: float = 0.01
-    max_pixels: int = 100_000_000
+    max_unreadable: Annotated[float, Meta(ge=0, le=1, description="in [0, 1]")] = 0.01
+    max_pixels: Positive = 100_000_000
     draft: bool = False
     decoder: Literal["pillow", "torchvision"] = "pillow"
     workers: int = -1
     cache: str | None = None
 
     def __post_init__(self) -> None:
-        """Check `unlisted`, a text of which many functions read a part.
-
-        Raises:
-            InputError: It is none of the forms above.
-        """
-        if not isinstance(self.unlisted, str) or not _UNLISTED.fullmatch(self.unlisted):
+        """Check `unlisted`, a text of which many functions read a part."""
+        forms = r"unknown|negative|(negative|column):.*\S.*"
+        if not isinstance(self.unlisted, str) or not re.fullmatch(forms, self.unlisted, re.DOTALL):
             raise InputError(
                 "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
                 f"{quoted(self.unlisted)}"
@@ -155,16 +161,13 @@ class DataConfig:
         return self.unlisted.removeprefix("column:") if self.unlisted.startswith("column:") else ""
 
 
-_UNLISTED = re.compile(r"unknown|negative|negative:.*\S.*|column:.*\S.*", re.DOTALL)
-
-
 @dataclass
 class ModelConfig:
     """Settings of the model, which maps a sample to one logit per class.
 
     Attributes:
-        backbone: Any timm model, `torchvision/NAME`, `hf/FOLDER` (image encoders of transformers),
-            `module:callable` for a network of your own (on the command line only), `small_cnn`, or `none` for
+        backbone: Any timm model, `hf/FOLDER` (image encoders of transformers), `module:callable` for a
+            network of your own or of torchvision (on the command line only), `small_cnn`, or `none` for
             feature files; `auto` picks by the data.
         weights: `pretrained` (downloaded by timm; in the folder of `hf/`; as a network of your own has them),
             `random`, or a .safetensors file; a JSON file of the same name next to it may say how images are
@@ -195,6 +198,10 @@ class ModelConfig:
             for bags of words; `raw` = none. `auto` = `sqrtl2` for features like those of a convolutional
             network (at least 384, none negative, at least a fifth not 0, judged by some training samples),
             `standard` for others and for `mean_difference`, and `raw` where the backbone is trained.
+        local: Apply the head to windows of the feature map, too, where the highest score of a class counts:
+            `on`; `off`; or `auto`, where the backbone is frozen and held-out samples say that it is better.
+            `crops` = to 2 x 2 and 3 x 3 crops that go through the network by themselves, for networks
+            without a map: 14 times the work. Short on the command line: --local.
     """
 
     backbone: str = "auto"
@@ -203,11 +210,12 @@ class ModelConfig:
     head: Literal[
         "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "ridge", "lda", "mean_difference"
     ] = "auto"
-    hidden: int = 512
-    dropout: float = 0.0
+    hidden: Positive = 512
+    dropout: Fraction = 0.0
     scores: Literal["auto", "logits", "log_softmax"] = "auto"
     head_bias: Literal["auto", "zero", "prior"] = "auto"
     scaling: Literal["auto", "raw", "standard", "sqrtl2", "unit", "tfidf"] = "auto"
+    local: Literal["auto", "on", "off", "crops"] = "auto"
 
 
 @dataclass
@@ -236,15 +244,15 @@ class OptimConfig:
     """
 
     name: Literal["adamw", "adam", "sgd", "lbfgs"] = "adamw"
-    lr: float | None = None
-    weight_decay: float = 1e-4
-    l1: float = 0.0
-    l2: float = 0.0
-    head_lr_factor: float | None = None
-    warmup_epochs: float = 0.0
+    lr: Rate | None = None
+    weight_decay: Amount = 1e-4
+    l1: Amount = 0.0
+    l2: Amount = 0.0
+    head_lr_factor: Rate | None = None
+    warmup_epochs: Amount = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
-    clip: float = 0.0
-    ema: float = 0.0
+    clip: Amount = 0.0
+    ema: Fraction = 0.0
 
 
 @dataclass
@@ -293,18 +301,18 @@ class Config:
     optim: OptimConfig = field(default_factory=OptimConfig)
     method: str = ""
     hp: dict[str, Any] = field(default_factory=dict)
-    epochs: int = 20
-    batch_size: int = 64
-    seed: int = 0
+    epochs: Positive = 20
+    batch_size: Positive = 64
+    seed: Annotated[int, Meta(ge=0, lt=2**32, description="from 0 to 2^32 - 1")] = 0
     select: Literal["auto", "observed", "oracle"] = "auto"
-    mean_labels: float | None = None
-    patience: int = 0
-    devices: int = 1
+    mean_labels: Rate | None = None
+    patience: Count = 0
+    devices: Positive = 1
     accelerator: str = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
-    checkpoint_steps: int = 0
-    threads: int = 0
+    checkpoint_steps: Count = 0
+    threads: Annotated[int, Meta(ge=0, le=1024, description="from 0 to 1024")] = 0
     init_from: str = ""
     record: Literal["none", "scores"] = "none"
     record_samples: str = "val"
@@ -316,71 +324,43 @@ class Config:
         return "" if self.method == AUTO else self.method
 
 
-# -- making, checking, writing ---------------------------------------------------------------------------
-
-
 def from_dict(settings: Mapping[str, Any]) -> Config:
     """Make a configuration from nested settings; the rest have their defaults.
 
     Raises:
         InputError: An unknown key (with the nearest known ones), or a value of the wrong type.
     """
-    config: Config = _fill(Config, settings, "")
-    return config
+    return _fill(Config, settings, "")
 
 
-def _fill(cls: Any, settings: Mapping[str, Any], prefix: str) -> Any:
-    known = {f.name: f for f in fields(cls)}
-    hints = get_type_hints(cls)
-    values: dict[str, Any] = {}
+def _fill(cls: type[_T], settings: Mapping[str, Any], prefix: str) -> _T:
+    hints, values = get_type_hints(cls), dict(settings)
     for key, value in settings.items():
-        if key not in known:
-            raise InputError(f"unknown setting {f'{prefix}{key}'!r}. {nearest(str(key), known)}")
-        hint = hints[key]
-        if is_dataclass(hint):
-            if not isinstance(value, Mapping):
-                raise InputError(f"{prefix + key}: expected settings by name, got {quoted(value)}")
-            values[key] = _fill(hint, value, f"{prefix}{key}.")
+        if key not in hints:
+            raise InputError(f"unknown setting {f'{prefix}{key}'!r}. {nearest(str(key), hints)}")
+        if not is_dataclass(hints[key]):
+            values[key] = typed(value, hints[key], prefix + key)
+        elif isinstance(value, Mapping):
+            values[key] = _fill(hints[key], value, f"{prefix}{key}.")
         else:
-            values[key] = typed(value, hint, prefix + key)
+            raise InputError(f"{prefix + key}: expected settings by name, got {quoted(value)}")
     return cls(**values)
 
 
 def check(config: Config) -> None:
-    """Check the domains of settings, without looking at data.
+    """Check the bounds of settings, without looking at data.
 
     Raises:
         InputError: Names the setting, its value and what is allowed.
     """
-    flat = _flat(asdict(config))
-    for names, in_domain, domain in _DOMAINS:
-        for name in names.split():
-            value = flat[name]
-            if value is not None and not in_domain(value):
-                raise InputError(f"--{name} must be {domain}, got {value}")
-
-
-_DOMAINS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    (
-        "epochs batch_size devices data.max_pixels model.hidden",
-        lambda value: value >= 1,
-        "at least 1",
-    ),
-    (
-        "patience checkpoint_steps optim.weight_decay optim.l1 optim.l2 optim.warmup_epochs optim.clip "
-        "data.sample_rows",
-        lambda value: value >= 0,
-        "at least 0",
-    ),
-    ("optim.lr optim.head_lr_factor mean_labels", lambda value: value > 0, "greater than 0"),
-    ("data.test_share model.dropout optim.ema", lambda value: 0 <= value < 1, "in [0, 1)"),
-    ("data.max_unreadable", lambda value: 0 <= value <= 1, "in [0, 1]"),
-    ("data.val_share", lambda value: 0 < value < 1, "between 0 and 1"),
-    ("data.sample_classes", lambda value: value == 0 or value >= 2, "0 or at least 2"),
-    ("data.size", lambda value: 0 <= value <= 8192, "from 0 to 8192"),
-    ("threads", lambda value: 0 <= value <= 1024, "from 0 to 1024"),
-    ("seed", lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),
-)
+    parts = {"": config, "data.": config.data, "model.": config.model, "optim.": config.optim}
+    for prefix, part in parts.items():
+        for name, hint in get_type_hints(type(part), include_extras=True).items():
+            value = getattr(part, name)
+            if bounds := exceeded(value, hint):
+                raise InputError(f"--{prefix}{name} must be {bounds}, got {value}")
+    if config.data.sample_classes < 0 or config.data.sample_classes == 1:
+        raise InputError(f"--data.sample_classes must be 0 or at least 2, got {config.data.sample_classes}")
 
 
 def to_yaml(config: Config) -> str:
@@ -410,15 +390,16 @@ def read_yaml(path: Path, *, other: Iterable[str] = ()) -> Config:
 
 def differences(first: Config, second: Config) -> list[str]:
     """List the names of the settings that differ, such as `optim.lr`."""
-    flat_first, flat_second = _flat(asdict(first)), _flat(asdict(second))
+    flat_first, flat_second = flat(asdict(first)), flat(asdict(second))
     names = {*flat_first, *flat_second}
     return sorted(name for name in names if flat_first.get(name) != flat_second.get(name))
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their names, such as `optim.lr`."""
+    result: dict[str, Any] = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
         nested = isinstance(value, Mapping) and name != "data.rename"
-        flat |= _flat(value, name + ".") if nested else {name: value}
-    return flat
+        result |= flat(value, name + ".") if nested else {name: value}
+    return result

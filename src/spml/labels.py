@@ -14,8 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .common.label_checks import IntArray, LabelError, as_array, frozen, label_matrix, only, positions
-from .label_classes import merge_entries
+from .common.label_checks import (
+    IntArray,
+    LabelError,
+    class_indices,
+    frozen,
+    label_matrix,
+    merge_entries,
+    only,
+    positions,
+    sparse_entries,
+)  # fmt: skip
 
 __all__ = ["Int8Array", "IntArray", "LabelError", "ObservedLabels", "Unlisted"]
 
@@ -38,12 +47,8 @@ class ObservedLabels:
         [[0, 0, 1], [1, 0, 0]]
     """
 
-    __slots__ = ("_columns", "_index", "_indptr", "_num_classes", "_unlisted", "_values")
-
-    _index: IntArray | None
-    _indptr: IntArray
-    _columns: IntArray
-    _values: Int8Array
+    _index: IntArray | None  # of single-positive labels
+    _sparse: tuple[IntArray, IntArray, Int8Array]  # of others
     _num_classes: int
     _unlisted: int
 
@@ -59,26 +64,17 @@ class ObservedLabels:
             and bool((np.diff(indptr) == 1).all())
             and bool((values == 1).all())
         )
-        empty64, empty8 = np.empty(0, np.int64), np.empty(0, np.int8)
-        fields = {
-            "_index": frozen(columns) if single else None,
-            "_indptr": empty64 if single else frozen(indptr),
-            "_columns": empty64 if single else frozen(columns),
-            "_values": empty8 if single else frozen(values),
-            "_num_classes": int(num_classes),
-            "_unlisted": int(unlisted),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        index = frozen(columns) if single else None
+        vars(self).update(_index=index, _num_classes=int(num_classes), _unlisted=int(unlisted))
+        if not single:
+            vars(self).update(_sparse=(frozen(indptr), frozen(columns), frozen(values)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("observed labels are immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Spawned data-loader workers receive a copy, which slots and immutability prevent by default.
+        # So that the arrays of a copy can't be written to either.
         return (ObservedLabels, (*self._rows(), self._num_classes, self._unlisted))
-
-    # -- constructors ------------------------------------------------------------------------------------
 
     @classmethod
     def from_index(cls, index: npt.ArrayLike | torch.Tensor, num_classes: int) -> ObservedLabels:
@@ -88,19 +84,7 @@ class ObservedLabels:
             LabelError: Not integers, not one-dimensional, or a value is out of range (the message gives the
                 row).
         """
-        array = as_array(index)
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise LabelError(f"class indices must be integers of shape (N,), got {array.dtype} {array.shape}")
-        columns = array.astype(np.int64)
-        wrong = np.flatnonzero((columns < 0) | (columns >= num_classes))
-        if wrong.size:
-            row = int(wrong[0])
-            more = f" ({wrong.size} such rows)" if wrong.size > 1 else ""
-            raise LabelError(
-                f"row {row}: class index {columns[row]} is outside 0 ... {num_classes - 1}{more}"
-            )
-        count = len(columns)
-        return cls(np.arange(count + 1, dtype=np.int64), columns, np.ones(count, np.int8), num_classes)
+        return cls(*_of_index(class_indices(index, num_classes)), num_classes)
 
     @classmethod
     def from_multi_hot(
@@ -135,10 +119,8 @@ class ObservedLabels:
             LabelError: Not two-dimensional, or another value (the message gives row and column).
         """
         array = label_matrix(matrix).astype(np.float64)
-        known = ~np.isnan(array)
-        ternary = np.where(known, np.where(known, array, 0) * 2 - 1, 0)
-        only(np.where(known, array, 0), (0, 1), "a {0, 1, NaN} matrix")
-        return cls._from_known(ternary)
+        only(np.where(np.isnan(array), 0, array), (0, 1), "a {0, 1, NaN} matrix")
+        return cls._from_known(np.nan_to_num(2 * array - 1))
 
     @classmethod
     def from_names(
@@ -162,12 +144,9 @@ class ObservedLabels:
                 raise LabelError(f"row {row}: {unknown[0]!r} is not one of the {len(classes)} classes")
             columns.extend(sorted({position[name] for name in names}))
             indptr.append(len(columns))
+        values = np.ones(len(columns), np.int8)
         return cls(
-            np.asarray(indptr, np.int64),
-            np.asarray(columns, np.int64),
-            np.ones(len(columns), np.int8),
-            len(classes),
-            _UNLISTED_VALUE[unlisted],
+            np.array(indptr), np.array(columns, np.int64), values, len(position), _UNLISTED_VALUE[unlisted]
         )
 
     @classmethod
@@ -177,28 +156,8 @@ class ObservedLabels:
         Raises:
             LabelError: Not a sparse matrix, or another stored value (the message gives row and column).
         """
-        if not hasattr(matrix, "tocsr"):
-            raise LabelError(f"expected a SciPy sparse matrix, got {type(matrix).__name__}")
-        csr = matrix.tocsr().copy()
-        csr.sum_duplicates()  # which also sorts each row
-        wrong = np.flatnonzero(~np.isin(csr.data, (-1, 0, 1)))
-        if wrong.size:
-            entry = int(wrong[0])
-            row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
-            raise LabelError(
-                f"row {row}, column {csr.indices[entry]}: a sparse label must be +1 or -1, "
-                f"got {csr.data[entry]}"
-            )
         default = _UNLISTED_VALUE[unlisted]
-        keep = csr.data != default
-        indptr = np.concatenate([[0], np.cumsum(keep)])[csr.indptr]
-        return cls(
-            indptr.astype(np.int64),
-            csr.indices[keep].astype(np.int64),
-            csr.data[keep].astype(np.int8),
-            csr.shape[1],
-            default,
-        )
+        return cls(*sparse_entries(matrix, default), matrix.shape[1], default)
 
     @classmethod
     def join(cls, parts: Sequence[ObservedLabels]) -> ObservedLabels:
@@ -230,14 +189,11 @@ class ObservedLabels:
     ) -> ObservedLabels:
         rows, columns = np.nonzero(stored)
         indptr = np.searchsorted(rows, np.arange(len(array) + 1)).astype(np.int64)
-        return cls(
-            indptr, columns.astype(np.int64), array[rows, columns].astype(np.int8), array.shape[1], unlisted
-        )
-
-    # -- contents ----------------------------------------------------------------------------------------
+        values = array[rows, columns].astype(np.int8)
+        return cls(indptr, columns.astype(np.int64), values, array.shape[1], unlisted)
 
     def __len__(self) -> int:
-        return len(self._index) if self._index is not None else len(self._indptr) - 1
+        return len(self._rows()[0]) - 1 if self._index is None else len(self._index)
 
     @property
     def num_classes(self) -> int:
@@ -258,25 +214,21 @@ class ObservedLabels:
     def full(self) -> bool:
         """Whether no entry is unknown."""
         if self._unlisted == -1:
-            return bool(self._values.all())
+            return bool(self._rows()[2].all())
         return len(self._rows()[1]) == len(self) * self._num_classes
 
     @property
     def extent(self) -> str:
-        """How much is known: `single-positive`, `full` or `partial`."""
+        """Kind of supervision: `single-positive`, `full` or `partial`."""
         return "single-positive" if self.single_positive else "full" if self.full else "partial"
 
     def positives_per_class(self) -> IntArray:
         """Number of known positives of each class, int64 of shape (C,)."""
-        _, columns, values = self._rows()
-        return np.bincount(columns[values == 1], minlength=self._num_classes).astype(np.int64)
+        return self._count_per_class(1)
 
     def negatives_per_class(self) -> IntArray:
         """Number of known negatives of each class, int64 of shape (C,)."""
-        _, columns, values = self._rows()
-        if self._unlisted == -1:
-            return len(self) - np.bincount(columns, minlength=self._num_classes).astype(np.int64)
-        return np.bincount(columns[values == -1], minlength=self._num_classes).astype(np.int64)
+        return self._count_per_class(-1)
 
     def positives_per_sample(self) -> IntArray:
         """Number of known positives of each sample, int64 of shape (N,)."""
@@ -284,8 +236,6 @@ class ObservedLabels:
 
     def negatives_per_sample(self) -> IntArray:
         """Number of known negatives of each sample, int64 of shape (N,)."""
-        if self._unlisted == -1:
-            return self._num_classes - np.diff(self._indptr)  # stored entries are positive or unknown
         return self._count_per_sample(-1)
 
     def entries(self, value: int) -> tuple[IntArray, IntArray]:
@@ -298,12 +248,7 @@ class ObservedLabels:
         return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
 
     def at(self, rows: IntArray, columns: IntArray) -> Int8Array:
-        """Values of some entries, int8 of shape (M,).
-
-        Args:
-            rows: Sample of each entry, int64 (M,).
-            columns: Class of each entry, int64 (M,).
-        """
+        """Values of the entries in `rows` and `columns`, both int64 (M,), int8 of shape (M,)."""
         indptr, stored, values = self._rows()
         found = np.full(len(rows), self._unlisted, np.int8)
         if len(stored):
@@ -323,8 +268,9 @@ class ObservedLabels:
         """Samples of which class `column` is a known positive, ascending, int64."""
         if self._index is not None:
             return np.flatnonzero(self._index == column).astype(np.int64)
-        entries = np.flatnonzero((self._columns == column) & (self._values == 1))
-        return np.searchsorted(self._indptr, entries, side="right").astype(np.int64) - 1
+        indptr, columns, values = self._rows()
+        entries = np.flatnonzero((columns == column) & (values == 1))
+        return np.searchsorted(indptr, entries, side="right").astype(np.int64) - 1
 
     def take(self, rows: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
         """Labels of the samples `rows`, in that order; negative numbers count from the end.
@@ -403,8 +349,6 @@ class ObservedLabels:
     def __repr__(self) -> str:
         return f"ObservedLabels({len(self)} samples, {self._num_classes} classes, {self.extent})"
 
-    # -- conversions -------------------------------------------------------------------------------------
-
     def to_ternary(self) -> Int8Array:
         """Dense {-1, 0, +1} matrix, int8 of shape (N, C)."""
         indptr, columns, values = self._rows()
@@ -423,11 +367,10 @@ class ObservedLabels:
 
     def to_names(self, classes: Sequence[str]) -> list[list[str]]:
         """Names of the known positives of each sample."""
-        indptr, columns, values = self._rows()
-        return [
-            [classes[c] for c, v in zip(columns[a:b].tolist(), values[a:b].tolist(), strict=True) if v == 1]
-            for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)
-        ]
+        names: list[list[str]] = [[] for _ in range(len(self))]
+        for row, column in zip(*(part.tolist() for part in self.entries(1)), strict=True):
+            names[row].append(classes[column])
+        return names
 
     def to_csr(self) -> Any:
         """SciPy CSR matrix of shape (N, C), int8, which stores +1 and -1 but not unknown entries."""
@@ -438,13 +381,23 @@ class ObservedLabels:
         indptr, columns, values = self._rows()
         return csr_matrix((values, columns, indptr), shape=(len(self), self._num_classes), copy=True)
 
+    def _count_per_class(self, value: int) -> IntArray:
+        _, columns, values = self._rows()
+        if value == self._unlisted:  # none of the stored entries has it
+            return len(self) - np.bincount(columns, minlength=self._num_classes).astype(np.int64)
+        return np.bincount(columns[values == value], minlength=self._num_classes).astype(np.int64)
+
     def _count_per_sample(self, value: int) -> IntArray:
         indptr, _, values = self._rows()
+        if value == self._unlisted:
+            return self._num_classes - np.diff(indptr)
         running = np.concatenate([[0], np.cumsum(values == value)])
         return np.diff(running[indptr]).astype(np.int64)
 
     def _rows(self) -> tuple[IntArray, IntArray, Int8Array]:
-        if self._index is None:
-            return self._indptr, self._columns, self._values
-        count = len(self._index)
-        return np.arange(count + 1, dtype=np.int64), self._index, np.ones(count, np.int8)
+        return self._sparse if self._index is None else _of_index(self._index)
+
+
+def _of_index(index: IntArray) -> tuple[IntArray, IntArray, Int8Array]:
+    """Sparse rows of single-positive labels."""
+    return np.arange(len(index) + 1, dtype=np.int64), index, np.ones(len(index), np.int8)

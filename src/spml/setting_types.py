@@ -1,12 +1,17 @@
-"""Check the types of settings that were read from YAML or given in Python."""
+"""Check the types of settings that were read from YAML, typed on a command line, or given in Python."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
+import msgspec
+
 from .common.errors import InputError, closest, quoted
+from .common.parsing import parse_yaml
 
 
 def typed(value: Any, hint: Any, name: str) -> Any:
@@ -14,7 +19,7 @@ def typed(value: Any, hint: Any, name: str) -> Any:
 
     Args:
         value: Value of a setting.
-        hint: Type hint of the setting: a plain type, a `Literal`, a dictionary, or a union of them.
+        hint: Type hint of the setting: a plain type, a `Literal`, a list, a dictionary, or a union of them.
         name: Name of the setting, for the message.
 
     Returns:
@@ -23,34 +28,73 @@ def typed(value: Any, hint: Any, name: str) -> Any:
     Raises:
         InputError: Says in one sentence what the value must be and what it is.
     """
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            advice = closest(value, get_args(hint)) if isinstance(value, str) else ""
-            if isinstance(value, bool) and "no" in get_args(hint):
-                advice = f"YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
-            message = f"{name} must be {describe_type(hint)}, got {quoted(value)}"
-            raise InputError(f"{message}. {advice}" if advice else message)
-        return value
-    if isinstance(value, os.PathLike) and hint is str:
-        return os.fspath(value)
-    allowed = tuple(dict if get_origin(part) is dict else part for part in get_args(hint) or (hint,))
-    if get_origin(hint) is dict:
-        allowed = (dict,)
-    if float in allowed and isinstance(value, str) and _EXPONENT.fullmatch(value):
-        return float(value)
-    if float in allowed and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
-        return float(value)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise InputError(f"{name} must be {describe_type(hint)}, got {quoted(value)}")
-    return value
+    parts = parts_of(hint)
+    if str in parts and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if float in parts or Any in parts or dict[str, Any] in parts:
+        value = _with_numbers(value)
+    if isinstance(value, dict) and any(get_origin(part) is dict for part in parts):
+        return value  # what reads the entries has better messages
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+        advice = ""
+        if isinstance(value, bool) and "no" in choices:
+            advice = f". YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
+        elif isinstance(value, str) and (nearest := closest(value, filter(_is_text, choices))):
+            advice = f". {nearest}"
+        raise InputError(f"{name} must be {describe_type(hint)}, got {quoted(value)}{advice}") from error
+
+
+def read_value(text: str, hint: Any, name: str) -> Any:
+    """Read a value from a command line, where it is YAML unless text is expected.
+
+    Raises:
+        InputError: Says in one sentence what the value must be and what it is.
+    """
+    parts = parts_of(hint)
+    if Path in parts:
+        return Path(text) if text else None
+    if all(part is str or all(map(_is_text, get_args(part) or [0])) for part in parts):
+        return text if str in parts else typed(text, hint, name)
+    try:
+        value = parse_yaml(text, name)
+    except InputError:
+        value = text
+    if str in parts and not isinstance(value, dict):
+        value = text
+    return typed(value, hint, name)
+
+
+def parts_of(hint: Any) -> tuple[Any, ...]:
+    """Types that a value may have besides None."""
+    is_plain = get_origin(hint) in (Literal, dict, list) or not get_args(hint)
+    return (hint,) if is_plain else tuple(part for part in get_args(hint) if part is not NoneType)
+
+
+def exceeded(value: Any, hint: Any) -> str:
+    """Bounds in a type hint that a value exceeds, in words; empty if it exceeds none."""
+    bounds = [each for part in (hint, *get_args(hint)) for each in getattr(part, "__metadata__", ())]
+    try:
+        if bounds:
+            msgspec.convert(_with_numbers(value), hint)
+    except msgspec.ValidationError:
+        return str(bounds[0].description)
+    return ""
 
 
 def describe_type(hint: Any) -> str:
     """Describe in words what a setting of this type must be, such as `a whole number`."""
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(get_args(hint))
-    parts = (dict,) if get_origin(hint) is dict else get_args(hint) or (hint,)
-    return " or ".join(_TYPES[part] for part in parts if part in _TYPES)
+    words = []
+    for part in parts_of(hint):
+        if get_origin(part) is Literal:
+            words.append("one of " + ", ".join(map(str, get_args(part))))
+        elif get_origin(part) is list:
+            words.append(f"a list, such as [{_EXAMPLES[get_args(part)[0]]}]")
+        else:
+            words.append(_TYPES.get(get_origin(part) or part, ""))
+    return " or ".join(filter(None, words))
 
 
 _TYPES = {
@@ -60,6 +104,22 @@ _TYPES = {
     str: "text",
     dict: "settings by name",
 }
+_EXAMPLES = {int: "1, 2", str: "a, b"}
 
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 """Numbers such as 1e-3, which YAML 1.1 reads as text because they have no point or no sign."""
+
+
+def _with_numbers(value: Any) -> Any:
+    """Replace text that is a number such as 1e-3, and numbers of NumPy, in lists and dictionaries, too."""
+    if isinstance(value, dict):
+        return {key: _with_numbers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(each) for each in value]
+    if isinstance(value, float) or (isinstance(value, str) and _EXPONENT.fullmatch(value)):
+        return float(value)
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

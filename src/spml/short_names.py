@@ -18,6 +18,7 @@ SHORT_NAMES = {
     "backbone": "model.backbone",
     "weights": "model.weights",
     "frozen": "model.frozen",
+    "local": "model.local",
     "lr": "optim.lr",
 }
 
@@ -69,7 +70,10 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 # -- names in messages -----------------------------------------------------------------------------------
 
-_COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
+_COMMAND_LINE: ContextVar[tuple[str, ...]] = ContextVar("command line", default=())
+
+_ARGUMENTS: ContextVar[frozenset[str] | None] = ContextVar("arguments", default=None)
+"""Arguments of a caller that has the argument `settings` for all other settings; None = another caller."""
 
 _OPTION = re.compile(
     r"""(?P<command>`spml [^`]*`)                     # is typed in a shell, options and all
@@ -80,32 +84,50 @@ _OPTION = re.compile(
 )
 _WORDS = {"yes", "no", "none", "jsonl", "csv", "parquet", "leave_out", "ray", "local", "negative"}
 """Values of options, besides the choices of settings."""
+_CONFIG = frozenset(field.name for field in fields(Config))
 _FLAGS = ("overwrite", "resume", "observed", "compile", "download")
 
 
 @contextmanager
-def command_line() -> Iterator[None]:
-    """Leave the options in messages as they are, because a command runs."""
-    token = _COMMAND_LINE.set(True)
+def command_line(words: Iterable[str]) -> Iterator[None]:
+    """Leave the options in messages as they are, because a command runs.
+
+    Args:
+        words: The command as it was typed, from `spml` on.
+    """
+    token = _COMMAND_LINE.set(tuple(words))
     try:
         yield
     finally:
         _COMMAND_LINE.reset(token)
 
 
+def typed_command() -> tuple[str, ...]:
+    """Words of the command that runs, from `spml` on; empty if none does."""
+    return _COMMAND_LINE.get()
+
+
 @contextmanager
-def python_names(*, data_by_name: bool = False) -> Iterator[None]:
+def python_names(*, data_by_name: bool = False, arguments: Iterable[str] = ()) -> Iterator[None]:
     """Name arguments instead of options in the messages of errors, unless a command runs.
 
     Args:
         data_by_name: Whether settings of the data are arguments of the function, as in `Run.evaluate`.
+        arguments: Arguments of a function or class that takes other settings as `settings`.
     """
+    token = _ARGUMENTS.set(frozenset(arguments) or _ARGUMENTS.get())
     try:
         yield
     except SpmlError as error:
-        if not _COMMAND_LINE.get():
-            error.args = (with_arguments(str(error), data_by_name=data_by_name),)
+        error.args = (as_called(str(error), data_by_name=data_by_name),)
         raise
+    finally:
+        _ARGUMENTS.reset(token)
+
+
+def as_called(message: str, *, data_by_name: bool = False) -> str:
+    """A message with names of arguments instead of options, unless a command runs."""
+    return message if _COMMAND_LINE.get() else with_arguments(message, data_by_name=data_by_name)
 
 
 def with_arguments(message: str, *, data_by_name: bool = False) -> str:
@@ -129,7 +151,11 @@ def with_arguments(message: str, *, data_by_name: bool = False) -> str:
         group, _, leaf = name.rpartition(".")
         value = "True" if leaf in _FLAGS and value == "'yes'" else value
         short = {full: short for short, full in SHORT_NAMES.items()}.get(name)
-        if not group or short or (group == "data" and data_by_name):
+        own = _ARGUMENTS.get()
+        if own and (short or leaf) not in own and (group or leaf in _CONFIG):
+            entry = f"{{{leaf!r}: {value or '...'}}}"
+            return (f"settings={{{group!r}: {entry}}}" if group else f"settings={entry}") + after
+        if not group or short or own or (group == "data" and data_by_name):
             default = "True" if leaf in _FLAGS else ""
             return (f"{short or leaf}={value or default}" if value or default else short or leaf) + after
         return f"{group}={{{leaf!r}: {value or '...'}}}" + after

@@ -119,7 +119,7 @@ def test_wrong_positives_come_on_top(features):
 
 
 def test_without_the_true_labels(tmp_path):
-    """What a file does not list is unknown: nothing is said about what may be hidden."""
+    """Labels that a file does not list are unknown: nothing is said about what may be hidden."""
     result = counts([save(tmp_path / "toy.npz", LABELS[:6])])
     assert rows(result, quantity="observed positives") == [4, 2, 1, 1]
     assert {*result.table["quantity"]} == {

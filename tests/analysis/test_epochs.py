@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -28,8 +29,14 @@ def run_in(folder, values, *, method="an", seed=0, hp=None, sp=None, data="photo
         | ({} if value is None else {"val/mAP": value})
         for epoch, value in enumerate(values, 1)
     ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    summary = {"selected": {"metric": "a"}, "validation": {"a": 1}, "data": {"fingerprint": ""}}
+    metrics = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "metrics.jsonl").write_text(metrics)
+    summary = {
+        "selected": {"metric": "a"},
+        "validation": {"a": 1},
+        "data": {"fingerprint": ""},
+        "metrics_sha256": hashlib.sha256(metrics.encode()).hexdigest(),
+    }
     (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
@@ -102,6 +109,7 @@ def test_bad_input(tmp_path, monkeypatch):
         epochs([good, run_in(tmp_path / "other", [0.2], data="birds")])
     solved = run_in(tmp_path / "solved", [0.2], method="")
     (solved / "metrics.jsonl").write_text('{"penalty": 1.0, "val/SP": 0.2}\n')
+    (solved / "summary.json").unlink()  # states the SHA-256 of the other ones
     with pytest.raises(InputError, match="solved: its head was solved"):
         epochs([solved])
     for text in ("{", "[" * 100_000, "[1]\n", '{"epoch": 2, "val/SP": 0.1}\n'):

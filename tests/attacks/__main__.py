@@ -11,7 +11,6 @@ seconds of CPU time. Prints the answer to each attack.
 
 from __future__ import annotations
 
-import functools
 import gc
 import re
 import shutil
@@ -108,20 +107,11 @@ def problem_of(attack: Attack, template: Path, folder: Path) -> tuple[str, str]:
     return "", answer
 
 
-def _keep_parsers() -> None:
-    """Make the parsers of the command line once, which takes longer than most attacks."""
-    module = sys.modules["spml.cli.main"]
-    module.make_parser = functools.cache(module.make_parser)
-    for with_figures in (False, True):
-        module.make_parser(with_figures=with_figures)
-
-
 def main() -> None:
     """Make attacks and say what they met."""
     root, names = Path(sys.argv[1]).absolute(), sys.argv[2:]
     torch.set_num_threads(1)
     prepare(root / "template")
-    _keep_parsers()
     gc.freeze()  # a collection in a fork would copy all memory
     chosen = [attack for attack in ATTACKS if not names or attack.name in names]
     wrong = 0

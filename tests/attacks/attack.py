@@ -1,4 +1,4 @@
-"""What an attack is, and what several of them write."""
+"""Attacks, and files that several of them write."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+from spml.engine.checksum import BLANK
 from tests.attacks.attack import DEEP, Attack, RunsCode, all_of, file
 from tests.attacks.runs import flipped, with_metadata
 
@@ -13,6 +14,13 @@ RESUME = (
 )
 CHECKPOINT = "stopped/checkpoint.safetensors"
 STATE = '{"tensor": "no/such/tensor"}'
+
+
+def _sealed(content: str) -> str:
+    """Text of a checkpoint, with a place for its checksum."""
+    return f'{{"checksum": "{BLANK}", "content": {content}}}'
+
+
 ATTACKS = (
     Attack(
         "a checkpoint with a flipped bit",
@@ -29,27 +37,27 @@ ATTACKS = (
     ),
     Attack(
         "a checkpoint of 100,000 levels",
-        with_metadata(CHECKPOINT, version="1", state=DEEP),
+        with_metadata(CHECKPOINT, version="2", state=_sealed(DEEP)),
         RESUME,
         "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (lists or objects in it",
     ),
     Attack(
         "a checkpoint that names a tensor it has not",
-        with_metadata(CHECKPOINT, version="1", state=STATE),
+        with_metadata(CHECKPOINT, version="2", state=_sealed(STATE)),
         RESUME,
         "damaged (its tensor 'no/such/tensor' is missing). Restore one of them, or start again",
     ),
     Attack(
         "a checkpoint of an unknown kind of object",
-        with_metadata(CHECKPOINT, version="1", state='{"os.system": "touch executed"}'),
+        with_metadata(CHECKPOINT, version="2", state=_sealed('{"os.system": "touch executed"}')),
         RESUME,
         "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (not a checkpoint of",
     ),
     Attack(
         "a checkpoint of another content",
-        with_metadata(CHECKPOINT, version="1", state='{"dict": [["loop", 1], ["identity", null]]}'),
+        with_metadata(CHECKPOINT, version="2", state=_sealed('{"dict": [["loop", 1], ["identity", null]]}')),
         RESUME,
-        "stopped: can't be resumed, because the data changed since this run was started (its samples",
+        "stopped: its checkpoint does not fit this run (KeyError: 'classes'",
     ),
     Attack(
         "a checkpoint that is a pickle",

@@ -233,7 +233,7 @@ ATTACKS = (
             )
         ),
         "data prepare nuswide --root root",
-        "root/formatted_train_images.npy: can't be read: ",
+        "root/formatted_train_images.npy: is not a .npy file, or is incomplete",
     ),
     Attack(
         "weights that run code",
@@ -257,7 +257,7 @@ ATTACKS = (
         "weights with an option that opens files",
         weights({"timm_model": "test_efficientnet", "timm_kwargs": {"checkpoint_path": "../secret.txt"}}),
         WEIGHTS,
-        "w.json: option 'checkpoint_path' is not one of pad_type, act_layer, norm_layer, bn_eps.",
+        "w.json: option 'checkpoint_path' is not one of pad_type, act_layer, norm_layer, bn_eps,",
     ),
     Attack(
         "weights for images of 10^9 pixels",

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from spml.common.files import json_sha256
+from spml.engine.checksum import BLANK, write_checked
 from tests.attacks.attack import DEEP, ESCAPE, EVIL, Attack, Make, RunsCode, all_of, file
 
 PREDICT = "predict run rows.npz --output p.csv"
@@ -80,7 +82,7 @@ def flipped(name: str, byte: int) -> Make:
 
 
 def with_metadata(name: str, **metadata: str) -> Make:
-    """Replace the metadata of a safetensors file of which nothing is checked by a checksum."""
+    """Replace the metadata of a safetensors file, whose checksum is right if they have a place for it."""
 
     def make(folder: Path) -> None:
         path = folder / name
@@ -88,7 +90,7 @@ def with_metadata(name: str, **metadata: str) -> Make:
             content = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
         for each in path.parent.glob("checkpoint.*"):
             each.unlink()
-        save_file(content, path, metadata)
+        write_checked(path, content, metadata)
 
     return make
 
@@ -121,6 +123,7 @@ def as_integers(content: dict[str, torch.Tensor]) -> None:
 
 OWN = {"name": "evil:make", "size": 32, "mean": [0.5] * 3, "std": [0.5] * 3}
 HEADER = b'{"a":{"dtype":"F32","shape":[4000000000,4000000000],"data_offsets":[0,4]}}'
+_NO_NUMBERS = '{"epoch": "x", "val": {"mAP": []}}\n'
 ATTACKS = (
     Attack(
         "classes that are numbers",
@@ -234,7 +237,7 @@ ATTACKS = (
         "a threshold that is NaN",
         setting("threshold", "logit", value=float("nan")),
         PREDICT,
-        "run/model.json: not readable as JSON (JSON is malformed: invalid character (byte 100)). The",
+        "run/model.json: damaged: its numbers must be finite - at `$.threshold`. Train again.",
     ),
     Attack(
         "a changed threshold",
@@ -246,7 +249,7 @@ ATTACKS = (
         "model.json with a part of 100,000 levels",
         file("run/model.json", '{"format": 2, "x": ' + DEEP),
         PREDICT,
-        "run/model.json: not readable as JSON (maximum recursion depth exceeded while deserializing",
+        "run/model.json: lists or objects in it are nested too deeply. The file is damaged: train again.",
     ),
     Attack(
         "thresholds in a file elsewhere",
@@ -329,7 +332,7 @@ ATTACKS = (
     ),
     Attack(
         "kept scores with names of 100,000 levels",
-        with_metadata("run/held_out.safetensors", **{"spml scores": DEEP}),
+        with_metadata("run/held_out.safetensors", **{"spml scores": f'{{"checksum": "{BLANK}", "x": {DEEP}'}),
         "thresholds run --target f1",
         "run/held_out.safetensors: damaged, or not written by this version of spml (lists or objects",
     ),
@@ -354,8 +357,11 @@ ATTACKS = (
     Attack(
         "metrics that are not numbers",
         all_of(
-            file("run/metrics.jsonl", '{"epoch": "x", "val": {"mAP": []}}\n'),
-            changed("summary.json", lambda content: content.pop("metrics_sha256")),
+            file("run/metrics.jsonl", _NO_NUMBERS),
+            changed(
+                "summary.json",
+                lambda content: content.update(metrics_sha256=sha256(_NO_NUMBERS.encode()).hexdigest()),
+            ),
         ),
         "analyse epochs run --output figures",
         "run/metrics.jsonl: damaged: its epochs are not 1, 2, ... Train again.",
@@ -370,6 +376,6 @@ ATTACKS = (
         "a run that lies elsewhere",
         lambda folder: (folder / "run").rename(folder / "moved"),
         PREDICT,
-        "run: there is no such folder. Name the folder of a run.",
+        "run: no such folder. Name the folder of a run.",
     ),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attacks.attack import DEEP, ESCAPE, SECRET, Attack, Make, all_of, file
+from tests.helpers.reviews import forge
 
 STATUS = "bench status spec.yaml --output bench"
 REPORT = "bench report spec.yaml --output bench"
@@ -85,26 +86,22 @@ def about(**changes: Any) -> Make:
     return audit("audit.json", lambda text: json.dumps({**json.loads(text), **changes}))
 
 
-SCHEMA = "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-DECISIONS = "CREATE TABLE decisions (id, file, label, answer, reviewer, time, random_check, undoes)"
-
-
-def review(*decisions: tuple[Any, ...], format: str = "1") -> Make:
-    """Write a database of a review with these decisions."""
+def review(*decisions: tuple[Any, ...]) -> Make:
+    """Write a database of a review with these decisions, whose checksums are right."""
 
     def make(folder: Path) -> None:
         fingerprint = json.loads((folder / "audit" / "audit.json").read_text())["fingerprint"]
-        with sqlite3.connect(folder / "audit" / "review.sqlite") as connection:
-            connection.execute(SCHEMA)
-            connection.execute(DECISIONS)
-            values = {"format": format, "fingerprint": fingerprint, "classes": "[]"}
-            connection.executemany("INSERT INTO about VALUES (?, ?)", values.items())
-            connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
-        connection.close()
+        forge(folder / "audit" / "review.sqlite", fingerprint, *decisions)
 
     return make
 
 
+def in_review(statement: str) -> Make:
+    """Change the database of a review."""
+    return sql(statement, name="audit/review.sqlite")
+
+
+ANSWER = (1, "0", "blue", "yes", "x", "now", 0, None)
 PREDICTED = "data convert rows.npz out.csv --format csv --predictions p.jsonl"
 ATTACKS = (
     Attack(
@@ -221,7 +218,7 @@ ATTACKS = (
     ),
     Attack(
         "an audit with a probability of NaN",
-        audit("missing.csv", lambda text: text + "x,,blue,nan,1,1\n"),
+        audit("missing.csv", lambda text: text + "x,,blue,nan,1,1,\n"),
         EXPORT,
         "audit/missing.csv: row 189: Expected `float` >= 0.0 - at `$.probability`. Run spml audit",
     ),
@@ -250,10 +247,32 @@ ATTACKS = (
         "audit/review.sqlite: is damaged: row 1: Expected",
     ),
     Attack(
-        "a review of a format of 5,000 digits",
-        review(format="9" * 5000),
+        "a review of an unknown format",
+        all_of(review(ANSWER), in_review("PRAGMA user_version = 2147483647")),
         EXPORT,
-        "audit/review.sqlite: is damaged: it does not say its format.",
+        "audit/review.sqlite: has the format 2147483647, but this version of spml reads the format 2 only.",
+    ),
+    Attack(
+        "a review whose decisions never end",
+        all_of(
+            review(),
+            in_review("ALTER TABLE decisions RENAME TO other"),
+            in_review(
+                "CREATE VIEW decisions AS WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+                "SELECT id, '0' AS file FROM n"
+            ),
+        ),
+        EXPORT,
+        "audit/review.sqlite: is damaged: its tables are not those of a review.",
+    ),
+    Attack(
+        "a review with a row of its own",
+        all_of(
+            review(ANSWER),
+            in_review("INSERT INTO decisions VALUES (2, '1', 'red', 'yes', 'x', 'now', 0, NULL, 'x')"),
+        ),
+        EXPORT,
+        "audit/review.sqlite: is damaged: row 2 is not as it was written.",
     ),
     Attack(
         "a review that is no database",

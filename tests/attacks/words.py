@@ -50,7 +50,7 @@ ATTACKS = (
         "a terminal escape as a command",
         nothing,
         (ESCAPE,),
-        "unknown command '\\x1b]0;owned\\x07'. Known: analyse, audit, audit-sample, audit-use, bench,",
+        "unknown command '\\x1b]0;owned\\x07'. Known: analyse, audit, bench, completion, data,",
     ),
     Attack(
         "a terminal escape as name of the output",
@@ -160,6 +160,6 @@ ATTACKS = (
             "--optim",
             '{"class_path": "os.system", "init_args": {"command": "touch executed"}}',
         ),
-        "Parser key \"optim\": Subclasses are disabled for OptimConfig, thus 'os.system' is not",
+        "unknown option --optim. Did you mean --optim.lr or --optim.l2?",
     ),
 )

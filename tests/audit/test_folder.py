@@ -23,6 +23,7 @@ from spml.audit.folder import (
     write_audit,
 )
 from spml.common.errors import InputError
+from spml.common.spreadsheets import csv_cells
 from spml.config import DataConfig
 from spml.labels import ObservedLabels
 
@@ -43,7 +44,7 @@ AUDIT = Audit(
         how="leave-one-out scores of ridge regression",
     ),
     [
-        MissingLabel("a,b.jpg", 'dog, wet|the "rest"', "cat", 0.9, 1, 1),
+        MissingLabel("a,b.jpg", 'dog, wet|the "rest"', "cat", 0.9, 1, 1, "0.5 0 0.5 0.25"),
         MissingLabel("line\nbreak.jpg", "", "dog, wet", 0.35, 2, 1),
     ],
     [WrongLabel("c.jpg", 'the "rest"', 0.3, 1)],
@@ -77,15 +78,40 @@ def test_the_files_are_as_documented(folder):
     assert list(about) == [
         "format", "spml", "run", "data", "fingerprint", "classes", "mean_labels", "mean_labels_source",
         "samples", "unknown", "listed", "expected", "warnings", "how", "hidden", "probable",
+        "spreadsheet_safe",
     ]  # fmt: skip
     rows = list(csv.reader((folder / "missing.csv").open(newline="")))
-    assert rows[0] == ["file", "given", "label", "probability", "rank", "rank_in_class"]
-    assert rows[1] == ["a,b.jpg", 'dog, wet|the "rest"', "cat", "0.9", "1", "1"]
+    assert rows[0] == ["file", "given", "label", "probability", "rank", "rank_in_class", "where"]
+    assert rows[1] == ["a,b.jpg", 'dog, wet|the "rest"', "cat", "0.9", "1", "1", "0.5 0 0.5 0.25"]
     rows = list(csv.reader((folder / "wrong.csv").open(newline="")))
     assert rows == [["file", "label", "confidence", "rank"], ["c.jpg", 'the "rest"', "0.3", "1"]]
     rows = list(csv.reader((folder / "classes.csv").open(newline="")))
     assert rows[0] == ["label", "known", "prior", "hidden", "separation", "learnable", "reason"]
     assert rows[2] == ["dog, wet", "0", "0.0", "0.0", "0.5", "False", "no known positive"]
+
+
+def test_an_audit_for_spreadsheets_comes_back(tmp_path):
+    classes = ("=cat", "'=cat", "dog")
+    audit = Audit(
+        msgspec.structs.replace(AUDIT.about, classes=classes, listed=2),
+        [
+            MissingLabel("-a.jpg", "dog|=cat", "=cat", 0.9, 1, 1),
+            MissingLabel("'-a.jpg", "=cat|dog", "'=cat", 0.35, 2, 1),
+        ],
+        [WrongLabel("@c.jpg", "=cat", 0.3, 1)],
+        [ClassSummary("=cat", 3, 0.4, 1.25, 0.75, True, "")],
+    )
+    with csv_cells(True, print):
+        write_audit(tmp_path, audit)
+    rows = list(csv.reader((tmp_path / "missing.csv").open(newline="")))
+    assert [row[:3] for row in rows[1:]] == [
+        ["'-a.jpg", "dog|=cat", "'=cat"],
+        ["''-a.jpg", "'=cat|dog", "''=cat"],
+    ]
+    expected = audit._replace(about=msgspec.structs.replace(audit.about, spreadsheet_safe=True))
+    assert read_audit(tmp_path) == expected
+    write_audit(tmp_path, audit)
+    assert read_audit(tmp_path) == audit
 
 
 def test_an_audit_replaces_an_earlier_one(folder):

@@ -13,13 +13,13 @@ from spml.audit import (
 )
 from spml.common.errors import InputError
 from spml.labels import ObservedLabels
-from spml.metrics.top_scores import TopScores, top_scores
+from spml.scores import InMemory, TopScores
 from tests.audit.simulated import simulate
 
 
 def highest(data, k):
     labels = ObservedLabels.from_index(data.labels, data.scores.shape[1])
-    return labels, top_scores([(np.arange(len(data.scores)), data.scores)], k, labels.entries(1))
+    return labels, InMemory(data.scores).highest(k, labels.entries(1))
 
 
 @pytest.fixture(scope="module")

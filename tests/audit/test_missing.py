@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import spml.audit.missing
 from spml.audit import (
     HiddenLabels,
     expected_yield,
+    expected_yields,
     find_missing_labels,
     rank_missing_labels,
 )
@@ -97,7 +97,7 @@ def test_the_list_is_that_of_a_plain_sort(data, monkeypatch, entries, top, per_c
     hidden = np.zeros(scores.shape)
     for block, part in HiddenLabels.from_mean_labels(data.labels, scores, 2.0).blocks():
         hidden[block] = part
-    monkeypatch.setattr(spml.audit.hidden, "_ENTRIES", entries)
+    monkeypatch.setattr("spml.scores.pairs._PAIRS", entries)
     listed = rank_missing_labels(
         data.labels, scores, mean_labels=2.0, top=top, per_class=per_class, min_probability=least
     )
@@ -167,6 +167,16 @@ def test_the_expected_yield_is_unbiased_where_a_uniform_draw_is_shown(length):
 
 def test_the_expected_yield_is_right_for_most_lists():
     assert abs(yields(range(3), 1000).mean()) < 0.05
+
+
+def test_the_yields_of_classes_are_sums_over_their_pairs():
+    rng = np.random.default_rng(0)
+    columns, probability = rng.integers(0, 4, 50), rng.random(50)
+    found = expected_yields(columns, probability, 6)
+    for column in range(6):
+        own = [p for c, p in zip(columns, probability, strict=True) if c == column]
+        assert found[column].listed == len(own)
+        assert found[column].expected == pytest.approx(sum(own))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spml.audit import HiddenLabels, class_report, health_summary
+from spml.decisions import fit_probabilities
 from tests.audit.simulated import simulate
 
 
@@ -18,12 +19,13 @@ def data():
 
 def test_a_class_has_its_counts_and_its_separation(data):
     hidden = HiddenLabels.from_mean_labels(data.labels, data.scores, data.mean_labels)
+    _, priors = fit_probabilities(data.scores, hidden.labels, hidden.priors)
     report = class_report(data.labels, data.scores, mean_labels=data.mean_labels, class_names=[*"abcdef"])
     assert [each.label for each in report] == [*"abcdef"]
     for column, each in enumerate(report):
         known = data.labels == column
         assert each.known == known.sum()
-        assert each.prior == pytest.approx(data.mean_labels * known.mean())
+        assert each.prior == pytest.approx(priors.shares[column])
         assert each.hidden == pytest.approx(hidden.per_class[column])
         assert each.separation == pytest.approx(roc_auc_score(known, data.scores[:, column]))
         assert each.learnable

@@ -14,21 +14,7 @@ from spml.audit.sampling import CORRELATION, draw_sample, forecast_audit
 from spml.common.draws import permutation, uniform
 from spml.common.errors import InputError
 from spml.decisions import hidden_probabilities, mean_labels_interval
-
-
-def world(seed, samples=400, classes=8):
-    """Labels that are independent given known probabilities, of which a uniformly drawn one is shown."""
-    generator = np.random.default_rng(seed)
-    logits = generator.normal(-1.7, 1.5, (4 * samples, classes))
-    p = 1 / (1 + np.exp(-logits))
-    truth = generator.random(p.shape) < p
-    kept = np.flatnonzero(truth.any(1))[:samples]
-    p, truth = p[kept], truth[kept]
-    shown = (truth * generator.random(truth.shape)).argmax(1)
-    labels = np.zeros(truth.shape, np.int8)
-    labels[np.arange(len(truth)), shown] = 1
-    return p, truth, labels
-
+from tests.helpers.audits import world
 
 # -- the draw --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 
 from spml.audit.selection import select_by_audit
 from spml.metrics import compare_models, paired_resamples, sample_warnings
-from tests.audit.test_sampling import world
+from tests.helpers.audits import world
 
 
 def of(scores, rows):

@@ -10,6 +10,7 @@ import pytest
 
 from spml.audit.sheets import check_sheet, read_answers, sheet_files, write_sheet
 from spml.common.errors import InputError
+from spml.common.spreadsheets import csv_cells
 
 
 def test_the_table_and_the_files_that_belong_to_it(tmp_path):
@@ -54,6 +55,22 @@ def test_what_people_wrote_is_not_replaced_by_accident(tmp_path):
     (tmp_path / "s.json").mkdir()
     with pytest.raises(InputError, match=r"s\.json: is a folder"):
         check_sheet(tmp_path / "s.csv", overwrite=True)
+
+
+def test_a_table_for_spreadsheets_comes_back(tmp_path):
+    sheet, classes = tmp_path / "s.csv", ["=cat", "'=cat", "dog"]
+    with csv_cells(True, print):
+        write_sheet(sheet, ["-a.png", "'-a.png"], [["=cat", "dog"], ["'=cat"]], classes, {})
+    text = sheet.read_text()
+    assert text == "file,labels,complete\n'-a.png,'=cat|dog,\n''-a.png,''=cat,\n"
+    # A person types the names of classes as they are.
+    sheet.write_text(text.replace("cat|dog,", "cat|dog,yes").replace("''=cat,", "''=cat|=cat,yes"))
+    answers = read_answers(sheet, classes)
+    assert answers.ids == ("-a.png", "'-a.png")
+    assert answers.truth.tolist() == [[True, False, True], [True, True, False]]
+    sheet.with_suffix(".json").write_text("[")
+    with pytest.raises(InputError, match='"\'=cat" is not a class'):
+        read_answers(sheet, ["=cat", "dog"])
 
 
 # -- answers ---------------------------------------------------------------------------------------------

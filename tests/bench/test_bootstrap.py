@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.bench.bootstrap import bootstrap_draws
+from spml.bench.runner import bootstrap_draws
 
 
 def test_draws_are_multinomial_and_always_the_same():

@@ -16,9 +16,9 @@ from spml.bench.store import Store
 from spml.bench.workers import work
 from spml.cli.main import main
 from spml.common.errors import InputError
-from tests.bench import test_images
-from tests.bench.test_runs import SMALL, job_in
 from tests.bench.toys import save_spec
+from tests.helpers import photo_comparisons
+from tests.helpers.comparisons import SMALL, job_in
 
 ROLE = "  - {name: role, method: role, optim.lr: 1e-2, space: {}}\n"
 BOTH = ROLE + (
@@ -86,7 +86,7 @@ def test_both_phases_give_the_numbers_of_two_runs_of_spml_train(tmp_path, monkey
 
 
 def test_frozen_features_first_then_the_whole_network(tmp_path, monkeypatch, capsys):
-    job = test_images.job_in(tmp_path, PHASES)
+    job = photo_comparisons.job_in(tmp_path, PHASES)
     assert work(job) == []
     rows = rows_of(job)
     row = rows["li"]

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from PIL import Image
-from safetensors.torch import save_file
 
 from spml.bench.plan import CODE_VERSION, all_series, next_trial
 from spml.bench.read_spec import find_spec, read_spec
@@ -23,68 +18,12 @@ from spml.bench.store import Store
 from spml.bench.workers import Job, work
 from spml.cli.main import main
 from spml.data.images.feature_store import FeatureStore
-from tests.bench.test_runs import content
 from tests.bench.toys import save_spec
+from tests.helpers.comparisons import content, work_through
+from tests.helpers.photo_comparisons import SPEC, SPLITS, job_in, save_weights
+from tests.helpers.processes import finish_all
 
-BACKBONE = "test_efficientnet"  # timm's own model for tests
-SPEC = """
-title: images
-data:
-  photos: {path: photos/labels.csv, unlisted: negative, size: 32, mean_labels: 1.4}
-hiding:
-  uniform: {observe: single}
-candidates:
-  - {name: frozen, method: an}
-  - {name: frozen others, method: an, model.weights: weights/other.safetensors}
-  - {name: maps, method: ignore, hp.warmup: 1}
-  - {name: fine-tuned, method: gr, model.frozen: "no"}
-  - {name: from nothing, method: an, model.backbone: small_cnn, model.weights: random}
-  - {name: solved, model.head: ridge}
-  - {name: full, method: bce, labels: full}
-baseline: frozen
-ceiling: full
-modes: [oracle, observed, "audit:10"]
-seeds: 1
-draws: 10
-train: {epochs: 2, batch_size: 16, model.weights: weights/tiny.safetensors}
-"""
 NAMES = ["frozen", "frozen others", "maps", "fine-tuned", "from nothing", "solved", "full"]
-SPLITS = ["train"] * 48 + ["val"] * 20 + ["test"] * 20
-
-
-def save_photos(folder):
-    """Images of four classes; each class is a stripe with its own position and colour in noise."""
-    generator = np.random.default_rng(0)
-    (folder / "photos").mkdir(exist_ok=True)
-    lines = ["file,labels,split"]
-    for row, split in enumerate(SPLITS):
-        labels = np.flatnonzero(generator.random(4) < 0.3)
-        labels = labels if len(labels) else [generator.integers(4)]
-        pixels = generator.integers(0, 120, (36, 40, 3), dtype=np.uint8)
-        for label in labels:
-            pixels[9 * label : 9 * label + 9, :, label % 3] += 100
-        Image.fromarray(pixels).save(folder / "photos" / f"{row}.png")
-        lines.append(f"{row}.png,{' '.join('abcd'[label] for label in labels)},{split}")
-    (folder / "photos" / "labels.csv").write_text("\n".join(lines))
-
-
-def save_weights(path, seed):
-    import timm
-
-    torch.manual_seed(seed)
-    path.parent.mkdir(exist_ok=True)
-    save_file(timm.create_model(BACKBONE, pretrained=False).state_dict(), path)
-    path.with_suffix(".json").write_text(json.dumps({"timm_model": BACKBONE}))
-
-
-def job_in(folder, text=SPEC):
-    save_photos(folder)
-    save_weights(folder / "weights" / "tiny.safetensors", 0)
-    save_weights(folder / "weights" / "other.safetensors", 1)
-    path = save_spec(folder, text)
-    (folder / "out").mkdir(exist_ok=True)
-    url = f"sqlite:///{folder / 'out' / 'store.sqlite'}"
-    return Job(str(path), path.read_text(), str(folder), str(folder / "out"), url, CODE_VERSION)
 
 
 def rows_of(job):
@@ -118,6 +57,46 @@ def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     assert row.status == "done", row.message
     assert row.config["data"]["workers"] == 0
     check_same_as_train(finished, row, tmp_path, capsys)
+
+
+LOCAL = """
+title: windows
+data:
+  photos: {path: photos/labels.csv, unlisted: negative, size: 128, mean_labels: 1.4}
+hiding:
+  uniform: {observe: single}
+candidates:
+  - {name: solved, model.head: ridge}
+  - {name: solved on, model.head: ridge, model.local: "on"}
+  - {name: trained on, method: em, model.local: "on"}
+  - {name: trained off, method: em, model.local: "off"}
+baseline: trained off
+modes: [oracle, observed]
+seeds: 1
+draws: 10
+train: {epochs: 2, batch_size: 16, model.weights: weights/tiny.safetensors}
+"""
+
+
+def test_windows_are_one_more_candidate_of_a_run(tmp_path, capsys):
+    job = job_in(tmp_path, LOCAL)
+    assert work(job) == []
+    rows = rows_of(job)
+    assert {row.status for row in rows.values()} == {"done"}
+    lengths = {name: {len(values) for values in row.history.values()} for name, row in rows.items()}
+    assert lengths["trained off"] == {2}
+    assert lengths["solved on"] == lengths["trained on"] == {1}  # windows alone
+    tried = len(rows["solved"].history["penalty"])
+    assert lengths["solved"] == {tried}
+    for name in ("solved on", "trained on"):
+        main(["bench", "config", job.folder, rows[name].key[:12]])
+        (tmp_path / "config.yaml").write_text(capsys.readouterr().out)
+        main(["train", "--config", str(tmp_path / "config.yaml"), "--output", str(tmp_path / "run")])
+        summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+        for key in ("val/SP", "val/mAP"):
+            assert rows[name].history[key] == [summary["validation"][key]]
+        assert rows[name].history["test/mAP"] == [summary["test"]["mAP"]]
+        shutil.rmtree(tmp_path / "run")
 
 
 def test_every_candidate_is_trained_as_specified(finished):
@@ -163,10 +142,7 @@ def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatc
 @pytest.mark.long
 def test_two_processes_in_another_folder_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
-    command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "
-               "print(work(Job(**json.loads(sys.argv[1]))))", json.dumps(vars(job))]  # fmt: skip
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=300)[0] for process in both] == ["[]\n", "[]\n"]
+    finish_all(work_through, job, processes=2)
     assert content(job) == content(finished)  # including keys, although data and weights lie elsewhere
     assert len(list((tmp_path / "out" / "features").iterdir())) == 2
 
@@ -191,10 +167,10 @@ def test_weights_that_changed_between_runs(tmp_path):
     assert len(rows) == 3
     more = replace(job, text=text.replace("trials: 1", "trials: 2"))
     save_weights(tmp_path / "weights" / "tiny.safetensors", 2)
-    ((problem, code),) = work(more)  # once, not for every series
-    assert code == 2
-    assert problem.startswith(f"{tmp_path / 'weights' / 'tiny.safetensors'}: its content changed since")
-    assert "Put the weights back" in problem
+    (problem,) = work(more)  # once, not for every series
+    assert problem.exit_code == 2
+    assert str(problem).startswith(f"{tmp_path / 'weights' / 'tiny.safetensors'}: its content changed since")
+    assert "Put the weights back" in str(problem)
     assert Store(job.url).count() == 3
     assert content(job) == rows
     save_weights(tmp_path / "weights" / "tiny.safetensors", 0)
@@ -235,8 +211,8 @@ def test_several_files_of_weights_are_searched(tmp_path):
 def test_weights_that_are_missing(tmp_path):
     job = job_in(tmp_path, ONE.replace("weights/tiny", "weights/none"))
     problems = work(job)
-    assert any(f"{tmp_path / 'weights' / 'none.safetensors'}" in text for text, _ in problems)
-    assert all(code == 2 for _, code in problems)
+    assert any(f"{tmp_path / 'weights' / 'none.safetensors'}" in str(problem) for problem in problems)
+    assert all(problem.exit_code == 2 for problem in problems)
 
 
 @pytest.mark.parametrize("name", ["digits", "photographs"])
@@ -270,7 +246,7 @@ def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
     for old, new in (
         ("images/voc2012_animals/labels.csv", f"labels.csv, images: {source}, separator: ' '"),
         ("size: 96", "size: 64"), ("seeds: 3", "seeds: 1"), ("audit:100", "audit:8"),
-        ("[3e-5, 1e-4, 3e-4, 1e-3]", "[3e-4]"),
+        ("[3e-5, 1e-4, 3e-4, 1e-3]", "[3e-4]"), ("epochs: 4", "epochs: 3"),
     ):  # fmt: skip
         assert old in text
         text = text.replace(old, new)

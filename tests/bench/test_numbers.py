@@ -17,7 +17,7 @@ import pytest
 
 from spml.bench.plan import CODE_VERSION, all_series, next_trial
 from spml.bench.read_spec import read_spec
-from spml.bench.run import Runner
+from spml.bench.runner import Runner
 from tests.bench.toys import save_spec, save_toy
 
 STORED = Path(__file__).parent / "numbers.json"
@@ -66,7 +66,7 @@ train: {epochs: 2, batch_size: 32}
 
 
 def numbers(folder: Path, text: str) -> dict[str, dict[str, list[float]]]:
-    """What each epoch of the run of each candidate scored, by candidate and column."""
+    """Scores of each epoch of the run of each candidate, by candidate and column."""
     save_toy(folder)
     spec = read_spec(save_spec(folder, text))
     runner, found = Runner(spec, folder / "features", report=lambda line: None), {}

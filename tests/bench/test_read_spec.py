@@ -275,7 +275,7 @@ def test_two_candidates_of_one_name(tmp_path):
 
 
 def test_unknown_specification():
-    with pytest.raises(InputError, match=r"quik: there is no such file.*quick"):
+    with pytest.raises(InputError, match=r"quik: no such file.*quick"):
         find_spec("quik")
 
 

@@ -12,7 +12,7 @@ from spml.bench.read_spec import find_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import work
-from tests.bench.test_runs import job_in
+from tests.helpers.comparisons import job_in
 
 STUDIES = ["gr-table3", "opml-table4", "opml-table5", "lasd-table3", "mlml", "sensitivity"]
 

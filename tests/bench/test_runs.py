@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -22,7 +21,7 @@ import pytest
 from spml.bench.plan import CODE_VERSION, _point, all_series, next_trial
 from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch, picks
-from spml.bench.run import Runner
+from spml.bench.runner import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, used_files, work
@@ -33,28 +32,8 @@ from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.bench.rows import row as made_row
 from tests.bench.toys import TOY, save_spec, save_toy
-
-FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
-SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1")
-
-
-def job_in(folder, text=SMALL, code=None):
-    save_toy(folder)
-    path = save_spec(folder, text)
-    output = folder / "out"
-    output.mkdir(exist_ok=True)
-    url = f"sqlite:///{output / 'store.sqlite'}"
-    return Job(str(path), path.read_text(), str(folder), str(output), url, code or CODE_VERSION)
-
-
-def content(job):
-    """Everything that must not depend on who made the runs, and when."""
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
-    assert not state.missing
-    return [
-        json.dumps([row.key, row.series, row.trial, row.params, row.history, row.draws, row.facts])
-        for row in state.rows
-    ]
+from tests.helpers.comparisons import SMALL, content, job_in, work_through
+from tests.helpers.processes import finish, finish_all, started
 
 
 @pytest.fixture(scope="module")
@@ -172,10 +151,7 @@ def test_a_candidate_with_full_labels_has_the_negative_term_of_its_paper(tmp_pat
 @pytest.mark.long
 def test_two_processes_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
-    command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "
-               "print(work(Job(**json.loads(sys.argv[1]))))", json.dumps(vars(job))]  # fmt: skip
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=300)[0] for process in both] == ["[]\n", "[]\n"]
+    finish_all(work_through, job, processes=2)
     assert content(job) == content(finished)
     assert Store(job.url).count() == 8
 
@@ -187,10 +163,10 @@ def test_data_that_changed_under_it(tmp_path):
     save_toy(tmp_path, seed=1)
     more = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 2"))
     save_toy(tmp_path, seed=1)
-    ((problem, code),) = work(more)  # once, not for every series
-    assert code == 2
-    assert "its content changed since runs of this comparison were made from it" in problem
-    assert "Put the data back, or write to another --output" in problem
+    (problem,) = work(more)  # once, not for every series
+    assert problem.exit_code == 2
+    assert "its content changed since runs of this comparison were made from it" in str(problem)
+    assert "Put the data back, or write to another --output" in str(problem)
     assert content(job) == rows
     assert Store(job.url).count() == 3
     save_toy(tmp_path)
@@ -245,8 +221,8 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
 
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr("spml.bench.run.give_back_freed_memory", lambda: calls.append("give back"))
-    monkeypatch.setattr("spml.bench.run.reset_peak_memory", lambda: calls.append("run"))
+    monkeypatch.setattr("spml.bench.runner.give_back_freed_memory", lambda: calls.append("give back"))
+    monkeypatch.setattr("spml.bench.runner.reset_peak_memory", lambda: calls.append("run"))
     assert work(job_in(tmp_path)) == []
     runs = (3, 2, 3)  # per candidate; one of its trials is proposed twice
     assert calls == [call for count in runs for call in ["give back", *["run"] * count]]
@@ -276,7 +252,7 @@ def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monke
     problems = work(job)
     assert len(problems) == 3  # each names its series
     assert problems[0].exit_code == 1
-    assert problems[0].text.startswith("other/uniform/an/0: MemoryError: too large (test_runs.py, line ")
+    assert str(problems[0]).startswith("other/uniform/an/0: MemoryError: too large (test_runs.py, line ")
     rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
     assert {row.series.data for row in rows if row.status == "done"} == {"toy"}
 
@@ -305,9 +281,9 @@ def test_validation_samples_without_full_labels(tmp_path):
     labels = np.where(arrays["Y"] == 1, 1, -1).astype(np.int8)
     labels[~arrays["test"]] = np.maximum(labels[~arrays["test"]], 0)  # 0: unknown
     np.savez(tmp_path / "toy.npz", **arrays | {"Y": labels})
-    ((problem, code),) = work(job)
-    assert code == 2
-    assert "selection by oracle, audit:20 needs fully labelled validation samples" in problem
+    (problem,) = work(job)
+    assert problem.exit_code == 2
+    assert "selection by oracle, audit:20 needs fully labelled validation samples" in str(problem)
     path = Path(job.path)
     path.write_text(job.text.replace('modes: [oracle, observed, "audit:20"]', "modes: [observed]"))
     job = replace(job, text=path.read_text())
@@ -320,9 +296,9 @@ def test_validation_samples_without_full_labels(tmp_path):
 
 def test_more_labels_per_sample_than_there_are_classes(tmp_path):
     job = job_in(tmp_path, SMALL.replace("mean_labels: 1.6", "mean_labels: 7"))
-    ((problem, code),) = work(job)
-    assert code == 2
-    assert "between 0 and the 4 classes, got 7" in problem
+    (problem,) = work(job)
+    assert problem.exit_code == 2
+    assert "between 0 and the 4 classes, got 7" in str(problem)
     told = SMALL.replace(
         "  - an\n", "  - an\n  - {name: ridge, model.head: ridge, mean_labels: x3, space: {}}\n"
     )
@@ -342,9 +318,9 @@ def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
 
     text = SMALL.replace("method: em,", "method: vlpl, hp.pseudo_labels: pseudo.npz,")
     job = job_in(tmp_path, text.replace("hp.alpha: [0.05, 0.1, 0.2]", "").replace("trials: 3", "trials: 1"))
-    ((problem, code),) = work(job)
-    assert code == 2
-    assert f"{tmp_path / 'pseudo.npz'}: the pseudo-labels can't be read" in problem
+    (problem,) = work(job)
+    assert problem.exit_code == 2
+    assert f"{tmp_path / 'pseudo.npz'}: the pseudo-labels can't be read" in str(problem)
     save(0)
     assert work(job) == []
     check_data(job)
@@ -393,15 +369,15 @@ def test_data_without_full_labels(tmp_path):
     job = job_in(
         tmp_path, SMALL.replace(", unlisted: negative", "").replace("{observe: single}", "{observe: none}")
     )
-    ((problem, code),) = work(job)
-    assert code == 2
-    assert "a comparison needs fully labelled test samples" in problem
+    (problem,) = work(job)
+    assert problem.exit_code == 2
+    assert "a comparison needs fully labelled test samples" in str(problem)
 
 
 def test_another_version_of_the_code_is_refused(tmp_path):
-    ((problem, code),) = work(job_in(tmp_path, code="0" * 16))
-    assert code == 1
-    assert "another version of spml" in problem
+    (problem,) = work(job_in(tmp_path, code="0" * 16))
+    assert problem.exit_code == 1
+    assert "another version of spml" in str(problem)
 
 
 def test_one_trial_after_the_other_by_tpe(tmp_path):
@@ -463,31 +439,26 @@ def files(folder):
 @pytest.mark.long
 def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 60"))
-    rng = random.Random(0)
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20"))
+    rng, said = random.Random(0), tmp_path / "said"
 
-    def start(name):
+    def command(name):
         output = str(tmp_path / name)
-        command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", output, "--workers", "2"]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return ["bench", "run", str(spec), "--root", str(tmp_path), "--output", output, "--workers", "2"]
 
     def stored():
         path = tmp_path / "killed" / "store.sqlite"
         return Store(f"sqlite:///{path}").count() if path.exists() else 0
 
-    whole = start("whole")
-    assert whole.wait(600) == 0, whole.stderr.read()
+    finish(command("whole"), said, quick=True)
     for _ in range(3):
         before, deadline = stored(), time.monotonic() + 120
-        process = start("killed")
-        while stored() == before and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(rng.uniform(0, 1.5))
-        assert process.poll() is None, "the comparison is too short for this test"
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    process = start("killed")
-    assert process.wait(600) == 0, process.stderr.read()
+        with started(command("killed"), said, quick=True) as process:
+            while stored() == before and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(rng.uniform(0, 1.5))
+            assert process.is_alive(), "the comparison is too short for this test"
+    finish(command("killed"), said, quick=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) > 8
 
@@ -510,20 +481,19 @@ def gone(group):
 def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     save_toy(tmp_path)
     spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 9000"))
-    output = tmp_path / "out"
-    command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
-    # Where these tests run in the background of a shell, some signals are ignored, which processes inherit.
-    heed = partial(signal.signal, number, signal.SIG_DFL)
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed
-    )
-    deadline = time.monotonic() + 120
-    while not (output / "features").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(1)
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == code
+    output, said = tmp_path / "out", tmp_path / "said"
+    words = ["bench", "run", str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
+    quick = number != signal.SIGTERM  # once with workers that are started as usual
+    with started(words, said, quick, heeded=number) as process:
+        deadline = time.monotonic() + 120
+        while not (output / "features").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        process.join(120)
+        assert process.exitcode == code
+        assert gone(process.pid)
+    error = said.read_text()
     assert "Traceback" not in error
     name = "Ctrl-C" if number == signal.SIGINT else number.name
     assert re.search(
@@ -534,7 +504,6 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     state = read_state(read_spec(spec), Store(f"sqlite:///{output / 'store.sqlite'}"), tmp_path)
     assert not state.failed
     assert state.missing
-    assert gone(process.pid)
 
 
 def test_pseudo_labels_that_are_searched_are_compared_with_their_own(tmp_path):
@@ -565,7 +534,10 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     for removed in ("  - em\n", "  - ll_r\n"):
         assert removed in text
         text = text.replace(removed, "")
-    spec = save_spec(tmp_path, text.replace("seeds: 2", "seeds: 1"))
+    for more, less in (("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3")):
+        assert more in text
+        text = text.replace(more, less)
+    spec = save_spec(tmp_path, text)
     command = [*COMMAND, str(spec), "--output", str(tmp_path / "quick")]
     shown = subprocess.run(command, check=True, timeout=900, stdout=subprocess.PIPE, text=True).stdout
     rows = [line.split() for line in shown.splitlines() if " ± " in line]
@@ -597,7 +569,7 @@ def test_a_cluster_of_two_nodes_gives_the_same_rows(finished, tmp_path):
 
 def test_no_cluster_at_that_address(tmp_path):
     pytest.importorskip("ray")
-    from spml.bench.ray_engine import run_on_ray
+    from spml.bench.workers import run_on_ray
 
     with pytest.raises(InputError, match="there is no Ray cluster"):
         run_on_ray(job_in(tmp_path), "127.0.0.1:1", 0, Console(silent=True))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import sys
 
 import optuna
 import pytest
 
-from spml.bench.space import Range, grid, propose
+from spml.bench.space import Range, propose
 from spml.common.errors import InputError
 
 LR = Range(1e-4, 1e-1, log=True)
@@ -53,9 +54,22 @@ def test_random_proposals_are_shared_by_candidates_and_spread_over_the_range():
     assert [params["optim.lr"] for params in proposals[:5]] == [params["optim.lr"] for params in alone]
 
 
+@pytest.mark.parametrize("part", [LR, Range(choices=(1, 2))], ids=["range", "choices"])
+def test_a_range_that_was_sent_to_another_process_is_the_same(part):
+    assert pickle.loads(pickle.dumps(part)) == part
+
+
+@pytest.mark.parametrize("bounds", [{"low": 1.0}, {"high": 1.0}, {}])
+def test_both_bounds_are_required(bounds):
+    with pytest.raises(ValueError, match="expected a list of values, or low < high"):
+        Range(**bounds)
+
+
 def test_a_grid_in_order():
     space = {"a": Range(choices=(1, 2)), "b": Range(choices=("x", "y"))}
-    assert grid(space) == [{"a": a, "b": b} for a in (1, 2) for b in ("x", "y")]
+    assert [propose("grid", space, "", 0, trial, []) for trial in range(4)] == [
+        {"a": a, "b": b} for a in (1, 2) for b in ("x", "y")
+    ]
     assert propose("grid", space, "", 0, 2, []) == {"a": 2, "b": "x"}
 
 

@@ -49,8 +49,6 @@ def test_a_row_is_read_as_it_was_written(tmp_path):
     assert back == first
     assert store.find(["p1"])["p1"][0].trial == 1
     assert store.find(["x"]) == {}
-    assert store.find(series=SERIES).keys() == {"p0", "p1"}
-    assert store.find(series=SERIES._replace(seed=1)) == {}
     assert store.count() == 2
 
 
@@ -65,16 +63,6 @@ def test_points_by_series(tmp_path):
     assert store.points() == {SERIES: {"p0", "p1"}, other: {"q"}}
     assert store.points("new") == {SERIES: {"p0", "p1"}}
     assert store.points("old") == {SERIES: {"p0"}, other: {"q"}}
-
-
-def test_a_row_of_an_earlier_version(tmp_path):
-    store = Store(url_of(tmp_path))
-    assert store.add(made(), "p")
-    with sql.create_engine(store.url).begin() as connection:
-        body = json.loads(zlib.decompress(connection.scalar(sql.text("SELECT body FROM runs"))))
-        packed = zlib.compress(json.dumps({**body, "edges": {"optim.lr": "high"}}).encode())
-        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": packed})
-    assert store.find()["p"][0].params == made().params
 
 
 def packed(**changes):
@@ -256,9 +244,7 @@ def test_a_schema_that_is_no_text(tmp_path):
     Store(url_of(tmp_path))._engine.dispose()
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE claims", b"CREATE \xf3ABLE claims"))
-    with pytest.raises(
-        InputError, match=r"can't be opened as a store \('utf-8' codec can't decode byte 0xf3"
-    ):
+    with pytest.raises(InputError, match=r"store\.sqlite: can't be opened as a store \("):
         Store(url_of(tmp_path), create=False)
 
 

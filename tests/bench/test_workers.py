@@ -1,4 +1,4 @@
-"""What the process that starts the workers says while they work."""
+"""Messages of the process that starts the workers while they work."""
 
 from __future__ import annotations
 

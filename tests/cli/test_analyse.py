@@ -39,7 +39,7 @@ def test_a_path_as_data_is_not_read_as_settings(tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["analyse", "maps", str(tmp_path / "run"), "--data", "photos", "--output", str(tmp_path)])
     assert stopped.value.code == 2
-    assert "run: there is no such folder" in capsys.readouterr().err
+    assert "run: no such folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

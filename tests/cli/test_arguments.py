@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from jsonargparse import ArgumentParser
 
-from spml.cli.arguments import find_command, join_words, parse, subcommands
-from spml.cli.main import main, make_parser
+from spml.cli.main import COMMANDS, find_parser, main, parse, split_command
 from spml.common.errors import InputError
+from spml.config import from_dict
+from spml.setting_types import parts_of
 
 
 def refuse(capsys, *arguments):
@@ -119,16 +121,15 @@ def test_hyphens_and_underscores_and_short_names_are_the_same_options():
     words = (
         "train photos --mean-labels 2 --batch_size=8 --data.val-share 0.1 --hp.some-rate 3 --init-from run"
     )
-    settings = parse(make_parser(), words.split()).train
-    assert (settings.mean_labels, settings.batch_size, settings.data.val_share) == (2.0, 8, 0.1)
-    assert (settings.hp, settings.init_from) == ({"some_rate": 3}, "run")
+    assert parse(words.split()).settings == {
+        "mean_labels": 2.0, "batch_size": 8, "data": {"val_share": 0.1}, "hp": {"some_rate": 3},
+        "init_from": "run",
+    }  # fmt: skip
     words = "train photos --lr 0.1 --backbone vit --weights a.safetensors --frozen yes --head linear"
-    settings = parse(make_parser(), words.split()).train
-    assert settings.optim.lr == 0.1
-    model = settings.model
-    assert (model.backbone, model.weights, model.frozen, model.head) == (
-        "vit", "a.safetensors", "yes", "linear"
-    )  # fmt: skip
+    assert parse(words.split()).settings == {
+        "optim": {"lr": 0.1},
+        "model": {"backbone": "vit", "weights": "a.safetensors", "frozen": "yes", "head": "linear"},
+    }
 
 
 def test_values_are_left_as_they_are():
@@ -142,32 +143,66 @@ def test_values_are_left_as_they_are():
         "--mean_labels",
         "-2",
     ]
-    settings = parse(make_parser(), words).train
-    assert (settings.path, settings.output) == ("my-photos and-more", "some-where/run-1")
-    assert (settings.hp, settings.mean_labels) == ({"w": -1}, -2.0)
+    parsed = parse(words)
+    assert parsed.path == "my-photos and-more"
+    assert parsed.settings == {"output": "some-where/run-1", "hp": {"w": -1}, "mean_labels": -2.0}
 
 
-def test_a_message_that_no_rule_explains_is_shown_in_one_line():
+def test_options_override_the_file_wherever_they_stand(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("epochs: 7\nhp: {q: 1e-3, w: [1e-2, 2]}\noptim: {lr: 1}\nresume: true\npath: photos\n")
+    words = ["--optim.lr", "2", "--hp.q", "5e-1", "--config", str(file), "--select", "oracle"]
+    parsed = parse(["train", *words])
+    assert from_dict(parsed.settings) == from_dict(
+        {"epochs": 7, "hp": {"q": 0.5, "w": [0.01, 2]}, "optim": {"lr": 2.0}, "select": "oracle"}
+    )
+    assert (parsed.resume, parsed.overwrite, parsed.path) == (True, False, "photos")
+    assert parsed.stated.keys() == {"optim.lr", "hp.q", "config", "select"}
+    parsed = parse(["train", "mine", "--config", str(file), "--hp", "{q: 2}"])
+    assert (parsed.path, parsed.settings["hp"]) == ("mine", {"q": 2})
+
+
+def test_a_value_that_is_not_yaml():
     with pytest.raises(InputError) as caught:
-        parse(make_parser(), ["train", "photos", "--hp", "[1"])
-    assert "hp" in str(caught.value)
-    assert "\n" not in str(caught.value)
+        parse(["train", "photos", "--hp", "[1"])
+    assert str(caught.value) == "--hp must be settings by name, got '[1'"
 
 
-def test_a_command_is_found_behind_options():
-    command = find_command(make_parser(), ["data", "--unknown", "inspect", "photos", "--x"])
-    assert (command.name, command.arguments) == ("spml data inspect", ["photos", "--x"])
+@pytest.mark.parametrize(
+    ("line", "command", "rest"),
+    [
+        ("audit sample run", "audit sample", ["run"]),
+        ("audit-sample run", "audit sample", ["run"]),
+        ("audit run sample", "audit", ["run", "sample"]),
+        ("audit", "audit", []),
+        ("data inspect photos --x", "data inspect", ["photos", "--x"]),
+        ("data --x inspect", "data", ["--x", "inspect"]),
+        ("analyse maps run", "analyse maps", ["run"]),
+        ("analyse --list", "analyse", ["--list"]),
+        ("--help", "", ["--help"]),
+    ],
+)
+def test_the_command_of_a_line(line, command, rest):
+    assert split_command(line.split()) == (command, rest)
 
 
-def test_a_command_of_two_words():
-    parser = ArgumentParser()
-    commands = parser.add_subcommands()
-    for name in ("audit", "audit-sample"):
-        commands.add_subcommand(name, ArgumentParser())
-    assert join_words(parser, ["audit", "sample", "run"]) == ["audit-sample", "run"]
-    assert join_words(parser, ["audit", "run", "sample"]) == ["audit", "run", "sample"]
-    assert join_words(parser, ["audit"]) == ["audit"]
-    assert find_command(parser, ["audit-sample", "run"]).name == "spml audit sample"
+def test_only_the_named_command_is_imported():
+    script = (
+        "import sys\n"
+        "from spml.cli.main import parse\n"
+        "parse(['methods', 'gr'])\n"
+        "names = {name.rpartition('.')[2] for name in sys.modules if name.startswith('spml.cli.')}\n"
+        "assert names == {'arguments', 'main', 'methods', 'own_network', 'shared', 'streams'}, names\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("command", ["", "data", "analyse", "analyse maps", *COMMANDS])
+def test_every_command_has_a_help(command, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([*command.split(), "--help"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {' '.join(['spml', *command.split()])} ")
 
 
 AS_TYPED = ["#", "~", " # ", "null", "#pics", "yes", "1.0", "[a", "{", "- x", ": ", "'", '"', "!x"] + [
@@ -175,46 +210,42 @@ AS_TYPED = ["#", "~", " # ", "null", "#pics", "yes", "1.0", "[a", "{", "- x", ":
 ]
 
 
-def commands(parser, words=()):
-    """Words and parser of each command."""
-    for name, each in subcommands(parser).items():
-        yield from commands(each, (*words, name)) if subcommands(each) else [((*words, name), each)]
-
-
-def takes_text(action):
-    hint = getattr(action, "_typehint", None) or (isinstance(action, argparse._StoreAction) and str)
-    return hint in (str, str | None) and not action.choices
-
-
 def test_text_is_taken_as_it_is_typed():
     """By every option and argument of every command that takes text."""
     tried = set()
-    for words, parser in commands(make_parser(with_figures=False)):
-        texts = {action.dest: action for action in parser._actions if takes_text(action)}
-        tried |= {(words, name) for name in texts}
+    for command in COMMANDS:
         for number, text in enumerate(AS_TYPED):
+            parser = find_parser(command)
+            texts = {
+                name: action for name, action in parser.actions.items()
+                if {str, Path} & {*parts_of(parser.hints.get(action.dest, int))} and name != "--config"
+                and parser.hints[action.dest] != str | dict[str, str]
+            }  # fmt: skip
             line = []
-            for action in parser._actions:
-                if action.option_strings and action.dest in texts:
-                    option = action.option_strings[-1]
-                    line += [f"{option}={text}"] if number % 2 else [option, text]
-                elif action.dest in texts and not action.option_strings:
-                    line.append(text)
-                elif not action.option_strings and action.choices and action.nargs != "?":
-                    line.append(next(iter(action.choices)))
-            parsed = parse(parser, line)
             for name, action in texts.items():
-                expected = [text] if action.nargs in ("+", "*") else text
-                assert parsed[name] == expected, (words, name)
+                if not name.startswith("-"):
+                    line.append(text)
+                elif name == action.option_strings[-1]:
+                    line += [f"{name}={text}"] if number % 2 else [name, text]
+            if command == "completion":
+                line.append("bash")
+            stated = parser.parse(line).stated
+            for action in texts.values():
+                is_path = Path in parts_of(parser.hints[action.dest])
+                expected = [text] if action.nargs == "+" else Path(text) if is_path and text else text
+                if is_path and not text:
+                    expected = None
+                assert stated[action.dest] == expected, (command, action.dest)
+            tried |= {(command, action.dest) for action in texts.values()}
     assert tried >= {
-        (("train",), "data.separator"),
-        (("data", "inspect"), "data.images"),
-        (("data", "convert"), "output"),
-        (("predict",), "cache"),
-        (("predict",), "paths"),
-        (("evaluate",), "data.label_column"),
-        (("serve",), "host"),
-        (("bench", "config"), "key"),
+        ("train", "data.separator"),
+        ("data inspect", "data.images"),
+        ("data convert", "output"),
+        ("predict", "cache"),
+        ("predict", "paths"),
+        ("evaluate", "data.label_column"),
+        ("serve", "host"),
+        ("bench config", "key"),
     }
 
 
@@ -222,5 +253,5 @@ def test_a_configuration_file_keeps_the_meaning_of_yaml(tmp_path):
     file = tmp_path / "settings.yaml"
     for text, value in [("null", None), ("~", None), ("'#'", "#"), ("'null'", "null"), ('"\\t"', "\t")]:
         file.write_text(f"data:\n  separator: {text}\n")
-        parsed = parse(make_parser(), ["train", "photos", "--config", str(file)]).train
-        assert parsed.data.separator == value
+        parsed = parse(["train", "photos", "--config", str(file)])
+        assert parsed.settings == {"data": {"separator": value}}

@@ -11,8 +11,8 @@ from spml.audit.folder import read_audit
 from spml.cli.main import main
 from spml.engine import Interrupted
 from spml.runs.audits import find as auditing
-from tests.faults.test_bad_input import fails
-from tests.runs.test_closed_form_runs import HIDE, make_features
+from tests.helpers.commands import fails
+from tests.helpers.features import HIDE, make_features
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,24 @@ def test_an_audit_says_what_is_missing_and_what_to_do_next(run, capsys):
     for line, row in zip(lines[header + 1 : header + 11], audit.missing, strict=False):
         assert line.split() == [str(row.rank), f"{row.probability:.2f}", row.label, row.given, row.file]
     assert lines[header + 11] == ""
-    assert lines[header + 12].split() == ["class", "known", "hidden", "separation"]
-    separations = [float(line.split()[3]) for line in lines[header + 13 : header + 17]]
+    assert lines[header + 12].split() == ["class", "known", "hidden", "listed", "right", "separation"]
+    for line in lines[header + 13 : header + 17]:
+        name, *_, listed, right, _ = line.split()
+        own = [row.probability for row in audit.missing if row.label == name]
+        assert (listed, right) == (str(len(own)), f"{sum(own):.0f}")
+    separations = [float(line.split()[5]) for line in lines[header + 13 : header + 17]]
     assert separations == sorted(separations)
     assert any(line.startswith("warning: ") and "uniform draw" in line for line in lines)
     assert lines[-1] == f"next: spml review '{run / 'audit'}'"
+
+
+def test_the_yield_of_the_first_entries_is_told(run, capsys, tmp_path):
+    main(["audit", str(run), "--top", "0", "--min-probability", "0", "--output", str(tmp_path / "all")])
+    printed = capsys.readouterr().out
+    rows = read_audit(tmp_path / "all").missing
+    assert 300 < len(rows) < 1000
+    first, second = (sum(row.probability for row in rows[:n]) for n in (100, 300))
+    assert f"expected to be right: {first:.0f} of the first 100, {second:.0f} of the first 300\n" in printed
 
 
 def test_data_and_its_settings_are_those_of_the_training_unless_stated(run, features, tmp_path):
@@ -87,7 +100,7 @@ def test_mistakes_are_named(run, features, tmp_path, capsys):
 def test_import_and_help_stay_quick():
     code = (
         "import sys, spml; assert 'torch' not in sys.modules and 'numpy' not in sys.modules; "
-        "from spml.cli.main import make_parser; make_parser(with_figures=False); "
+        "from spml.cli.main import find_parser; find_parser('audit'); "
         "assert 'torch' not in sys.modules; "
         "spml.audit.find_missing_labels; assert 'audit' in spml.__all__"
     )

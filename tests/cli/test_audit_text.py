@@ -1,4 +1,4 @@
-"""What `spml audit use` prints of an audit, line by line; the commands are tested with the runs."""
+"""Output of `spml audit use` for an audit, line by line; the commands are tested with the runs."""
 
 from __future__ import annotations
 

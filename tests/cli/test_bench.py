@@ -17,9 +17,17 @@ from spml.bench.store import Store
 from spml.cli.main import main
 from spml.common.locks import one_at_a_time
 from tests.bench.toys import TOY, save_spec, save_toy
+from tests.helpers.processes import quick_workers
 
 FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
 SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1").replace("trials: 3", "trials: 1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers():
+    with pytest.MonkeyPatch.context() as patch:
+        quick_workers(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +134,7 @@ def test_wrong_usage(done, tmp_path, capsys):
 def test_data_that_does_not_exist(tmp_path, capsys):
     spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
     error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
-    assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: there is no such file or folder" in error
+    assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: no such file or folder" in error
     assert not output.exists()
 
 

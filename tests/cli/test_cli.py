@@ -17,7 +17,7 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.runs.fit.recording import read_recording
-from tests.faults.test_kill import make_photos
+from tests.helpers.photos import make_photos
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}
 
@@ -80,7 +80,7 @@ def test_a_run_folder_holds_what_the_readme_says(feature_run):
     names = {path.name for path in feature_run.iterdir()}
     assert names == {
         "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "model.safetensors", "model.json",
-        "held_out.safetensors", "thresholds.json", "thresholds.png",
+        "held_out.safetensors", "thresholds.json", "thresholds.png", "report.html",
         "checkpoint.safetensors", "checkpoint.previous.safetensors",
     }  # fmt: skip
     summary = json.loads((feature_run / "summary.json").read_text())
@@ -152,7 +152,7 @@ def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
     assert direct.ids == tuple(row["file"] for row in rows)
     assert direct.scores[:, 2] == pytest.approx([float(row["red"]) for row in rows], rel=1e-5)
     for scores, labels in zip(direct.scores, direct.labels, strict=True):
-        cuts = 1 / (1 + np.exp(-np.asarray(photo_run.thresholds.thresholds)))
+        cuts = 1 / (1 + np.exp(-np.asarray(photo_run.thresholds.logits)))
         assert set(labels) == {
             name for name, chosen in zip(direct.classes, scores >= cuts, strict=True) if chosen
         }

@@ -8,16 +8,13 @@ import subprocess
 import pytest
 
 from spml.cli.completion import completion_script
-from spml.cli.main import main, make_parser
+from spml.cli.main import main
 from spml.methods.registry import methods
 
 
 @pytest.fixture(scope="module")
 def scripts():
-    return {
-        shell: completion_script(make_parser(with_figures=False), shell, list(methods()))
-        for shell in ("bash", "zsh")
-    }
+    return {shell: completion_script(shell) for shell in ("bash", "zsh")}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -52,7 +49,7 @@ def test_the_script_for_zsh_names_commands_options_and_values(scripts):
     assert script.startswith("#compdef spml\n")
     assert '{--model.frozen,--frozen}"[' in script
     assert "(auto yes no)" in script
-    assert f"({' '.join(methods())})" in script
+    assert f"({' '.join(['auto', *methods()])})" in script
     for command in ("train", "predict", "evaluate", "completion"):
         assert f"    {command}:" in script
 
@@ -67,4 +64,7 @@ def test_another_shell_is_refused(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["completion", "fsh"])
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == "spml completion: SHELL must be one of bash, zsh, got 'fsh'\n"
+    assert (
+        capsys.readouterr().err
+        == "spml completion: SHELL must be one of bash, zsh, got 'fsh'. Did you mean zsh or bash?\n"
+    )

@@ -18,8 +18,8 @@ from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.writers import writers
-from tests.faults.test_bad_input import fails
 from tests.helpers import write_image, write_odd_photos
+from tests.helpers.commands import fails
 
 FILES = ("a.png", "b c.png", "sub/ä,ö;ü.png")
 
@@ -209,6 +209,34 @@ def test_convert_with_predictions(tagged, capsys):
     assert "neg_category_ids" not in document["images"][0]
 
 
+@pytest.mark.parametrize(
+    ("option", "cells", "said"),
+    [
+        (
+            [],
+            ["+a.png", "=1+1"],
+            "note: in the CSV or TSV files, 2 cells begin as a formula does, the first is",
+        ),
+        (["--spreadsheet_safe"], ["'+a.png", "'=1+1"], ""),
+    ],
+)
+def test_convert_with_names_that_a_spreadsheet_would_run(tagged, capsys, option, cells, said):
+    write_image(tagged / "+a.png")
+    Path("odd.csv").write_text("file,=1+1,cat\n+a.png,1,\na.png,-1,1\n")
+    main(["data", "convert", "odd.csv", "out.csv", "--format", "csv", *option])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "formula" in line] or [""]
+    assert line.startswith(said)
+    assert bool(line) == bool(said)
+    with open("out.csv", newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows == [["file", cells[1], "cat"], [cells[0], "1", ""], ["a.png", "-1", "1"]]
+
+
+def test_names_for_another_command_are_not_written_for_spreadsheets(tagged, capsys):
+    arguments = ["data", "inspect", "tags.csv", "--propose_names", "n.csv", "--spreadsheet_safe"]
+    assert "leave --spreadsheet_safe out" in fails(capsys, *arguments)
+
+
 def test_an_output_of_convert_that_can_not_be_written_is_told_first(tmp_path, capsys):
     output = tmp_path / ("a" * 240 + ".csv")
     with pytest.raises(SystemExit):
@@ -324,7 +352,7 @@ def test_convert_names_files_from_a_root(tagged, capsys):
         ),
         (
             ["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"],
-            "no.csv: there is no such file",
+            "no.csv: no such file",
         ),
         (["tags.csv", "tags.csv", "--format", "csv"], "tags.csv: exists already"),
         (["no.csv", "new.csv", "--format", "csv"], "no.csv: no such file or folder"),

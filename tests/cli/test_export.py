@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spml.cli.main import main
-from tests.runs.test_contents import save_run
+from tests.helpers.run_folders import save_run
 
 
 def fails(capsys, *arguments):
@@ -49,6 +49,6 @@ def test_options_that_do_not_suit(options, words, tmp_path, capsys):
 
 
 def test_a_run_that_is_missing_or_no_run(tmp_path, capsys):
-    assert "there is no such folder" in fails(capsys, tmp_path / "none")
+    assert "no such folder" in fails(capsys, tmp_path / "none")
     assert "contains no trained model" in fails(capsys, tmp_path)
     assert not list(tmp_path.iterdir())

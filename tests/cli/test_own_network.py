@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spml.cli.main import main
-from tests.faults.test_kill import make_photos
+from tests.helpers.photos import make_photos
 
 NETS = """
 import torch
@@ -104,7 +104,7 @@ def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, monkey
     if name == "serve":
         from spml.serve import server
 
-        monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
+        monkeypatch.setattr(server.Server, "run", lambda self, sockets: None)
     sys.modules.pop("my_nets", None)
     line = fail(capsys, *COMMANDS[name])
     if name == "resume":

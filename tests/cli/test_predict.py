@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,9 +15,9 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.models.backbones import Backbone
-from spml.runs.compute import predict as prediction
 from spml.runs.compute.unfinished import Unfinished
-from tests.faults.test_kill import make_photos
+from tests.helpers.features import HIDE, make_features
+from tests.helpers.photos import make_photos
 
 TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}
 
@@ -119,7 +121,7 @@ def test_a_folder_that_can_not_be_written_to(run, photos, tmp_path, computed, ca
     def refuse(folder):
         raise InputError(f"{folder}: may not be written to.")
 
-    monkeypatch.setattr(prediction, "check_folder", refuse)
+    monkeypatch.setattr("spml.runs.compute.features.check_folder", refuse)
     before = sorted(run.rglob("*"))
     for name in ("one.csv", "two.csv"):
         predict(run, photos, "--output", tmp_path / name)
@@ -168,10 +170,12 @@ def test_copies_of_an_image_get_the_same_scores(run, photos, tmp_path, computed)
 def interrupt_after(monkeypatch, blocks):
     done, add = [], Unfinished.add
 
-    def interrupted(self, *arguments):
+    def interrupted(self, content, samples, skipped):
         if len(done) == blocks:
             raise KeyboardInterrupt
-        done.append(add(self, *arguments))
+        add(self, content, samples, skipped)
+        if samples:  # the first bytes of the file belong to none
+            done.append(samples)
 
     monkeypatch.setattr(Unfinished, "add", interrupted)
 
@@ -280,15 +284,6 @@ def test_a_table_of_files(run, photos, tmp_path, capsys):
     assert float(direct["red"]) == pytest.approx(float(printed[0]["red"]), rel=1e-4)
 
 
-def test_the_mean_labels_of_a_run_from_an_earlier_version(run, photos, capsys):
-    card = json.loads((run / "model.json").read_text())
-    del card["sha256"]
-    del card["threshold"]["curve"]
-    (run / "model.json").write_text(json.dumps(card))
-    assert "Pass --threshold or --top_k, or train again" in fails(capsys, run, photos, "--mean_labels", "1")
-    predict(run, photos, "--threshold", "0.5")
-
-
 def test_wrong_usage(run, photos, tmp_path, capsys):
     (tmp_path / "broken.png").write_bytes(b"broken")
     output = tmp_path / "out.csv"
@@ -327,8 +322,46 @@ def test_an_output_that_can_not_be_written_is_refused_first(
     assert not computed
 
 
+def test_names_that_a_spreadsheet_would_run(run, photos, tmp_path, capsys):
+    shutil.copy(photos / "red" / "00.png", tmp_path / "=1+1.png")
+    (tmp_path / "t.csv").write_text("file\n=1+1.png\n")
+    output = tmp_path / "p.csv"
+    predict(run, tmp_path / "t.csv", "--output", output)
+    assert "1 cell begins as a formula does, the first is '=1+1.png'" in capsys.readouterr().err
+    assert rows_of(output)[0]["file"] == "=1+1.png"
+    predict(run, tmp_path / "t.csv", "--output", output, "--overwrite", "--spreadsheet_safe")
+    assert "formula" not in capsys.readouterr().err
+    assert rows_of(output)[0]["file"] == "'=1+1.png"
+
+
 def test_tsv_is_written_by_its_name(run, photos, tmp_path):
     predict(run, photos / "blue", "--output", tmp_path / "p.tsv")
     predict(run, photos / "blue", "--output", tmp_path / "p.csv")
     with open(tmp_path / "p.tsv", newline="") as one, open(tmp_path / "p.csv", newline="") as other:
         assert list(csv.reader(one, delimiter="\t")) == list(csv.reader(other))
+
+
+def test_a_command_that_predicts_imports_neither_fabric_nor_the_compiler(tmp_path):
+    """They take as long as everything else at the start of a command."""
+    features = make_features(tmp_path / "features.npz")
+    main(
+        [
+            "train",
+            str(features),
+            *HIDE,
+            "--head",
+            "ridge",
+            "--mean_labels",
+            "2",
+            "--output",
+            str(tmp_path / "run"),
+        ]
+    )
+    script = (
+        "import sys; from spml.cli.main import main; main(sys.argv[1:]); "
+        "print(*sorted({'torch._dynamo', 'lightning_fabric', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+    )
+    words = ["predict", str(tmp_path / "run"), str(features), "--output", str(tmp_path / "labels.csv")]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+    assert (tmp_path / "labels.csv").is_file()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import getpass
 import importlib.util
+import json
 import socket
 
+import numpy as np
 import pytest
 
 from spml.audit.folder import read_observed
-from spml.cli.main import main
 from spml.config import DataConfig
-from spml.review import serve
+from spml.review import site as serve
+from spml.review.labelling import Labelling
+from spml.review.queue import Selection
+from spml.runs.folder.held_out import read_held_out
 from spml.runs.settle import resolve
-from tests.review.conftest import make_audit
-from tests.review.test_export import MERGED, answer
+from tests.helpers.commands import run
+from tests.helpers.features import HIDE, make_features
+from tests.helpers.reviews import MERGED, answer, make_audit
 
 
 @pytest.fixture
@@ -22,42 +27,86 @@ def audit(tmp_path):
     return make_audit(tmp_path)
 
 
-def run(capsys, *words):
-    """(exit code, standard output, standard error) of a command."""
-    code = 0
-    try:
-        main([str(word) for word in words])
-    except SystemExit as end:
-        code = end.code
-    output = capsys.readouterr()
-    return code, output.out, output.err
-
-
 @pytest.fixture
 def served(monkeypatch):
-    """Pages that would be served: folder, reviewer and options."""
+    """Pages that would be served: what is reviewed, the port, and whether a browser is opened."""
     calls = []
 
-    def prepare(*arguments, **options):
-        calls.append((*arguments, options))
+    def open_site(review, *, port):
+        return [review, port]
 
-    monkeypatch.setattr(serve, "prepare", prepare)
-    monkeypatch.setattr(serve, "serve", lambda site, *, browser, report: calls[-1][2].update(browser=browser))
-    return calls
+    monkeypatch.setattr(serve, "open_site", open_site)
+    monkeypatch.setattr(serve, "serve", lambda site, *, browser, report: calls.append((*site, browser)))
+    yield calls
+    for review, *_ in calls:
+        review.store.close()
 
 
 def test_the_page_is_served(audit, served, capsys):
     options = ["--port", "8765", "--reviewer", " ann ", "--open", "--order", "class"]
     assert run(capsys, "review", audit, *options)[0] == 0
-    folder, reviewer, given = served[0]
-    assert (folder, reviewer) == (audit, "ann")
-    assert (given["port"], given["browser"], given["data"], given["by_class"]) == (8765, True, "", True)
+    review, port, browser = served[0]
+    assert (review.store.path.parent, review.reviewer, port, browser) == (audit, "ann", 8765, True)
+    # The best entries of dog, cat and bird come before the second ones.
+    assert review.shown(Selection())[0][:4] == [0, 1, 3, 2]
 
 
 def test_an_option_may_come_first(audit, served, capsys):
     run(capsys, "review", "--port", "1234", audit)
-    assert served[0][0] == audit
-    assert served[0][1] == getpass.getuser()
+    review, port, _ = served[0]
+    assert (review.store.path.parent, review.reviewer, port) == (audit, getpass.getuser(), 1234)
+
+
+def draw_sample(folder, capsys):
+    """Train a run, and draw 20 samples to label in full; their table."""
+    words = ["--head", "ridge", "--mean_labels", "2", "--output", folder / "run"]
+    run(capsys, "train", make_features(folder / "features.npz"), *HIDE, *words)
+    assert run(capsys, "audit", "sample", folder / "run", "--rows", "20")[0] == 0
+    return folder / "run" / "sample.csv"
+
+
+def test_a_sample_is_served_with_the_most_probable_classes_first(tmp_path, served, capsys):
+    sheet = draw_sample(tmp_path, capsys)
+    assert run(capsys, "review", sheet, "--reviewer", "ann")[0] == 0
+    page = served[0][0]
+    assert (page.sheet, page.reviewer, page.ordered) == (sheet, "ann", True)
+    (card,) = page.cards(page.shown()[0][:1])
+    held_out = read_held_out(tmp_path / "run")
+    scores = held_out.scores.array[held_out.ids.index(card.name)]
+    rest = [column for column in np.argsort(-scores).tolist() if column not in card.given]
+    assert card.order == [*card.given, *rest]
+    (tmp_path / "run" / "config.yaml").rename(tmp_path / "config.yaml")
+    code, _, err = run(capsys, "review", sheet)
+    assert code == 0
+    assert err == f"note: {tmp_path / 'run'} is gone, so classes are not ordered by its scores.\n"
+    assert not served[1][0].ordered
+
+
+def test_a_sample_that_is_labelled_on_the_page_is_used(tmp_path, capsys):
+    features = make_features(tmp_path / "features.npz")
+    folder = tmp_path / "run"
+    run(capsys, "train", features, *HIDE, "--head", "ridge", "--mean_labels", "2", "--output", folder)
+    run(capsys, "audit", "sample", folder, "--rows", "25")
+    page = Labelling(folder / "sample.csv", "ann")
+    for sample in page.shown()[0][:22]:
+        page.complete(sample, complete=True)
+    page.store.close()
+    code, out, err = run(capsys, "audit", "use", folder / "sample.csv", folder)
+    assert code == 0, err
+    assert out.splitlines()[:1] == [
+        f"{folder}/sample.labelled.csv: 22 samples as labelled on the page of spml review."
+    ]
+    told = json.loads((folder / "audited.json").read_text())
+    assert (told["samples"], told["mean_labels"]["value"]) == (22, 1.0)
+
+
+def test_a_sample_of_classes_that_the_run_does_not_know(tmp_path, served, capsys):
+    sheet = draw_sample(tmp_path, capsys)
+    classes = sheet.with_suffix(".classes.txt")
+    classes.write_text(classes.read_text() + "zebra\n")
+    code, _, err = run(capsys, "review", sheet)
+    assert (code, served) == (2, [])
+    assert "has other classes than the sample, such as 'zebra'. The run was trained again" in err
 
 
 def test_the_help_names_both_commands(capsys):
@@ -86,7 +135,7 @@ def test_a_missing_extra_is_named(package, audit, served, capsys, monkeypatch):
         (["{audit}", "--port", "eighty"], "--port must be a whole number, got 'eighty'"),
         (["{audit}", "--data", "{audit}/none.csv"], "none.csv: no such file or folder"),
         (["{audit}", "--reviewer", "a\nb"], "--reviewer must be a name of at most 100 printable characters."),
-        ([], "AUDIT is missing: folder that `spml audit` wrote."),
+        ([], "PATH is missing: folder that `spml audit` wrote, or table (CSV) that"),
     ],
 )
 def test_mistakes_are_named_in_one_line(words, message, audit, capsys):

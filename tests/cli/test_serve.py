@@ -11,7 +11,7 @@ import pytest
 
 import spml
 from spml.serve.limits import Limits
-from tests.cli.test_review import run
+from tests.helpers.commands import run
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,8 @@ def started(monkeypatch):
     calls = []
 
     class Stopped:
+        lacks_memory = False
+
         def __init__(self, settings, service, cut_off=0):
             calls.append((settings, service))
 

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
 
-from spml.cli.main import _COMMANDS, main
+from spml.cli.main import main
 from spml.cli.streams import guarded_streams
 from spml.runs.console import Console
-
-NO_SPACE = "No space left on device"
-
-
-def open_full():
-    return open("/dev/full", "w")
-
-
-def open_pipe_without_reader():
-    reader, writer = os.pipe()
-    os.close(reader)
-    return os.fdopen(writer, "w")
+from tests.helpers.streams import NO_SPACE, open_full, open_pipe_without_reader
 
 
 def print_twice(text):
     with guarded_streams("spml x"):
         print(text)
         print(text)
+
+
+@pytest.mark.parametrize(("terminal", "expected"), [(True, "\\u202ered\x1b[0m"), (False, "\u202ered\x1b[0m")])
+def test_hidden_characters_are_shown_on_a_terminal(monkeypatch, terminal, expected):
+    stream = StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_twice("\u202ered\x1b[0m")
+    assert stream.getvalue() == 2 * f"{expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -64,10 +62,10 @@ def test_an_output_that_can_not_be_written(monkeypatch, capsys, make_output, cod
     ],
 )
 def test_a_command_without_enough_memory(monkeypatch, capsys, error, said):
-    def fail(arguments):
+    def fail():
         raise error
 
-    monkeypatch.setitem(_COMMANDS, "methods", fail)
+    monkeypatch.setattr("spml.cli.methods._print_list", fail)
     with pytest.raises(SystemExit) as stopped:
         main(["methods"])
     assert stopped.value.code == 1
@@ -77,10 +75,10 @@ def test_a_command_without_enough_memory(monkeypatch, capsys, error, said):
 
 
 def test_another_failure_is_raised(monkeypatch):
-    def fail(arguments):
+    def fail():
         raise RuntimeError("a mistake")
 
-    monkeypatch.setitem(_COMMANDS, "methods", fail)
+    monkeypatch.setattr("spml.cli.methods._print_list", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
         main(["methods"])
 

@@ -6,12 +6,33 @@ import numpy as np
 import pytest
 import torch
 
-from spml.common.errors import LONGEST, InputError, SpmlError, escaped, memory_asked_for, one_line
+from spml.common.errors import LONGEST, InputError, SpmlError, escaped, memory_asked_for, one_line, visible
 
 
 def test_control_characters_are_escaped_but_line_breaks_are_not():
     assert escaped("a\x1b[31m\x07\x00\x7f\x9b") == r"a\x1b[31m\x07\x00\x7f\x9b"
     assert escaped("Straße\n\tb") == "Straße\n\tb"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("photo\u202egpj.exe", r"photo\u202egpj.exe"),
+        ("ca\u200bt", r"ca\u200bt"),
+        ("cat\u200d", r"cat\u200d"),
+        ("\u200ccat", r"\u200ccat"),
+        ("\ufeffcat\u2066", r"\ufeffcat\u2066"),
+        ("cat\U000e0041", r"cat\U000e0041"),
+        ("\u0645\u06cc\u200c\u0634\u0648\u062f", None),  # Persian, with a zero-width non-joiner
+        ("\u0915\u094d\u200d\u0937", None),  # Hindi, with a zero-width joiner
+        ("\U0001f468\u200d\U0001f469\u200d\U0001f467", None),  # a family
+        ("\u0645\u200c\u200c\u06cc", "\u0645\u200c\\u200c\u06cc"),
+        ("Stra\u00dfe \u65e5\u672c", None),
+    ],
+)
+def test_hidden_characters_are_shown_but_words_are_left_alone(name, shown):
+    expected = name if shown is None else shown
+    assert visible(name) == escaped(name) == one_line(name) == str(InputError(name)) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from spml.common.errors import InputError
-from spml.common.files import check_output, write_text, write_with
+from spml.common.files import check_output, same_path, write_text, write_with
 
 KILLED = """
 import os, sys
@@ -64,3 +64,10 @@ def test_a_pipe_is_never_replaced_by_a_file(tmp_path):
     with pytest.raises(InputError) as caught:
         check_output(tmp_path / "p.csv")
     assert str(caught.value) == (f"{tmp_path / 'p.csv'}: is a device or a pipe; --output must name a file.")
+
+
+def test_two_paths_to_the_same_place(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert same_path(str(tmp_path / "a"), f"{tmp_path}/link/a")
+    assert not same_path(str(tmp_path), str(tmp_path / "a"))
+    assert not same_path("", "")

@@ -19,7 +19,8 @@ from spml.common.locks import check_no_writer, one_at_a_time, only_writer
 HERE = socket.gethostname()
 REFUSED = (
     rf"^{{target}}: process {{process}} on {re.escape(HERE)} has been writing to it since "
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\. Wait until that process has ended, or write to another place\.$"
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: \(.+\))?\. Wait until that process has ended, or write to another "
+    r"place\.$"
 )
 
 
@@ -77,6 +78,27 @@ def test_a_writer_that_has_not_named_itself_yet_is_waited_for(tmp_path, monkeypa
         with pytest.raises(InputError, match=refused(tmp_path / "out", os.getpid())):
             check_no_writer(tmp_path / "out")
         assert len(waits) == 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_a_second_writer_is_told_the_command(tmp_path):
+    words = [
+        sys.executable,
+        "-c",
+        HOLDER,
+        str(tmp_path / "out"),
+        "x/spml train rows.npz --output " + "run" * 40,
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        child = int(holder.stdout.readline())
+        try:
+            with pytest.raises(
+                InputError, match=r"\d \('spml train rows.npz --output (run)+…\)\. Wait until"
+            ):
+                check_no_writer(tmp_path / "out")
+        finally:
+            holder.kill()
+            os.kill(child, signal.SIGKILL)
 
 
 def test_an_exception_ends_the_lock(tmp_path):
@@ -214,7 +236,7 @@ def test_another_process_is_waited_for_where_it_does_the_same(tmp_path, monkeypa
     with one_at_a_time(tmp_path / "lock", lines.append, "writes the report"):
 
         def other_ends(file: int, flags: int) -> None:
-            """What the other process does while this one waits."""
+            """Actions of the other process while this one waits."""
             (tmp_path / "lock").unlink(missing_ok=True)
             monkeypatch.undo()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse import csr_matrix
 
 from spml.common.errors import InputError
 from spml.data.files.names import FilesBelow
-from spml.data.join import Part, join_records, merge_rows, relative_names
+from spml.data.join import join_records, merge_rows, relative_names
 from spml.data.records import Objects, Records
 from spml.labels import ObservedLabels
 
@@ -35,15 +36,19 @@ def records(ids, classes, ternary, **more):
     )
 
 
-def joined(*parts):
-    whole = join_records(parts, "whole", "name")
+def in_split(part, split):
+    return replace(part, split=(split,) * len(part.ids))
+
+
+def joined(*parts, unlisted=()):
+    whole = join_records(parts, "whole", "name", unlisted)
     return whole, dict(zip(whole.ids, whole.labels.to_ternary().tolist(), strict=True))
 
 
 def test_union_of_classes_splits_and_notes():
     first = records(["1", "2"], "bc", [[1, -1], [0, 1]], notes=("one", "both"), skipped=(("0", "why"),))
     second = records(["3"], "ab", [[1, 0]], notes=("two", "both"))
-    whole, labels = joined(Part(first, "train"), Part(second, "val"))
+    whole, labels = joined(in_split(first, "train"), in_split(second, "val"))
     assert whole.classes == ("a", "b", "c")
     assert labels == {"1": [0, 1, -1], "2": [0, 0, 1], "3": [1, 0, 0]}
     assert whole.split == ("train", "train", "val")
@@ -56,7 +61,7 @@ def test_union_of_classes_splits_and_notes():
 def test_classes_that_are_given_keep_their_order():
     first = records(["1"], "ca", [[1, 0]], classes_given=True)
     second = records(["2"], "ab", [[1, 0]], classes_given=True)
-    whole, labels = joined(Part(first), Part(second))
+    whole, labels = joined(first, second)
     assert whole.classes == ("c", "a", "b")
     assert whole.classes_given
     assert labels == {"1": [1, 0, 0], "2": [0, 1, 0]}
@@ -74,7 +79,7 @@ def test_classes_that_are_given_keep_their_order():
 )
 def test_what_a_class_means_that_a_part_does_not_have(ternary, unlisted, expected):
     other = records(["2"], "c", [[1]])
-    _, labels = joined(Part(records(["1"], "ab", ternary), unlisted=unlisted), Part(other))
+    _, labels = joined(records(["1"], "ab", ternary), other, unlisted=[unlisted, "unknown"])
     assert labels == {"1": expected, "2": [0, 0, 1]}
 
 
@@ -82,23 +87,23 @@ def test_a_class_that_a_part_does_not_have_is_unknown_whatever_else_is_negative(
     stored = csr_matrix((np.array([1, 0], np.int8), ([0, 0], [0, 1])), shape=(1, 3))
     first = records(["1"], "abc", [[1, 0, -1]])
     first = Records(**{**vars(first), "labels": ObservedLabels.from_csr(stored, unlisted="negative")})
-    _, labels = joined(Part(first), Part(records(["2"], "d", [[1]])))
+    _, labels = joined(first, records(["2"], "d", [[1]]))
     assert labels["1"] == [1, 0, -1, 0]
 
 
 def test_samples_that_several_parts_name():
     first, second = records(["1", "2"], "ab", [[1, 0], [0, 1]]), records(["2", "3"], "ab", [[-1, 0], [1, 0]])
-    whole, labels = joined(Part(first), Part(second))
+    whole, labels = joined(first, second)
     assert labels == {"1": [1, 0], "2": [-1, 1], "3": [1, 0]}
     assert len(whole.inputs) == 3
     assert whole.notes == ("1 further entry of images that are named before: labels were merged.",)
     with pytest.raises(InputError, match="whole: '2' is in the splits train and test"):
-        joined(Part(first, "train"), Part(second, "test"))
+        joined(in_split(first, "train"), in_split(second, "test"))
     wrong = records(["2"], "ab", [[0, -1]])
     with pytest.raises(
         InputError, match=r"'2' is named several times, and .* contradict each other about 'b'"
     ):
-        joined(Part(first), Part(wrong))
+        joined(first, wrong)
 
 
 def test_boxes_follow_their_samples_and_classes():
@@ -107,7 +112,7 @@ def test_boxes_follow_their_samples_and_classes():
 
     first = records(["1", "2"], "bc", [[1, 0], [0, 1]], objects=boxes([1, 0], [1, 0]))
     second = records(["2", "3"], "ab", [[1, 0], [1, 0]], objects=boxes([0, 1], [0, 1]))
-    objects = joined(Part(first), Part(second))[0].objects
+    objects = joined(first, second)[0].objects
     assert objects.row.tolist() == [1, 0, 1, 2]
     assert objects.column.tolist() == [2, 1, 0, 1]
     assert objects.area.tolist() == [0, 0.1, 0, 0.1]
@@ -117,7 +122,7 @@ def test_files_below_one_folder_stay_packed():
     parts = []
     for names in (["a/1", "a/2"], ["b/1"]):
         part = records(names, "xy", [[1, 0]] * len(names))
-        parts.append(Part(Records(**{**vars(part), "inputs": FilesBelow(ROOT, names)})))
+        parts.append(replace(part, inputs=FilesBelow(ROOT, names)))
     inputs = join_records(parts, "whole", "name").inputs
     assert isinstance(inputs, FilesBelow)
     assert list(inputs) == [ROOT / "a/1", ROOT / "a/2", ROOT / "b/1"]

@@ -20,7 +20,7 @@ EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 
 def outcome(folder: Path, name: str, case: dict) -> dict:
-    """What reading a table gives: positives, negatives and split, or the message."""
+    """Reading of a table: positives, negatives and split, or the message."""
     shutil.copy(FOLDER / name, folder)
     for image in case["images"]:
         (folder / image).parent.mkdir(parents=True, exist_ok=True)

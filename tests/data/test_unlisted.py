@@ -46,7 +46,7 @@ def test_samples_that_are_left_out_where_unlisted_labels_are_negative_stay_as_th
         read_memory(np.eye(3), [["a"], [], ["b"]], DataConfig(unlisted=rule))
         for rule in ("unknown", "negative")
     )
-    records = with_negatives(unknown, take_rows(negative, np.array([0, 2])), ["a"])
+    records = with_negatives(unknown, take_rows(negative, np.array([0, 2])), ["a"], may_lack=False)
     assert records.labels.to_ternary().tolist() == [[1, 0], [0, 0], [-1, 1]]
 
 

@@ -13,6 +13,7 @@ from spml.decisions import (
     Calibration,
     calibration_error,
     fit_calibration,
+    fit_probabilities,
     priors_from_audit,
     priors_from_shares,
     refine_calibration,
@@ -34,8 +35,21 @@ def isotonic(values, counts):
     return [max(min(means[first][i - first :]) for first in range(i + 1)) for i in range(size)]
 
 
+def slow_hidden(scores, labels, weight):
+    """Probability that an unknown label is there, by its score: labels hidden by known ones at their score,
+    or at the next lower score that an unknown label has."""
+    values, counts = np.unique(scores[labels == 0], return_counts=True)
+    number = dict.fromkeys(values.tolist(), 0.0)
+    for pair, w in weight.items():
+        below = [value for value in number if value <= scores[pair]]
+        number[max(below) if below else values[0]] += max(w - 1, 0)
+    hidden = isotonic(np.asarray(list(number.values())) / counts, counts)
+    return dict(zip(values.tolist(), np.clip(hidden, 0, 1), strict=True))
+
+
 def slow_calibration(scores, labels, priors):
-    """Probability of each distinct score: the procedure with loops, one bin per distinct score."""
+    """Probability of each distinct score, and weight of each known label: the procedure with loops, one bin
+    per distinct score."""
     samples, _ = scores.shape
     k = priors.mean_labels
     v = priors.importance((labels == 1).sum(0))
@@ -51,22 +65,29 @@ def slow_calibration(scores, labels, priors):
             odds = logit(fitted)
         b = brentq(lambda b, odds=odds: expit(odds + b) @ counts - k * samples, -30, 30, xtol=1e-13)
         p = dict(zip(values.tolist(), expit(odds + b), strict=True))
-        m = {i: sum(p[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in range(samples)}
+        h = slow_hidden(scores, labels, weight)
+        m = {i: sum(h[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in range(samples)}
         labelled = [i for i in range(samples) if own[i]]
         missing = max(k - np.mean([own[i] for i in labelled]), 0)
         average = np.mean([m[i] for i in labelled])
         weight = {(i, c): v[c] * (own[i] + missing * m[i] / average) / own[i] for i, c in known}
         scale = k * len(labelled) / sum(weight.values())
         weight = {pair: max(1.0, scale * w) for pair, w in weight.items()}
-    return p
+    return p, weight
 
 
 def check_calibration(scores, labels, priors):
-    expected = slow_calibration(scores, labels, priors)
-    found = fit_calibration(scores, labels, priors)
+    expected, weight = slow_calibration(scores, labels, priors)
+    found, moved = fit_probabilities(scores, labels, priors)
     values = np.asarray(list(expected))
     assert found(values) == pytest.approx(np.asarray(list(expected.values())), abs=1e-6)
     assert found(scores).sum(1).mean() == pytest.approx(priors.mean_labels, abs=1e-5)
+    if priors.gamma is None:
+        sums = [sum(w for (_, c), w in weight.items() if c == column) for column in range(labels.shape[1])]
+        shares = priors.mean_labels * np.asarray(sums) / sum(sums)
+        assert moved.shares == pytest.approx(np.minimum(shares, 0.95), abs=1e-6)
+    else:
+        assert moved == priors
     return found
 
 

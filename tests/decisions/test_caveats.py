@@ -23,7 +23,7 @@ def test_there_is_nothing_to_say_after_an_audit_of_good_data():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"source": "default", "calibrated": False}, "K = 3 labels per sample is only assumed"),
+        ({"source": "default", "calibrated": False}, "not known: thresholds are placed as for K = 3"),
         ({"source": "stated", "gamma": None}, "uniform draw among its labels"),
         ({"gamma": 0.7}, "Frequent classes look preferred"),
         ({"positives": np.r_[9, MANY[1:]]}, "1 class with fewer than 10 known positives"),

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from spml.common.errors import InputError
-from spml.decisions import RecallCurves, f1_cuts, global_threshold, label_cuts, precision_cuts, recall_cuts
+from spml.decisions import (
+    Calibration,
+    RecallCurves,
+    f1_cuts,
+    global_threshold,
+    hidden_probabilities,
+    label_cuts,
+    precision_cuts,
+    recall_cuts,
+)
 from spml.decisions.priors import Priors, priors_from_shares
 from tests.decisions.simulated import make_world, some_labels
 
@@ -22,6 +31,15 @@ def make_case(seed, samples=60, classes=5, levels=0):
     labels = some_labels(rng, scores.shape)
     labels[:, -1] = np.minimum(labels[:, -1], 0)
     return scores, labels, priors_from_shares((labels == 1).sum(0), 2.0)
+
+
+CALIBRATION = Calibration(np.linspace(-3, 3, 7), np.asarray([0.02, 0.05, 0.2, 0.5, 0.7, 0.9, 0.97]))
+
+
+def slow_chances(scores, labels):
+    """Probability that each label is there: 1 or 0 where it is known."""
+    hidden = hidden_probabilities(CALIBRATION(scores), labels)
+    return np.where(labels == 1, 1.0, np.where(labels == -1, 0.0, hidden))
 
 
 class SlowCurves:
@@ -71,19 +89,32 @@ def test_by_hand():
     # F1 of 1, 2, 3, 4 predictions: 2/4, 4/5, 6/6, 6/7.
     cuts = f1_cuts(scores, labels, priors)
     assert cuts.thresholds.tolist() == [1.5, 1.5]
-    assert cuts.precision.tolist() == cuts.recall.tolist() == [1, 1]
+    assert np.isnan([cuts.precision, cuts.recall]).all()  # without probabilities
     assert cuts.support.tolist() == [3, 3]
     cuts = recall_cuts(scores, labels, priors, 0.5, per_class=True)
     assert cuts.thresholds.tolist() == [3.5, 3.5]
-    assert cuts.recall.tolist() == [0.5, 0.5]
-    assert cuts.precision.tolist() == [1, 1]  # 3 * .5 right of one prediction are more than one
     # Scores of the known positives: 4, 4, 3, 3.
     assert recall_cuts(scores, labels, priors, 0.5, per_class=False).thresholds.tolist() == [3.5, 3.5]
     assert recall_cuts(scores, labels, priors, 0.6, per_class=False).thresholds.tolist() == [2.5, 2.5]
-    cuts = curves.at(np.asarray([5.0, 0.0]))
-    assert cuts.recall.tolist() == [0, 1]
-    assert math.isnan(cuts.precision[0])
-    assert cuts.precision[1] == 0.75
+
+
+def test_precision_and_recall_by_hand():
+    scores = np.asarray([[4.0, 1], [3, 2], [2, 3], [1, 4]])
+    priors = priors_from_shares([2, 2], 1.5)
+    # Labels that are all known need no probabilities.
+    labels = np.asarray([[1, -1], [1, 1], [-1, 1], [1, 1]], np.int8)
+    curves = RecallCurves(scores, labels, priors, Calibration(np.zeros(1), np.asarray([0.3])))
+    cuts = curves.at(np.asarray([1.5, 5.0]))
+    assert cuts.precision[0] == pytest.approx(2 / 3)
+    assert cuts.recall.tolist() == pytest.approx([2 / 3, 0])
+    assert math.isnan(cuts.precision[1])
+    # Of samples without a known label, chances are the calibrated probabilities.
+    none = np.zeros((4, 2), np.int8)
+    none[0, 0] = 1
+    curves = RecallCurves(scores, none, priors, Calibration(np.asarray([1.0, 4]), np.asarray([0.0, 0.9])))
+    cuts = curves.at(np.asarray([2.5, 0.0]))
+    assert cuts.precision[0] == pytest.approx((1 + 0.6) / 2)
+    assert cuts.recall.tolist() == pytest.approx([1.6 / 1.9, 1])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -103,7 +134,7 @@ def test_curves_follow_the_slow_loop(seed, levels):
 def test_no_other_cut_has_a_higher_expected_f1(seed, levels):
     scores, labels, priors = make_case(seed, levels=levels)
     slow = SlowCurves(scores, labels, priors.shares)
-    cuts = f1_cuts(scores, labels, priors)
+    cuts, chances = f1_cuts(scores, labels, priors, CALIBRATION), slow_chances(scores, labels)
     assert cuts.thresholds[4] == math.inf
     assert np.isnan([cuts.precision[4], cuts.recall[4]]).all()
     assert cuts.support[4] == 0
@@ -113,10 +144,15 @@ def test_no_other_cut_has_a_higher_expected_f1(seed, levels):
         allowed = [n for n in possible(column) if n <= max(1, 4 * slow.support[c])]
         assert number in allowed
         assert slow.f1(c, number) == pytest.approx(max(slow.f1(c, n) for n in allowed))
-        assert cuts.recall[c] == pytest.approx(slow.recall(c, number))
-        assert cuts.precision[c] == pytest.approx(
-            min(slow.support[c] * slow.recall(c, number), number) / number
-        )
+        above = column >= threshold
+        assert cuts.precision[c] == pytest.approx(chances[above, c].mean())
+        assert cuts.recall[c] == pytest.approx(chances[above, c].sum() / chances[:, c].sum())
+        assert 0.05 < cuts.precision[c] < 1
+        thresholds, precision, recall = RecallCurves(scores, labels, priors, CALIBRATION).of_class(c)
+        assert thresholds.tolist() == np.unique(column).tolist()
+        for value, *estimates in zip(thresholds, precision, recall, strict=True):
+            reached = chances[column >= value, c]
+            assert estimates == pytest.approx([reached.mean(), reached.sum() / chances[:, c].sum()])
         check_midway(column, threshold)
 
 
@@ -197,32 +233,31 @@ def slow_precision(scores, p, precision):
 @pytest.mark.parametrize("levels", [0, 2])
 def test_precision_is_reached_with_the_most_predictions(seed, levels):
     scores, labels, priors = make_case(seed, levels=levels)
-    # Not monotone in the score, so that the lowest cut is not where precision is first missed.
-    p = 1 / (1 + np.exp(-2 * scores - 2 * np.sin(3 * scores)))
-    cuts = precision_cuts(scores, labels, priors, p, 0.8, per_class=False)
+    # Known labels are not monotone in the score, so the lowest cut is not where precision is first missed.
+    p = slow_chances(scores, labels)
+    cuts = precision_cuts(scores, labels, priors, CALIBRATION, 0.6, per_class=False)
     assert (cuts.thresholds[:4] == cuts.thresholds[0]).all()
     assert cuts.thresholds[4] == math.inf
     pooled = scores[:, :4]
-    assert (pooled >= cuts.thresholds[0]).sum() == slow_precision(pooled, p[:, :4], 0.8)
+    assert (pooled >= cuts.thresholds[0]).sum() == slow_precision(pooled, p[:, :4], 0.6)
     check_midway(pooled.ravel(), cuts.thresholds[0])
-    cuts = precision_cuts(scores, labels, priors, p, 0.8, per_class=True)
+    cuts = precision_cuts(scores, labels, priors, CALIBRATION, 0.6, per_class=True)
     for c in range(4):
-        assert (scores[:, c] >= cuts.thresholds[c]).sum() == slow_precision(scores[:, c], p[:, c], 0.8)
+        assert (scores[:, c] >= cuts.thresholds[c]).sum() == slow_precision(scores[:, c], p[:, c], 0.6)
 
 
 def test_precision_of_fewer_than_ten_predictions_is_not_believed():
     scores = np.arange(40.0)[:, None]
-    labels = np.where(scores > 37, 1, 0).astype(np.int8)
-    priors = priors_from_shares([2], 1.0)
-    p = np.where(scores >= 31, 1.0, 0.0)  # the nine highest
-    cuts = precision_cuts(scores, labels, priors, p, 0.9, per_class=False)
+    labels = np.where(scores >= 31, 1, -1).astype(np.int8)  # the nine highest
+    priors, any_p = priors_from_shares([9], 0.5), Calibration(np.zeros(1), np.asarray([0.5]))
+    cuts = precision_cuts(scores, labels, priors, any_p, 0.9, per_class=False)
     assert cuts.thresholds[0] == 29.5  # ten
     with pytest.raises(InputError, match=r"precision of 0.91 is not reached.* of 0.90 at most"):
-        precision_cuts(scores, labels, priors, p, 0.91, per_class=False)
+        precision_cuts(scores, labels, priors, any_p, 0.91, per_class=False)
     # Per class, only the class in which it is reached has predictions.
-    two = [np.repeat(part, 2, 1) for part in (scores, labels, p)]
-    two[2][:, 1] = 0.5
-    cuts = precision_cuts(two[0], two[1], priors_from_shares([2, 2], 1.0), two[2], 0.9, per_class=True)
+    two = [np.repeat(part, 2, 1) for part in (scores, labels)]
+    two[1][::2, 1] = -1
+    cuts = precision_cuts(*two, priors_from_shares([9, 4], 0.5), any_p, 0.9, per_class=True)
     assert cuts.thresholds.tolist() == [29.5, math.inf]
 
 
@@ -232,7 +267,7 @@ def test_shares_out_of_their_domain_are_named(value):
     with pytest.raises(InputError, match="recall must be between 0 and 1, got"):
         recall_cuts(scores, labels, priors, value, per_class=True)
     with pytest.raises(InputError, match="precision must be between 0 and 1, got"):
-        precision_cuts(scores, labels, priors, scores, value, per_class=True)
+        precision_cuts(scores, labels, priors, CALIBRATION, value, per_class=True)
 
 
 def test_one_cut_at_k_labels_leaves_out_classes_without_positives():
@@ -243,23 +278,22 @@ def test_one_cut_at_k_labels_leaves_out_classes_without_positives():
     assert label_cuts(scores, labels, priors, 5).thresholds[0] < scores[:, :4].min()
 
 
-def all_cuts(scores, labels, priors, p):
+def all_cuts(*case):
     return [
-        f1_cuts(scores, labels, priors),
-        label_cuts(scores, labels, priors, 1.5),
-        *(recall_cuts(scores, labels, priors, 0.7, per_class=each) for each in (True, False)),
-        *(precision_cuts(scores, labels, priors, p, 0.6, per_class=each) for each in (True, False)),
+        f1_cuts(*case, CALIBRATION),
+        label_cuts(*case, 1.5, CALIBRATION),
+        *(recall_cuts(*case, 0.7, per_class=each, calibration=CALIBRATION) for each in (True, False)),
+        *(precision_cuts(*case, CALIBRATION, 0.6, per_class=each) for each in (True, False)),
     ]
 
 
 def test_the_order_of_samples_and_classes_does_not_matter():
     scores, labels, priors = make_case(3, levels=4)
-    p = 1 / (1 + np.exp(-2 * scores))
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(60), rng.permutation(5)
     moved = priors._replace(shares=priors.shares[columns])
-    before = all_cuts(scores, labels, priors, p)
-    after = all_cuts(*(part[np.ix_(rows, columns)] for part in (scores, labels)), moved, p[rows][:, columns])
+    before = all_cuts(scores, labels, priors)
+    after = all_cuts(*(part[np.ix_(rows, columns)] for part in (scores, labels)), moved)
     for one, other in zip(before, after, strict=True):
         for a, b in zip(one, other, strict=True):
             assert a[columns] == pytest.approx(b, nan_ok=True)
@@ -272,20 +306,20 @@ def test_increasing_maps_of_the_scores_of_each_class_change_no_prediction():
     for cut in (f1_cuts, lambda *case: recall_cuts(*case, 0.7, per_class=True)):
         before, after = cut(scores, labels, priors), cut(mapped, labels, priors)
         assert ((scores >= before.thresholds) == (mapped >= after.thresholds)).all()
-        assert before.recall == pytest.approx(after.recall, nan_ok=True)
 
 
 def test_a_higher_recall_and_a_lower_precision_predict_no_less():
     world = make_world(0, samples=500, classes=8)
     priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
-    p = 1 / (1 + np.exp(-world.scores))
     for per_class in (True, False):
         recalls = [
             recall_cuts(world.scores, world.observed, priors, share, per_class=per_class).thresholds
             for share in (0.5, 0.7, 0.9)
         ]
         precisions = [
-            precision_cuts(world.scores, world.observed, priors, p, share, per_class=per_class).thresholds
+            precision_cuts(
+                world.scores, world.observed, priors, CALIBRATION, share, per_class=per_class
+            ).thresholds
             for share in (0.8, 0.6, 0.4)
         ]
         for thresholds in (recalls, precisions):

@@ -89,7 +89,7 @@ def test_a_large_matrix_is_done_in_blocks(monkeypatch):
     world = make_world(0, samples=50, classes=6)
     p = 1 / (1 + np.exp(-world.scores))
     whole = hidden_probabilities(p, world.observed)
-    monkeypatch.setattr("spml.decisions.hidden._ENTRIES", 40)
+    monkeypatch.setattr("spml.scores.pairs._PAIRS", 40)
     assert hidden_probabilities(p, world.observed) == pytest.approx(whole)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from spml.decisions import (
-    Chooser,
     Decision,
     Target,
     decide_cuts,
@@ -12,7 +11,7 @@ from spml.decisions import (
     priors_from_shares,
 )
 from spml.labels import ObservedLabels
-from spml.metrics.top_scores import top_scores
+from spml.scores import InMemory
 from tests.decisions.simulated import make_world, some_labels
 
 TARGETS = [
@@ -26,8 +25,7 @@ TARGETS = [
 
 
 def highest(scores, labels, k):
-    rows = np.arange(len(scores))
-    return top_scores([(rows, scores)], k, labels.entries(1))
+    return InMemory(scores).highest(k, labels.entries(1))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,7 @@ def test_a_known_positive_that_is_not_among_the_highest_is_in_the_lowest_bin(wor
     assert np.abs(dense(known) - top(known)).mean() < 0.02
     # K labels per sample are expected, those that were left out included.
     kept = highest(scores, labels, 20)
-    total = top(kept.scores[kept.in_order]).sum() + top.probabilities[0] * kept.left_out.sum()
+    total = top(kept.scores[kept.in_order]).sum() + top.probabilities[0] * kept.pairs.left_out.sum()
     assert total / len(scores) == pytest.approx(priors.mean_labels, rel=0.05)
 
 
@@ -110,7 +108,7 @@ def test_chosen_labels_are_those_of_the_decision(classes, never, k, threshold):
         return
     cut = tuple(rng.normal(1, 0.5, classes).tolist()) if threshold == "classes" else threshold
     decision = Decision(cut, k, k == 3, never)
-    rows, columns = Chooser(decision, classes)(scores)
+    rows, columns = decision.choose(scores)
     order = np.argsort(-scores, axis=1, kind="stable")
     marks = np.take_along_axis(decision(scores), order, axis=1)
     expected = [ranked[chosen].tolist() for ranked, chosen in zip(order, marks, strict=True)]

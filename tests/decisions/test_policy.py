@@ -15,6 +15,7 @@ from spml.decisions import (
     Knots,
     MeanLabels,
     Policy,
+    RecallCurves,
     Rows,
     Target,
     decide_cuts,
@@ -23,17 +24,20 @@ from spml.decisions import (
     f1_cuts,
     fit_calibration,
     label_cuts,
+    logits_of,
     precision_cuts,
     priors_from_shares,
     read_target,
     recall_cuts,
+    scores_of,
 )
 
 
 def make_policy(**changes):
     settings = {
-        "spml": "0.1", "model": "abc", "target": Target(), "mean_labels": MeanLabels(1.5, "stated"),
-        "rows": Rows(40, "held out"), "calibration": Knots([-1.0, 2.0], [0.1, 0.8]), "warnings": ("Beware.",),
+        "spml": "0.1", "model": "abc", "scale": "sigmoid", "target": Target(),
+        "mean_labels": MeanLabels(1.5, "stated"), "rows": Rows(40, "held out"),
+        "calibration": Knots([-1.0, 2.0], [0.1, 0.8]), "warnings": ("Beware.",),
         "classes": (
             ClassCut("cat", 0.25, 0.5, 0.75, 10.0, 0.25, 7), ClassCut("dog", None, None, 0.0, 20.0, 0.5, 13),
         ),
@@ -46,7 +50,7 @@ def test_what_is_written_is_read():
     policy = make_policy(gamma=0.65, mean_labels=MeanLabels(1.5, "audit", 1.2, 1.8))
     read = decode_policy(encode_policy(policy))
     assert read == policy
-    assert read.thresholds == (0.25, math.inf)
+    assert read.logits == pytest.approx((-math.log(3), math.inf))
     assert read.names == ("cat", "dog")
     assert read.priors.shares.tolist() == [0.25, 0.5]
     assert (read.priors.mean_labels, read.priors.source, read.priors.gamma) == (1.5, "audit", 0.65)
@@ -54,21 +58,34 @@ def test_what_is_written_is_read():
     assert read.calibrated([-5.0, 0.5, 9.0]) == pytest.approx([0.1, 0.45, 0.8])
 
 
-def test_a_threshold_keeps_every_bit():
-    cut = float(np.float32(0.1) / 3)
-    policy = make_policy(classes=(ClassCut("cat", cut, 0.5, 0.5, 1.0, 0.1, 1),))
-    assert decode_policy(encode_policy(policy)).thresholds == (cut,)
+@pytest.mark.parametrize("scale", ["sigmoid", "exp"])
+def test_thresholds_are_scores_that_give_the_logits_back(scale):
+    logits = -np.geomspace(1e-6, 600, 50)
+    if scale == "sigmoid":
+        logits = np.r_[logits, np.linspace(0, 20, 30)]
+    scores = scores_of(logits, scale)
+    assert ((scores > 0) & (scores < 1)).all()
+    assert scores == pytest.approx(1 / (1 + np.exp(-logits)) if scale == "sigmoid" else np.exp(logits))
+    assert np.abs(logits_of(scores, scale) - logits).max() < 1e-6
+    assert scores_of([np.inf], scale).tolist() == logits_of([np.inf], scale).tolist() == [np.inf]
+    # What rounding has made 0 or 1 is still predicted by some score.
+    assert np.isfinite(logits_of(scores_of([-900.0, 900.0], scale), scale)).all()
+    cuts = tuple(ClassCut(str(k), float(score), 0.5, 0.5, 1.0, 0.1, 1) for k, score in enumerate(scores))
+    read = decode_policy(encode_policy(make_policy(classes=cuts, scale=scale)))
+    assert read.classes == cuts
+    assert read.logits == pytest.approx(logits, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2}, {"model": 3}, {"more": 1}, {"classes": [{"name": "cat"}]},
+        {"version": 1}, {"model": 3}, {"more": 1}, {"classes": [{"name": "cat"}]},
         {"target": {"name": "f2", "value": None, "per_class": True}},
         {"mean_labels": {"value": -1.0, "source": "stated", "low": None, "high": None}},
         {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}},
-        {"calibration": {"scores": [1.0, 0.0], "probabilities": [0.1, 0.2]}},
-        {"calibration": {"scores": [1.0], "probabilities": [0.1, 0.2]}},
+        {"calibration": {"logits": [1.0, 0.0], "probabilities": [0.1, 0.2]}},
+        {"calibration": {"logits": [1.0], "probabilities": [0.1, 0.2]}},
+        {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}, "calibration": None},
     ],
 )  # fmt: skip
 def test_a_file_of_another_structure_is_refused(change):
@@ -83,7 +100,7 @@ def test_classes_without_expected_positives_need_not_be_listed():
     policy = make_policy(columns=(1, 4), num_classes=6)
     read = decode_policy(encode_policy(policy))
     assert read == policy
-    assert read.thresholds == (math.inf, 0.25, math.inf, math.inf, math.inf, math.inf)
+    assert read.logits == pytest.approx((math.inf, -math.log(3), *[math.inf] * 4))
     assert read.priors.shares.tolist() == [0, 0.25, 0, 0, 0.5, 0]
     assert read.is_of(["a", "cat", "b", "c", "dog", "d"])
     assert not read.is_of(["a", "b", "cat", "c", "dog", "d"])
@@ -132,7 +149,7 @@ def test_a_changed_file_is_refused_unless_its_checksum_is_removed():
     with pytest.raises(ValueError, match="to keep a change of your own, remove the field sha256"):
         decode_policy(json.dumps(content).encode())
     del content["sha256"]
-    assert decode_policy(json.dumps(content).encode()).thresholds == (0.5, math.inf)
+    assert decode_policy(json.dumps(content).encode()).logits == (0.0, math.inf)
 
 
 def test_a_class_named_twice_is_refused():
@@ -191,12 +208,21 @@ def test_each_target_has_its_rule(scored):
         Target("recall", 0.8, True): recall_cuts(scores, labels, priors, 0.8, per_class=True),
         Target("recall", 0.8, False): recall_cuts(scores, labels, priors, 0.8, per_class=False),
         Target("precision", 0.7, False): precision_cuts(
-            scores, labels, priors, calibration(scores), 0.7, per_class=False
+            scores, labels, priors, calibration, 0.7, per_class=False
         ),
     }
     for target, cuts in expected.items():
         decided = decide_cuts(target, scores, labels, priors, calibration)
         np.testing.assert_array_equal(decided.thresholds, cuts.thresholds)
+        again = RecallCurves(scores, labels, priors, calibration).at(cuts.thresholds)
+        np.testing.assert_array_equal(decided.precision, again.precision)
+        np.testing.assert_array_equal(decided.recall, again.recall)
+        assert np.isfinite(decided.precision[np.isfinite(cuts.thresholds)]).all()
+        # Without probabilities nothing is estimated.
+        if target.name != "precision":
+            plain = decide_cuts(target, scores, labels, priors, None)
+            np.testing.assert_array_equal(plain.thresholds, cuts.thresholds)
+            assert np.isnan([plain.precision, plain.recall]).all()
     assert len({tuple(cuts.thresholds) for cuts in expected.values()}) == 5
 
 

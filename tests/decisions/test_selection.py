@@ -9,9 +9,10 @@ from spml.common.errors import InputError
 from spml.data import Samples
 from spml.decisions.selection import Judge, true_map
 from spml.labels import ObservedLabels
-from spml.metrics import mean_average_precision, naive_map, sp_score, top_scores
-from tests.engine.test_loop import make_data
-from tests.metrics.test_counted_ranks import in_blocks
+from spml.metrics import mean_average_precision, naive_map, sp_score
+from spml.scores import forms
+from tests.helpers.slow import in_blocks
+from tests.helpers.training import make_data
 
 
 def test_the_judge_needs_what_it_is_asked_for():
@@ -57,7 +58,7 @@ def test_blocks_are_judged_as_the_matrix_is(empty, limit, monkeypatch):
         "val/naive_mAP": naive_map(scores, index),
         "val/mAP": mean_average_precision(scores, ternary, empty),
     }
-    monkeypatch.setattr(top_scores, "MOST_SCORES", limit)
+    monkeypatch.setattr(forms, "MOST_SCORES", limit)
     assert judge(in_blocks(scores, 7)) == found
     assert true_map(in_blocks(scores, 7), full, empty) == found["val/mAP"]
     oracle = Judge(Samples(val.ids, val.inputs, full), full, "auto", None, empty)

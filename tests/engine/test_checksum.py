@@ -38,8 +38,11 @@ def test_the_checksum_is_that_of_the_file_with_a_blank_in_its_place(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
 
 
-def test_files_are_those_of_safetensors_for_all_types_and_pieces(tmp_path, monkeypatch):
+@pytest.mark.parametrize("small", [-1, 3, 1 << 18])
+def test_files_are_those_of_safetensors_for_all_types_and_pieces(tmp_path, monkeypatch, small):
+    """Checksums are computed by a thread for all pieces, for the larger ones, and for none."""
     monkeypatch.setattr(checksum, "_PIECE", 5)
+    monkeypatch.setattr(checksum, "_SMALL", small)
     path = tmp_path / "x.safetensors"
     tensors = {f"{dtype}": torch.arange(7).to(dtype) for dtype in checksum._TYPES}
     tensors |= {

@@ -10,59 +10,17 @@ import signal
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
-from torch import nn
 
 from spml.common.errors import InputError, SpmlError
-from spml.config import from_dict
-from spml.data import Dataset, Samples
-from spml.data.matrix import FeatureMatrix
 from spml.decisions.selection import Judge
 from spml.engine import Interrupted, Trainer, predict, predict_logits
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
-from spml.methods.base import Card, Facts, Needs, Objective, Outputs
+from spml.methods.base import Card, Facts, Needs, Objective
 from spml.methods.registry import create
-from spml.metrics import ScoreBlocks, top_scores
-
-
-class Net(nn.Module):
-    """A model with something random in it."""
-
-    def __init__(self, width=12, classes=4):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(width, 16), nn.ReLU(), nn.Dropout(0.3))
-        self.head = nn.Linear(16, classes)
-
-    def forward(self, inputs):
-        features = self.body(inputs)
-        return Outputs(self.head(features), features)
-
-
-def make_data(n=150, width=12, classes=4, seed=0):
-    generator = np.random.default_rng(seed)
-    prototypes = generator.normal(size=(classes, width))
-    truth = generator.random((n, classes)) < 0.4
-    truth[np.arange(n), generator.integers(0, classes, n)] = True
-    features = (truth @ prototypes + 0.3 * generator.normal(size=(n, width))).astype(np.float32)
-    index = [generator.choice(np.flatnonzero(row)) for row in truth]
-    observed = ObservedLabels.from_index(np.asarray(index), classes)
-    full = ObservedLabels.from_multi_hot(truth, unlisted="negative")
-    matrix, cut = FeatureMatrix(features), 100
-    rows = {"train": np.arange(cut), "val": np.arange(cut, n)}
-    splits = {
-        name: Samples(tuple(f"s{r}" for r in part), matrix.take(part), observed.take(part))
-        for name, part in rows.items()
-    }
-    return Dataset(
-        "made", tuple("abcd"[:classes]), splits, {name: full.take(part) for name, part in rows.items()}
-    )
-
-
-CONFIG = from_dict(
-    {"method": "gr", "epochs": 4, "batch_size": 16, "optim": {"lr": 0.01, "ema": 0.9}, "seed": 3}
-)
-FABRIC = Fabric(accelerator="cpu", devices=1)
+from spml.metrics import ScoreBlocks
+from spml.scores import forms
+from tests.helpers.training import CONFIG, FABRIC, Net, make_data
 
 
 def make_trainer(folder=None, config=CONFIG, objective=None, data=None, select="observed", **options):
@@ -261,7 +219,7 @@ def test_scores_that_do_not_fit_are_judged_in_blocks_as_the_whole_is(monkeypatch
     whole = make_trainer()
     state = whole.fit()
     samples, classes = len(whole.val), len(whole.classes)
-    monkeypatch.setattr(top_scores, "MOST_SCORES", samples * classes - 1)
+    monkeypatch.setattr(forms, "MOST_SCORES", samples * classes - 1)
     in_blocks = make_trainer()
     in_blocks.judge = Judged(in_blocks.judge)
     found = in_blocks.fit()
@@ -275,7 +233,7 @@ def test_scores_that_do_not_fit_are_judged_in_blocks_as_the_whole_is(monkeypatch
 
 
 def test_blocks_hold_few_scores_and_are_checked_in_all_classes(monkeypatch):
-    monkeypatch.setattr(top_scores, "MOST_SCORES", 0)
+    monkeypatch.setattr(forms, "MOST_SCORES", 0)
     monkeypatch.setattr(predict, "_BATCH_SCORES", 35)
     trainer = make_trainer()
     expected = trainer._predict(trainer.val)

@@ -8,7 +8,7 @@ from torch import nn
 
 from spml.config import from_dict
 from spml.engine.optimiser import WeightAverage, learning_rate, make_optimizer
-from tests.engine.test_loop import Net
+from tests.helpers.training import Net
 
 
 def test_learning_rate_warms_up_and_falls_to_zero():

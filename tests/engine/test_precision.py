@@ -10,7 +10,7 @@ import torch
 import spml
 from spml.config import DataConfig, from_dict
 from spml.data import Dataset, open_dataset
-from spml.data.images.cache import store_folder
+from spml.data.images.feature_store import store_folder
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.distributed import make_fabric
@@ -80,6 +80,6 @@ def test_features_of_a_frozen_backbone_have_the_precision_of_the_run(tmp_path: P
         output=str(tmp_path / "run"),
         quiet=True,
     )
-    key = f"{run._classifier.backbone.key()} bf16-mixed"
+    key = f"{run.classifier.backbone.key()} bf16-mixed"
     features = run.folder / "features"
     assert [path.name for path in features.iterdir() if path.is_dir()] == [store_folder(features, key).name]

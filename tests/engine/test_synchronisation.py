@@ -22,7 +22,7 @@ from spml.engine.loader import EpochBatches, make_loader
 from spml.engine.step import TrainingStep
 from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
 from spml.methods.registry import create, methods
-from tests.engine.test_loop import make_data
+from tests.helpers.training import make_data
 
 FULL = ("bce", "iu", "iun")
 """Methods that want labels which single-positive data do not have."""

@@ -25,7 +25,7 @@ from spml.engine.loader import EpochBatches, make_loader
 from spml.engine.step import TrainingStep
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.registry import create, methods, register
-from tests.engine.test_loop import make_data
+from tests.helpers.training import make_data
 
 BATCH = 16
 
@@ -142,7 +142,7 @@ def gradients(fabric, name, found):
     for place, (inputs, views, batch) in enumerate(loader):
         if place not in (0, 6):
             continue
-        rows = batches.rows(place)
+        rows = batches.rows_in(place)
         assert rows == (BATCH if place == 0 else 1)
         terms, _ = module(inputs, views, batch.target, batch.index, rows, place)
         loss = torch.stack(list(terms.values())).sum()

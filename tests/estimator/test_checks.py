@@ -93,7 +93,8 @@ def test_only_checks_that_fail_are_not_applicable():
 @pytest.mark.long
 def test_checks_that_do_not_apply_pass_for_the_top_class():
     passed = set()
-    for name, check in checks_of(TopClass()):
+    # The head is of no interest here, and this one is solved at once.
+    for name, check in checks_of(TopClass(head="ridge")):
         check()
         passed.add(name)
     assert passed == set(NOT_APPLICABLE)

@@ -24,7 +24,7 @@ from spml.common.errors import InputError
 from spml.config import Config
 from spml.sklearn import SinglePositiveClassifier
 from tests.estimator.samples import WORDS, make_samples, ridge
-from tests.faults.test_kill import make_photos
+from tests.helpers.photos import make_photos
 
 X, FULL, ONE = make_samples()
 NEW_X, NEW_FULL, NEW_ONE = make_samples(60, seed=1)
@@ -160,7 +160,7 @@ def test_settings_reach_the_run(tmp_path):
     assert (config.seed, config.data.split_seed, config.data.val_share) == (3, 3, 0.3)
     assert classifier.classes_.tolist() == ["a", "b", "c", "d"]
     assert classifier.predict(NEW_X).shape == (60, 4)
-    assert {"curves.png", "thresholds.png"} <= {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"curves.png", "thresholds.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
     with pytest.raises(InputError, match=r"run holds a run already: name another folder, or remove it"):
         classifier.fit(X, np.array(list("abc"))[ONE])
     assert clone(classifier).get_params() == classifier.get_params()
@@ -280,3 +280,14 @@ def test_output_is_a_path_of_the_user(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file: is a file; output must name a folder"):
         ridge(output=Path(tmp_path / "file")).fit(X, ONE)
+
+
+def test_messages_name_arguments_of_the_classifier(capsys):
+    X, y = np.random.default_rng(0).random((40, 4)), np.arange(40) % 3
+    classifier = SinglePositiveClassifier(settings={"data": {"val_share": 2}})
+    with pytest.raises(InputError, match=r"^settings=\{'data': \{'val_share': \.\.\.\}\} must be between 0"):
+        classifier.fit(X, y)
+    SinglePositiveClassifier(head="ridge", verbose=True).fit(X, y)
+    printed = capsys.readouterr().err
+    assert "mean_labels=K" in printed
+    assert "--" not in printed

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 
 from spml.common.errors import InputError
-from spml.sklearn.labels import read_labels
+from spml.sklearn.inputs import read_labels
 
 nan = np.nan
 MATRIX = np.array([[0, 1, 0], [1, 1, 0]])

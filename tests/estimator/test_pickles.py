@@ -17,7 +17,7 @@ import spml
 from spml.common.errors import InputError
 from spml.sklearn import SinglePositiveClassifier
 from tests.estimator.samples import WORDS, make_samples
-from tests.faults.test_kill import make_photos
+from tests.helpers.photos import make_photos
 
 X, FULL, ONE = make_samples()
 NEW_X, _, _ = make_samples(60, seed=1)

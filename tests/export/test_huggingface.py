@@ -17,8 +17,8 @@ from spml.config import ModelConfig
 from spml.export.formats import huggingface
 from spml.export.model_card import text
 from spml.models import Classifier, Top, build_backbone, save_classifier
-from tests.models.conftest import PHOTOS, describe
-from tests.runs.test_contents import CARD
+from tests.helpers.networks import PHOTOS, describe
+from tests.helpers.run_folders import CARD, save_thresholds
 
 
 def save_timm_run(folder, **top):
@@ -29,6 +29,7 @@ def save_timm_run(folder, **top):
     top = Top(backbone.num_features, 3, **{"scaling": "raw", **top})
     folder.mkdir(parents=True, exist_ok=True)
     save_classifier(folder, Classifier(backbone, top), backbone.spec, CARD)
+    save_thresholds(folder)
     return spml.load(folder)
 
 
@@ -49,7 +50,7 @@ def test_timm_loads_a_linear_head_on_its_network(tmp_path):
     assert config["problem_type"] == "multi_label_classification"
     assert config["id2label"] == {"0": "a", "1": "b", "2": "c"}
     assert config["label2id"] == {"a": 0, "b": 1, "c": 2}
-    assert config["spml"]["thresholds"] == [0.5, None, 0.5]
+    assert config["spml"]["thresholds"] == [pytest.approx(0.622459), None, pytest.approx(0.622459)]
     preparation = json.loads((folder / "preprocessor_config.json").read_text())
     assert preparation["size"] == {"height": 48, "width": 48}
     assert front_matter((folder / "README.md").read_text())["library_name"] == "timm"
@@ -112,7 +113,7 @@ def test_the_card_says_what_is_known(ridge, tmp_path):
         "Selected (observed) by val/SP on validation samples, judged by observed labels only (SP-score).",
         f"| validation | SP | {score:.3f} | {never} |",
         "There were no fully labelled test samples, so mAP on such is not known.",
-        f"| dig\\|it &lt;3&gt; | {ridge.thresholds.thresholds[3]:.3f} |",
+        f"| dig\\|it &lt;3&gt; | {ridge.thresholds.classes[3].threshold:.3g} |",
         "- The model learned from one known positive label per sample.",
         f"Weights (SHA-256): `{ridge.weights_sha256}`",
     ):

@@ -10,8 +10,8 @@ from torch import nn
 import spml
 from spml.decisions import Calibration
 from spml.export.network import Exported, Interpolation
-from spml.runs.export import exportable
-from tests.runs.test_contents import save_run
+from spml.runs.run import exportable
+from tests.helpers.run_folders import save_run
 
 
 @pytest.mark.parametrize("knots", [1, 2, 3, 8, 9, 200])

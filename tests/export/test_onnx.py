@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 
@@ -15,24 +14,11 @@ from spml.common.errors import InputError, SpmlError
 from spml.config import ModelConfig
 from spml.export.formats import onnx_file
 from spml.models import Classifier, Top, build_backbone, save_classifier
-from tests.models.conftest import GREY, describe
-from tests.runs.test_contents import CARD, change, save_run
+from tests.helpers.exported import computed, opened
+from tests.helpers.networks import GREY, describe
+from tests.helpers.run_folders import CARD, save_run, save_thresholds
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-
-
-def opened(path):
-    """The session of a file, and its metadata."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return session, json.loads(session.get_modelmeta().custom_metadata_map["spml"])
-
-
-def computed(session, inputs):
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: inputs}), strict=True))
 
 
 def assert_predicted(run, session, samples, inputs):
@@ -65,7 +51,7 @@ def test_a_run_on_features_in_batches_of_any_size(ridge, exported, digits):
 def test_the_file_describes_itself(ridge, exported):
     session, about = opened(exported)
     assert about["classes"] == list(ridge.classes)
-    assert about["thresholds"] == pytest.approx(ridge.thresholds.thresholds)
+    assert about["thresholds"] == pytest.approx([cut.threshold for cut in ridge.thresholds.classes])
     assert about["weights_sha256"] == ridge.weights_sha256
     assert (about["spml"], about["torch"]) == (spml.__version__, torch.__version__)
     assert about["opset"] >= 18
@@ -88,7 +74,8 @@ def test_an_image_of_any_size(tmp_path):
     assert about["input"]["shape"] == ["batch", "height", "width", 3]
     assert about["preparation"]["size"] == 40
     assert about["no_probabilities"].startswith("K, ")
-    assert about["thresholds"] == [0.5, None, 0.5]  # no training sample had the second class
+    score = pytest.approx(0.622459)
+    assert about["thresholds"] == [score, None, score]  # no training sample had the second class
     rng = np.random.default_rng(0)
     for shape in ((1, 40, 40), (3, 100, 61), (1, 200, 31), (1, 1, 1), (2, 17, 90)):
         images = rng.integers(0, 256, (*shape, 3), np.uint8)
@@ -115,6 +102,7 @@ def test_boosted_cam_and_variants(tmp_path):
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster
     save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head="boosted_cam")), spec, CARD)
+    save_thresholds(tmp_path)
     run = spml.load(tmp_path)
     images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)
     session, _ = opened(run.export())
@@ -172,6 +160,6 @@ def test_a_missing_package_is_named_by_its_extra(ridge, tmp_path, monkeypatch):
 
 def test_a_run_whose_thresholds_are_missing_is_refused(tmp_path):
     folder = save_run(tmp_path)
-    change(folder, "thresholds", "thresholds.json")
+    (folder / "thresholds.json").unlink()
     with pytest.raises(InputError, match=r"thresholds\.json"):
         spml.load(folder).export()

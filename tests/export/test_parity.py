@@ -15,14 +15,18 @@ import torch
 from PIL import Image
 
 import spml
-from tests.export.test_onnx import computed, onnxruntime, opened
 from tests.helpers import write_image
-from tests.runs.test_contents import change, save_run
+from tests.helpers.exported import computed, onnxruntime, opened
+from tests.helpers.run_folders import save_run, save_thresholds
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx_predict.py"
+PRETRAINED = "mobilenetv2_100_tf_bncal.safetensors"
+# A small network where its size does not matter: a large one takes half a minute to export.
+SMALL = {"backbone": "test_efficientnet", "weights": "random"}
 MODELS = {
     "auto": {"method": "auto", "frozen": "yes"},
-    "mlp": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 3},
+    "mlp": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 3, **SMALL},
+    # Random weights would hardly react to wrong pixels.
     "fine-tuned": {"method": "an", "frozen": "no", "epochs": 1},
 }
 
@@ -61,12 +65,11 @@ def test_100_photographs_are_labelled_as_by_predict(name, photographs, shared, t
             "observe": "single",
             "size": 96,
         },
-        weights=str(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"),
         mean_labels=1.4,
         threads=1,
         quiet=True,
         output=str(tmp_path / "run"),
-        **MODELS[name],
+        **{"weights": str(shared / "data" / "models" / PRETRAINED), **MODELS[name]},
     )
     session, about = opened(run.export())
     thresholds = np.array([np.inf if cut is None else cut for cut in about["thresholds"]])
@@ -106,7 +109,7 @@ def bare_python(tmp_path_factory):
 @pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
 def test_the_example_in_an_environment_without_torch(bare_python, tmp_path):
     folder = save_run(tmp_path)
-    change(folder, "threshold.logit", -1.0)
+    save_thresholds(folder, -1.0)
     run = spml.load(folder)
     model = run.export()
     turned = Image.Exif()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import spml
-from tests.runs.test_contents import save_run
+from tests.helpers.run_folders import save_run
 
 
 def test_the_program_predicts_and_describes_itself(ridge, digits, tmp_path):

@@ -20,7 +20,7 @@ STATEMENTS = ("create", "insert", "update", "delete", "commit")
 
 
 class Stop(NamedTuple):
-    """How a run is disturbed, at which operation (from 1; if `name` is given, of that name) or second."""
+    """Disturbance of a run, at which operation (from 1; if `name` is given, of that name) or second."""
 
     number: float
     how: str

@@ -118,7 +118,7 @@ JOBS = {
 
 
 class Ended(NamedTuple):
-    """How a command ended: exit code (negative: signal), what it printed, its operations and its imports."""
+    """End of a command: exit code (negative: signal), what it printed, its operations and its imports."""
 
     code: int
     printed: str

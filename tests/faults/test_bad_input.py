@@ -15,19 +15,10 @@ from spml.cli.main import main
 from spml.common import files
 from spml.common.errors import InputError
 from spml.runs.folder.layout import clear
-from tests.cli.test_streams import NO_SPACE, open_full, open_pipe_without_reader
-from tests.faults.test_kill import make_photos
+from tests.helpers.commands import FAST, fails
+from tests.helpers.photos import make_photos
+from tests.helpers.streams import NO_SPACE, open_full, open_pipe_without_reader
 
-FAST = [
-    "--model.backbone",
-    "test_efficientnet",
-    "--model.weights",
-    "random",
-    "--data.size",
-    "32",
-    "--data.workers",
-    "0",
-]
 FAST += ["--epochs", "1", "--threads", "1"]
 
 
@@ -54,17 +45,6 @@ def run(features, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs") / "run"
     main(["train", str(features), "--epochs", "2", "--threads", "1", "--output", str(output)])
     return output
-
-
-def fails(capsys, *arguments, code=2):
-    """Run the command; it must exit with `code` and one message without a traceback, which is returned."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    said = capsys.readouterr().err
-    assert caught.value.code == code, said
-    assert "Traceback" not in said
-    return said
 
 
 def train_fails(capsys, tmp_path, *arguments, code=2):
@@ -328,7 +308,7 @@ def test_a_number_of_labels_that_the_classes_can_not_have(capsys, tmp_path, feat
 
 
 def test_devices_and_sizes_that_are_not_possible(capsys, tmp_path, features, run):
-    assert "1 x foo is not possible here" in fails(capsys, "predict", run, features, "--device", "foo")
+    assert "device foo is not possible here" in fails(capsys, "predict", run, features, "--device", "foo")
     assert "1 x foo is not possible" in train_fails(capsys, tmp_path, features, "--accelerator", "foo")
     assert "batch_size must be at least 1" in fails(capsys, "predict", run, features, "--batch_size", "0")
     assert "head_lr_factor must be greater" in train_fails(

@@ -11,23 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+
+from tests.helpers.photos import make_photos
+from tests.helpers.processes import finish, started
 
 KILLS = 4
-
-
-def make_photos(folder: Path, per_class: int = 40) -> Path:
-    """Three classes of noise with a colour of their own."""
-    generator = np.random.default_rng(0)
-    for channel, name in enumerate(("blue", "green", "red")):
-        (folder / name).mkdir(parents=True)
-        for place in range(per_class):
-            pixels = generator.integers(0, 160, (40, 48, 3), dtype=np.uint8)
-            pixels[..., 2 - channel] += 80
-            Image.fromarray(pixels).save(folder / name / f"{place:02}.png")
-    return folder
 
 
 def command(photos: Path, output: Path, *more: str) -> list[str]:
@@ -47,15 +36,7 @@ def command(photos: Path, output: Path, *more: str) -> list[str]:
         "--threads": "1",
         "--output": str(output),
     }
-    return [
-        sys.executable,
-        "-m",
-        "spml",
-        "train",
-        str(photos),
-        *(x for pair in settings.items() for x in pair),
-        *more,
-    ]
+    return ["train", str(photos), *(x for pair in settings.items() for x in pair), *more]
 
 
 def without_times(path: Path) -> list[dict]:
@@ -74,26 +55,20 @@ def modified(path: Path) -> int:
 @pytest.mark.long
 def test_killed_four_times(tmp_path):
     photos = make_photos(tmp_path / "photos")
-    subprocess.run(command(photos, tmp_path / "whole"), check=True, timeout=300)
+    finish(command(photos, tmp_path / "whole"), tmp_path / "said")
     output, kills = tmp_path / "killed", 0
     checkpoint = output / "checkpoint.safetensors"
     moments = random.Random(0)
     while kills < KILLS:
         before = modified(checkpoint)
-        process = subprocess.Popen(
-            command(photos, output, *(["--resume"] if kills else [])), stderr=subprocess.PIPE
-        )
-        while process.poll() is None and modified(checkpoint) in (0, before):
-            time.sleep(0.005)
-        # Within the first steps of this attempt, checkpoints are written at each step: many kills hit one.
-        time.sleep(moments.uniform(0, 0.25))
-        if process.poll() is not None:
-            break
-        process.kill()
-        process.wait()
+        with started(command(photos, output, *(["--resume"] if kills else [])), tmp_path / "said") as process:
+            while process.is_alive() and modified(checkpoint) in (0, before):
+                time.sleep(0.005)
+            # In the first steps of this attempt, checkpoints are written at each step: many kills hit one.
+            time.sleep(moments.uniform(0, 0.25))
+            assert process.is_alive(), f"the run ended after {kills} kills: {(tmp_path / 'said').read_text()}"
         kills += 1
-    assert kills == KILLS, f"the run ended after {kills} kills"
-    subprocess.run(command(photos, output, "--resume"), check=True, timeout=300)
+    finish(command(photos, output, "--resume"), tmp_path / "said")
     whole = tmp_path / "whole"
     assert (output / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert without_times(output / "metrics.jsonl") == without_times(whole / "metrics.jsonl")
@@ -112,32 +87,30 @@ def test_a_prediction_killed_three_times_writes_the_same_file(tmp_path, frozen):
     photos = make_photos(tmp_path / "photos", per_class=100)
     train = command(make_photos(tmp_path / "few", per_class=8), tmp_path / "run", "--model.frozen", frozen)
     train[train.index("--epochs") + 1] = "1"
-    subprocess.run([*train, "--optim.ema", "0"], check=True, timeout=300)
+    finish([*train, "--optim.ema", "0"], tmp_path / "said")
     for name in ("whole", "killed"):
         shutil.copytree(tmp_path / "run", tmp_path / name / "run")
 
     def predict(name):
         return [
-            *(sys.executable, "-m", "spml", "predict", str(tmp_path / name / "run"), str(photos)),
+            *("predict", str(tmp_path / name / "run"), str(photos)),
             *("--output", str(tmp_path / f"{name}.csv"), "--batch_size", "2", "--workers", "1"),
         ]
 
-    subprocess.run(predict("whole"), check=True, timeout=300)
+    finish(predict("whole"), tmp_path / "said")
     partial, output = tmp_path / "killed.csv.partial", tmp_path / "killed.csv"
     kills, moments, sizes = 0, random.Random(0), []
     while kills < 3:
         before = partial.stat().st_size if partial.exists() else 0
-        process = subprocess.Popen(predict("killed"), stderr=subprocess.PIPE)
-        while process.poll() is None and not (partial.exists() and partial.stat().st_size > before):
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.03))
-        process.kill()
-        process.wait()
+        with started(predict("killed"), tmp_path / "said") as process:
+            while process.is_alive() and not (partial.exists() and partial.stat().st_size > before):
+                time.sleep(0.002)
+            time.sleep(moments.uniform(0, 0.03))
         assert not output.exists(), f"the prediction ended after {kills} kills"
         kills += 1
         sizes.append(partial.stat().st_size)
     assert sizes == sorted(sizes)
-    subprocess.run(predict("killed"), check=True, timeout=300)
+    finish(predict("killed"), tmp_path / "said")
     assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert len(output.read_text().splitlines()) == 301
     assert not list(tmp_path.glob("*.partial*"))
@@ -146,7 +119,8 @@ def test_a_prediction_killed_three_times_writes_the_same_file(tmp_path, frozen):
 @pytest.mark.long
 def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     photos, output = make_photos(tmp_path / "photos"), tmp_path / "run"
-    process = subprocess.Popen(command(photos, output), stderr=subprocess.PIPE, text=True)
+    words = [sys.executable, "-m", "spml", *command(photos, output)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not (output / "checkpoint.safetensors").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -155,5 +129,5 @@ def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     assert "everything up to here is saved" in said
     assert "--resume" in said
     assert "Traceback" not in said
-    subprocess.run(command(photos, output, "--resume"), check=True, timeout=300)
+    finish(command(photos, output, "--resume"), tmp_path / "said")
     assert len(without_times(output / "metrics.jsonl")) == 14

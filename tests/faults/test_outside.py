@@ -1,4 +1,4 @@
-"""What commands write outside the places that they are told."""
+"""Commands write nothing outside the places that they are told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.runs.test_closed_form_runs import HIDE, make_features
+from tests.helpers.features import HIDE, make_features
 
 
 @pytest.mark.long

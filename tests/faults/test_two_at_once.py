@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +21,9 @@ from spml.runs.folder.held_out import read_held_out
 from spml.runs.folder.layout import only_writer_in
 from spml.runs.train import run_training
 from tests.data.benchmarks.layouts import voc2012
-from tests.faults.test_bad_input import fails
-from tests.runs.test_closed_form_runs import HIDE, make_features
+from tests.helpers.commands import fails
+from tests.helpers.features import HIDE, make_features
+from tests.helpers.processes import started
 
 RIDGE = ["--head", "ridge", "--mean_labels", "1.6", "--threads", "1"]
 
@@ -79,8 +78,8 @@ def test_the_second_command_is_refused_before_anything_is_written(
     name = re.match(r"(audit|data) (use|convert|prepare)|\w+", command)[0]
     assert re.search(
         rf"^spml {name}: {re.escape(target)}: process {os.getpid()} on {re.escape(socket.gethostname())} has "
-        r"been writing to it since [\d :-]{19}\. Wait until that process has ended, or write to another "
-        r"place\.$",
+        r"been writing to it since [\d :-]{19}(?: \(.+\))?\. Wait until that process has ended, or write to "
+        r"another place\.$",
         said,
         re.MULTILINE,
     )
@@ -101,9 +100,9 @@ def interfere(monkeypatch, action):
 
     real = training.resolve
 
-    def resolve(*arguments):
+    def resolve(*arguments, **more):
         action()
-        return real(*arguments)
+        return real(*arguments, **more)
 
     monkeypatch.setattr(training, "resolve", resolve)
 
@@ -185,14 +184,19 @@ def test_a_new_checkpoint_that_was_not_used_is_removed_with_the_run(place, tmp_p
 def test_two_trainings_in_one_folder(place, tmp_path):
     """One ends, its files are those of one method, and the other is refused."""
 
-    def start(method):
+    def words(method):
         command = f"train {place / 'features.npz'} --method {method} --epochs 20 --output {tmp_path / 'mix'}"
-        arguments = [*command.split(), *HIDE, "--threads", "1"]
-        return subprocess.Popen([sys.executable, "-m", "spml", *arguments], stderr=subprocess.PIPE, text=True)
+        return [*command.split(), *HIDE, "--threads", "1"]
 
-    processes = {method: start(method) for method in ("em", "gr")}
-    said = {method: process.communicate(timeout=300)[1] for method, process in processes.items()}
-    codes = {method: process.returncode for method, process in processes.items()}
+    with (
+        started(words("em"), tmp_path / "em") as em,
+        started(words("gr"), tmp_path / "gr") as gr,
+    ):
+        processes = {"em": em, "gr": gr}
+        for process in processes.values():
+            process.join(300)
+    codes = {method: process.exitcode for method, process in processes.items()}
+    said = {method: (tmp_path / method).read_text() for method in processes}
     assert sorted(codes.values()) == [0, 2]
     (winner,), (loser,) = ([name for name in codes if codes[name] == code] for code in (0, 2))
     assert re.search(

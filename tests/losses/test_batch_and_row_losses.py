@@ -555,7 +555,7 @@ def test_the_high_rank_term_uses_the_smaller_of_both_products(shape):
         (lambda: em_apl_loss(Z, INDEX, INDEX), "soft must be floating point"),
         (lambda: em_apl_loss(Z, INDEX, SOFT, beta=0), "beta must be greater"),
         (lambda: opml_loss(Z, INDEX, alpha=-1), "alpha must be at least 0"),
-        (lambda: opml_loss(Z, INDEX, form="soft"), "form must be 'smooth' or 'hard', got 'soft'"),
+        (lambda: opml_loss(Z, INDEX, form="soft"), "form must be one of smooth, hard, got 'soft'"),
         (lambda: opml_loss(Z, INDEX, form="hard", soft=SOFT), "soft targets need form='smooth'"),
         (lambda: soft_opml_loss(Z, INDEX, alpha=0), "alpha must be greater"),
         (lambda: opml_loss(Z, INDEX, beta=math.nan), "beta must be at least 0"),

@@ -417,7 +417,7 @@ def test_the_balanced_weight_has_its_published_values(weight_pos, mean_labels, c
         (hill_loss, {"lam": 1.4}, "lam must be at least 1.5"),
         (hill_loss, {"eps": 1e-7}, "eps needs gamma = 0"),
         (splc_loss, {"tau": 1.1}, "tau must lie in"),
-        (splc_loss, {"negative": "asl"}, "negative must be 'focal' or 'hill'"),
+        (splc_loss, {"negative": "asl"}, "negative must be one of focal, hill, got 'asl'"),
         (splc_loss, {"lam": 1}, "lam must be at least 1.5"),
         (las_loss, {"weight": -1}, "weight must be at least 0"),
         (lasd_loss, {"tau": -0.1}, "tau must lie in"),

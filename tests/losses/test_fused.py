@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from spml import losses
 from spml.losses import GRLoss, an_loss, em_apl_loss, fused_linear_loss, gr_loss, softmax_loss
 from spml.losses._core import linear as linear_module
-from tests.losses.test_modules import FUNCTIONS
+from tests.helpers.losses import FUNCTIONS
 
 ROWS, CLASSES, FEATURES = 4, 7, 3
 GENERATOR = torch.Generator().manual_seed(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 
 import pytest
 import torch
@@ -11,17 +10,8 @@ from torch import nn
 
 from spml import losses
 from spml.losses import GRLoss, LLLoss, LossModule, SHOWLoss, gr_loss, show_loss
+from tests.helpers.losses import FUNCTIONS, parameters_of
 
-
-def parameters_of(name):
-    return [*inspect.signature(getattr(losses, name)).parameters.values()]
-
-
-FUNCTIONS = [
-    name
-    for name in losses.__all__
-    if name.endswith("_loss") and [each.name for each in parameters_of(name)[:2]] == ["logits", "target"]
-]
 MODULES = [
     each
     for each in vars(losses).values()

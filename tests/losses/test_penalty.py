@@ -71,7 +71,7 @@ class Linear(nn.Module):
 def test_training_reaches_the_penalised_optimum_that_lbfgs_finds():
     from spml.decisions.selection import Judge
     from spml.engine import Trainer
-    from tests.engine.test_loop import CONFIG, FABRIC, make_data
+    from tests.helpers.training import CONFIG, FABRIC, make_data
 
     data, l2 = make_data(), 0.1
     train = data.splits["train"]

@@ -141,7 +141,7 @@ class Recorder(Objective):
 
 
 def test_forward_and_after_step_receive_the_same_and_only_what_the_method_needs(monkeypatch):
-    monkeypatch.setitem(registry, "recorder", Recorder)
+    monkeypatch.setitem(registry.entries, "recorder", ("", Recorder))
     objective = started(
         weights={"lasd": 1.0, "recorder": 1.0, "pumlc": 1.0},
         hp={"lasd": {"weight_neg": 0.3}},

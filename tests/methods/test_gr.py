@@ -145,10 +145,10 @@ def test_other_forms_have_the_scheduled_parameters(form):
         ({"v": "step"}, "v must be one of gaussian, .*learned"),
         ({"tau_low": [0.1, 0.8]}, "tau_low must be at most tau_high, got 0.8 and 0.75"),
         ({"tau_high": 1.2}, "tau_high must lie in"),
-        ({"degree": 0}, "degree is outside its domain"),
+        ({"degree": 0}, "degree must be greater than 0, got 0"),
         ({"w": "auto"}, r"w must be a number or \[start, end\], got 'auto'"),
         ({"b": "much"}, r"b must be a number, auto or \[start, end\], got 'much'"),
-        ({"share": ["auto", 2]}, "share is outside its domain"),
+        ({"share": ["auto", 2]}, r"share must lie in \[0, 1\], got 2"),
     ],
 )
 def test_wrong_values_are_refused_when_the_method_is_created(hp, message):

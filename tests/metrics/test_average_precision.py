@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from spml.metrics import average_precision, mean_average_precision, mean_over_classes, naive_map, ranks
+from spml.metrics import average_precision, mean_average_precision, mean_over_classes, naive_map
 
 
 def reference(scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def test_the_result_does_not_depend_on_blocks_of_classes(monkeypatch):
     rng = np.random.default_rng(0)
     scores, truth = rng.normal(size=(50, 11)), rng.random((50, 11)) < 0.3
     whole = average_precision(scores, truth)
-    monkeypatch.setattr(ranks, "_BLOCK_BYTES", 50 * 8 * 3)
+    monkeypatch.setattr("spml.scores.ranks._BLOCK_BYTES", 50 * 8 * 3)
     np.testing.assert_array_equal(average_precision(scores, truth), whole)
 
 
@@ -126,9 +126,9 @@ def test_half_precision_integers_and_strides():
         (np.empty((0, 3)), np.empty((0, 3)), r"N, C >= 1"),
         ([["a"]], [[1]], "real numbers"),
         ([[0.0], [1.0]], [[1]], "shape of the scores"),
-        ([[0.0], [1.0]], [[1], [2]], "row 1, column 0 must be one of -1, 0, 1, got 2"),
-        ([[0.0], [1.0]], np.array([[1], [2]], np.uint8), "row 1, column 0 must be one of 0, 1, got 2"),
-        ([[0.0], [1.0]], [[1.0], [np.nan]], "row 1, column 0 must be one of -1, 0, 1, got nan"),
+        ([[0.0], [1.0]], [[1], [2]], "row 1, column 0: labels may hold only -1, 0, 1, got 2"),
+        ([[0.0], [1.0]], np.array([[1], [2]], np.uint8), "row 1, column 0: labels may hold only 0, 1, got 2"),
+        ([[0.0], [1.0]], [[1.0], [np.nan]], "row 1, column 0: labels may hold only -1, 0, 1, got nan"),
         ([[0.0], [1.0]], [["a"], ["b"]], "must be numbers"),
         ([[0.0], [1.0]], [[1], [0]], "no known negative. If 0 means absent"),
     ],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from spml.bench.bootstrap import bootstrap_draws
+from spml.bench.runner import bootstrap_draws
 from spml.metrics import bootstrap_map, mean_average_precision, paired_resamples, resamples
 
 

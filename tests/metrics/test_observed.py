@@ -18,38 +18,7 @@ from spml.metrics import (
     sp_score,
     sp_scores,
 )
-
-
-def slow_sp(scores, observed, mean_labels, multiplicity=None):
-    """The formula of the SP-score, sample by sample; `observed` is a list of lists in {-1, 0, +1}."""
-    samples, classes = len(scores), len(scores[0])
-    times = [1] * samples if multiplicity is None else multiplicity
-    known = sum(row.count(1) for row in observed)
-    k = max(1.0, mean_labels * samples / known)
-    sum_v = sum_p = sum_a = 0.0
-    for c in range(classes):
-        positives = [i for i in range(samples) if observed[i][c] == 1]
-        n_c = sum(times[i] for i in positives)
-        if n_c == 0:
-            continue
-        p = u = 0.0
-        for i in positives:
-            ge = sum(scores[j][c] >= scores[i][c] for j in range(samples))
-            gt = sum(scores[j][c] > scores[i][c] for j in range(samples))
-            a = sum(times[j] for j in positives if j != i and scores[j][c] >= scores[i][c])
-            p += times[i] * min(1.0, (1 + k * a) / ge)
-            u += times[i] * (1 - (ge + gt) / (2 * samples))
-        pi = min(0.5, n_c * k / samples)
-        v = n_c / (n_c + 5)
-        sum_v += v
-        sum_p += v * p / n_c
-        sum_a += v * (u / n_c - pi / 2) / (1 - pi)
-    mean_p, mean_a = sum_p / sum_v, sum_a / sum_v
-    return mean_p * max(mean_a, 0.01), mean_p, mean_a
-
-
-def one_hot(index, classes):
-    return np.eye(classes, dtype=np.int8)[index]
+from tests.helpers.slow import one_hot, slow_sp
 
 
 @pytest.mark.parametrize("mean_labels", [1.0, 2.0, 3.7])
@@ -164,7 +133,7 @@ def test_a_resample_without_known_positives_has_no_score():
         ([0], 2.0, r"shape \(2,\)"),
         ([0.0, 1.0], 2.0, "integers"),
         ([[1, 0]], 2.0, "shape of the scores"),
-        ([[1, 0], [0, 2]], 2.0, "row 1, column 1 must be one of -1, 0, 1, got 2"),
+        ([[1, 0], [0, 2]], 2.0, "row 1, column 1: labels may hold only -1, 0, 1, got 2"),
         ([[0, 0], [0, -1]], 2.0, "no known positive"),
         (np.array([[1, 0], [0, 1]], bool), 2.0, "must be of a signed type"),
         ([0, 1], 0.0, "above 0"),

@@ -7,50 +7,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from safetensors.torch import save_file
-from torch import nn
 
-from spml.config import ModelConfig
-from spml.data import Dataset, Samples
-from spml.data.dataset import Inputs
-from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.labels import ObservedLabels
-from spml.models import BackboneSpec, describe_backbone
-
-TINY = "test_resnet"  # timm's own model for tests, trained for images of 160 pixels
-
-
-def data_of(inputs: Inputs) -> Dataset:
-    ids = tuple(map(str, range(len(inputs))))
-    return Dataset("data", ("a", "b"), {"train": Samples(ids, inputs, _labels(len(inputs)))}, {})
-
-
-def describe(config: ModelConfig, data: Dataset, size: int = 0) -> BackboneSpec:
-    return describe_backbone(config, data.kind, data.width, size=size, source=data.name)
-
-
-def _labels(count: int) -> ObservedLabels:
-    return ObservedLabels.from_index([0] * count, 2)
-
-
-FEATURES = data_of(FeatureMatrix(np.zeros((2, 7), np.float32)))
-GREY = data_of(ImageArray(np.zeros((2, 1, 40, 40), np.uint8)))
-PHOTOS = data_of(ImageArray(np.zeros((2, 3, 8, 8), np.uint8)))
-
-
-def tiny_model(seed: int = 0, **options: Any) -> nn.Module:
-    import timm
-
-    torch.manual_seed(seed)
-    model: nn.Module = timm.create_model(TINY, pretrained=False, **options)
-    with torch.no_grad():
-        for buffer in model.buffers():
-            if buffer.dtype.is_floating_point:
-                buffer.uniform_(0.5, 1.5)
-    return model
+from tests.helpers.networks import TINY, tiny_model
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import timm
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -18,7 +19,7 @@ from spml.data import Dataset
 from spml.data.images.image_files import ImageFiles
 from spml.models import Backbone, BackboneSpec, build_backbone
 from spml.models.backbones import SmallCNN
-from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, describe, tiny_model
+from tests.helpers.networks import FEATURES, GREY, PHOTOS, TINY, data_of, describe, tiny_model
 
 # -- which backbone --------------------------------------------------------------------------------------
 
@@ -85,19 +86,19 @@ def test_the_json_next_to_weights_determines_how_images_are_prepared(weights: Pa
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "not readable as JSON"),
-        ("[1]", "Expected `object`, got `array`"),
+        ("{", "is not valid JSON"),
+        ("[1]", "expected an object, got a list"),
         ('{"timm_model": "test_vit"}', "weights of test_vit"),
         ('{"std": [0.5, 0, 0.5]}', "std positive"),
         ('{"mean": [0.5]}', "must have 3 numbers"),
-        ('{"mean": [NaN, 0, 0]}', "not readable as JSON"),
+        ('{"mean": [NaN, 0, 0]}', "must be finite"),
         ('{"mean": [1e999, 0, 0]}', "out of range"),
-        ('{"mean": [true, 0, 0]}', "Expected `float`, got `bool` - at `$.mean[0]`"),
-        ('{"input_size": 224}', "Expected `array | null`, got `int` - at `$.input_size`"),
-        ('{"input_size": [3, 1e9, 1e9]}', "Expected `int`, got `float` - at `$.input_size[1]`"),
+        ('{"mean": [true, 0, 0]}', "mean[0]: expected a number, got true or false"),
+        ('{"input_size": 224}', "input_size: expected a list, got an integer"),
+        ('{"input_size": [3, 1e9, 1e9]}', "input_size[1]: expected an integer, got a number"),
         ('{"input_size": [3, 1000000000, 1000000000]}', "size must be from 1 to 8192"),
         ('{"input_size": []}', "length >= 1"),
-        ('{"notes": ' + "[" * 100_000, "not readable as JSON"),
+        ('{"notes": ' + "[" * 100_000, "nested too deeply"),
         ('{"interpolation": "magic"}', "'magic'"),
         ('{"timm_kwargs": {"checkpoint_path": "evil.pth"}}', "checkpoint_path"),
     ],
@@ -110,6 +111,28 @@ def test_a_wrong_json_next_to_weights_is_explained(weights: Path, text: str, wor
 
 
 # -- weights ---------------------------------------------------------------------------------------------
+
+
+def test_a_transformer_with_a_class_token_can_take_the_mean_of_its_tokens(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model: Any = timm.create_model("test_vit", pretrained=False).eval()
+    path = tmp_path / "vit.safetensors"
+    save_file(model.state_dict(), path)
+    images = torch.randint(0, 256, (2, 3, 160, 160), dtype=torch.uint8)
+
+    def build() -> Backbone:
+        config = ModelConfig("test_vit", weights=str(path))
+        return build_backbone(describe(config, PHOTOS), config).eval()
+
+    token = build()
+    tokens = model.forward_features(token._normalised(images))
+    torch.testing.assert_close(token(images), tokens[:, 0])
+    with pytest.raises(InputError, match="has no feature map"):
+        token.check_maps()
+    path.with_suffix(".json").write_text('{"timm_kwargs": {"global_pool": "avg", "fc_norm": false}}')
+    mean = build()
+    torch.testing.assert_close(mean(images), tokens[:, 1:].mean(1))
+    torch.testing.assert_close(mean.maps(images).flatten(2), tokens[:, 1:].transpose(1, 2))
 
 
 def test_weights_of_a_file_are_used_without_its_classifier(weights: Path) -> None:

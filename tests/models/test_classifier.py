@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -11,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
-from tests.models.conftest import GREY, PHOTOS, TINY, describe
+from tests.helpers.networks import GREY, PHOTOS, TINY, _rewrite, describe, set_weights
 
 
 def small_classifier(frozen: bool = False) -> Classifier:
@@ -185,19 +183,6 @@ def test_class_names_must_be_as_many_as_logits(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def _rewrite(folder: Path, **changes: Any) -> None:
-    path = folder / "model.json"
-    card = json.loads(path.read_text())
-    card.pop("sha256", None)
-    for key, value in changes.items():
-        part, _, name = key.partition("__")
-        if name:
-            card[part][name] = value
-        else:
-            card[part] = value
-    path.write_text(json.dumps(card))
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -244,13 +229,6 @@ def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], w
         load_classifier(saved)
     assert words in str(caught.value)
     assert str(saved) in str(caught.value)
-
-
-def set_weights(folder: Path, **tensors: torch.Tensor) -> None:
-    """Change weights together with the checksum that describes them."""
-    path = folder / "model.safetensors"
-    save_file({**load_file(path), **tensors}, path)
-    _rewrite(folder, weights_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:

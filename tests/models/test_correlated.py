@@ -15,7 +15,7 @@ from spml.config import ModelConfig
 from spml.data.matrix import FeatureMatrix
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
 from spml.models.heads import CorrelatedHead
-from tests.models.conftest import FEATURES, GREY, describe
+from tests.helpers.networks import FEATURES, GREY, describe
 
 
 def sigmoid(value: float) -> float:

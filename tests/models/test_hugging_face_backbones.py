@@ -25,7 +25,7 @@ from spml.models import (
 )
 from spml.models.backbones import create_backbone, hugging_face
 from spml.models.backbones.hugging_face import ENCODERS
-from tests.models.conftest import PHOTOS, describe
+from tests.helpers.networks import PHOTOS, describe
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -302,9 +302,7 @@ def test_a_tampered_run_builds_nothing_else(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"there is no such folder. Name one with config.json and model.safetensors"
-    ):
+    with pytest.raises(InputError, match=r"no such folder. Name one with config.json and model.safetensors"):
         build(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"config.json is missing"):
         build(tmp_path)
@@ -326,7 +324,7 @@ def test_a_repository_is_downloaded_only_when_it_is_named(
         asked.append(f"{repository}/{file}")
         return str(tmp_path / file)
 
-    monkeypatch.setattr("spml.models.backbones.download.hub_file", download)
+    monkeypatch.setattr("spml.models.backbones.weights.hub_file", download)
     monkeypatch.chdir(tmp_path)
     lines: list[str] = []
     config = ModelConfig("hf/someone/network")
@@ -346,7 +344,7 @@ def test_without_network_access_a_repository_is_refused(monkeypatch: pytest.Monk
     def refuse(repository: str, file: str) -> str:
         raise OSError("no route to host")
 
-    monkeypatch.setattr("spml.models.backbones.download.hub_file", refuse)
+    monkeypatch.setattr("spml.models.backbones.weights.hub_file", refuse)
     with pytest.raises(
         InputError, match=r"config.json of someone/network could not be downloaded \(OSError: no rou"
     ):

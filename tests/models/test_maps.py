@@ -8,24 +8,8 @@ from torch import nn
 
 from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.models import Backbone, build_backbone
-from tests.models.conftest import FEATURES, GREY, PHOTOS, describe
-
-
-def random_backbone(name: str, size: int = 64) -> Backbone:
-    config, data = ModelConfig(name, weights="random"), GREY if name == "small_cnn" else PHOTOS
-    torch.manual_seed(0)
-    backbone = build_backbone(describe(config, data, size=size), config).eval()
-    # As after training: the features of fresh weights hardly differ between images.
-    for buffer_name, buffer in backbone.network.named_buffers():
-        if buffer_name.endswith("running_var"):
-            buffer.uniform_(0.5, 1.5)
-    return backbone
-
-
-def images_for(backbone: Backbone, count: int = 3) -> torch.Tensor:
-    shape = (count, len(backbone.spec.mean), backbone.spec.size, backbone.spec.size)
-    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+from spml.models import build_backbone
+from tests.helpers.networks import FEATURES, describe, images_for, random_backbone
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.models import Backbone, OwnNetwork, at_hand, build_backbone
+from spml.models import Backbone, OwnNetwork, Windows, at_hand, build_backbone, windows_of
 from spml.models.backbones import SmallCNN
 from spml.models.spec import origin_of
-from tests.models.conftest import FEATURES, PHOTOS, TINY, describe, tiny_model
+from tests.helpers.networks import FEATURES, PHOTOS, TINY, describe, tiny_model
 from tests.models.nets import Does, Pooled, Small, Tied, seeded
 
 IMAGES = torch.randint(0, 256, (3, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
@@ -63,6 +63,7 @@ def test_maps_are_pooled() -> None:
     with torch.inference_mode():
         assert maps.maps(IMAGES).shape == (3, 6, 8, 8)
         torch.testing.assert_close(maps.pool(maps.maps(IMAGES)), features(maps))
+    assert windows_of(maps) == Windows.of_map(8, 8)
     with pytest.raises(
         InputError, match=r"has no feature map of 6 channels .* returns no maps, and has no forward_"
     ):
@@ -107,6 +108,22 @@ def test_a_torchvision_network_loses_its_classifiers() -> None:
     inception = torchvision.models.googlenet(weights=None, init_weights=False, aux_logits=True)
     backbone = own(inception, {**SQUARE, "size": 64})
     assert backbone.train()(torch.zeros(2, 3, 64, 64, dtype=torch.uint8)).shape == (2, 1024)
+
+
+@pytest.mark.parametrize("with_classifier", [True, False])
+def test_weights_of_a_torchvision_network_from_a_file(tmp_path: Path, with_classifier: bool) -> None:
+    path = tmp_path / "w.safetensors"
+    torch.manual_seed(1)
+    bare = torchvision.models.shufflenet_v2_x0_5(weights=None).eval()
+    state = bare.state_dict()
+    save_file({name: each for name, each in state.items() if with_classifier or "fc." not in name}, path)
+    network = OwnNetwork(torchvision.models.shufflenet_v2_x0_5(weights=None), {**SQUARE, "size": 64})
+    spec = network.describe(ModelConfig(network.name, weights=str(path)), 0)
+    bare.fc = nn.Identity()
+    images = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    backbone = network.build(spec, str(path)).eval()
+    with torch.inference_mode():
+        torch.testing.assert_close(backbone(images), bare(backbone._normalised(images)), rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_for_grey_images() -> None:
@@ -269,7 +286,7 @@ def test_feature_vectors_need_no_network() -> None:
         ("small_cnn", "small_cnn"),
         ("resnet50.a1_in1k", "timm"),
         ("hf-hub:someone/model", "timm"),
-        ("torchvision/resnet18", "torchvision"),
+        ("torchvision/resnet18", "timm"),
         ("hf/a:b", "hf"),
         ("my.nets:make.it", "own"),
         ("my nets:make", "timm"),

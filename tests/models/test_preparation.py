@@ -1,4 +1,4 @@
-"""How images are prepared, read from transforms of three libraries."""
+"""Preparation of images, read from transforms of three libraries."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ def words(preparation: Preparation) -> tuple[Any, ...]:
             ),
             (64, 0.5, 0.25, "bicubic"),
             "to 64 pixels",
+        ),
+        (
+            compose(transforms.Resize(64), transforms.CenterCrop(64), transforms.ToTensor(), normal()),
+            (64, 0.5, 0.25, "bilinear"),
+            "to 64 pixels",
+        ),
+        (
+            compose(transforms.Resize((64, 64)), transforms.CenterCrop(64), transforms.ToTensor(), normal()),
+            (64, 0.5, 0.25, "bilinear"),
+            "",
         ),
         (models.ResNet18_Weights.DEFAULT.transforms(), (224, 0.485, 0.229, "bilinear"), "to 256 pixels"),
         (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spml.common.errors import SpmlError
-from spml.plots import ExampleLabel, compare_curves, example_sheet, learning_curves
+from spml.plots import ExampleLabel, compare_curves, example_sheet, fit_curves
 from tests.plots.reading import scenes
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
@@ -19,7 +19,7 @@ HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for 
 def test_equal_figures_are_equal_files(tmp_path: Path, draw: str) -> None:
     def write(path: Path) -> bytes:
         if draw == "learning":
-            learning_curves(path, HISTORY, metric="val/SP", best_epoch=2)
+            fit_curves(path, HISTORY, metric="val/SP", best=1)
         elif draw == "compare":
             compare_curves(path, {"a": [(0.1, 0.1), (0.2, 0.1)]}, ylabel="mAP")
         else:

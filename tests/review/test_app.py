@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.review.app import HEADERS, MOST_CARDS, STATIC, create_app
-from spml.review.pictures import Pictures
-from spml.review.session import Review, open_data
-from tests.review.conftest import audit_of
+from spml.review.app import HEADERS, MOST_BYTES, STATIC, create_app
+from spml.review.bodies import MOST_CARDS
+from spml.review.contents import Pictures
+from spml.review.session import Review
+from tests.helpers.reviews import audit_of
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
 TOKEN = "t0ken-of_the-page"
 
 
 def client_of(audit, host="http://127.0.0.1:8000"):
-    data = open_data(audit)
-    review = Review(audit, data, "ann")
-    app = create_app(review, Pictures(data.records, audit / "thumbnails", 10**6), TOKEN)
+    review = Review(audit, "ann")
+    app = create_app(review, Pictures(review.records, audit / "thumbnails", 10**6), TOKEN)
     return TestClient(app, base_url=host, raise_server_exceptions=False), review
 
 
@@ -41,16 +42,22 @@ def get(client, path, **parameters):
 
 
 def decide(client, sample, column, answer):
-    return client.post(f"/{TOKEN}/api/decide", json={"sample": sample, "column": column, "answer": answer})
+    return client.post(f"/{TOKEN}/api/decide", json={"samples": [sample], "column": column, "answer": answer})
 
 
 # -- what it does ----------------------------------------------------------------------------------------
 
 
-def test_about(client):
+def test_about(client, audit):
     about = get(client, "api/about")
+    reviewed = audit.parent / "photos" / "reviewed.csv"
+    assert about.pop("next") == [
+        f"spml review export {audit} {reviewed} --format csv",
+        f"spml train {reviewed}",
+    ]
     assert about == {
-        "name": "photos", "reviewer": "ann", "classes": ["bird", "cat", "dog"], "listed": [3, 2, 3],
+        "name": "photos", "reviewer": "ann", "classes": ["bird", "cat", "dog"],
+        "listed": {"missing": [3, 2, 3], "wrong": [0, 0, 0]},
         "images": True, "least_checks": 10, "warnings": ["Made for a test."], "how": "made-up probabilities",
     }  # fmt: skip
 
@@ -65,7 +72,7 @@ def test_queue_and_cards(client):
     cards = get(client, "api/cards", samples=[2, 0])
     assert [card["name"] for card in cards] == ["c.png", "a.png"]
     assert cards[0]["suggestions"][0] == {
-        "column": 1, "probability": 0.7, "status": "undecided", "answers": [],
+        "column": 1, "probability": 0.7, "status": "undecided", "answers": [], "window": [],
     }  # fmt: skip
     chosen = get(client, "api/queue", column=1, minimum=0.75)
     assert chosen["samples"] == [1]
@@ -73,20 +80,28 @@ def test_queue_and_cards(client):
 
 def test_an_answer_and_its_undo(client, audit):
     answer = decide(client, 1, 1, "yes").json()
-    assert answer["card"]["suggestions"][0]["status"] == "yes"
+    assert answer["cards"][0]["suggestions"][0]["status"] == "yes"
     assert answer["progress"]["yes"] == 1
     with sqlite3.connect(audit / "review.sqlite") as database:
         rows = database.execute("SELECT file, label, answer, reviewer FROM decisions").fetchall()
     assert rows == [("b.png", "cat", "yes", "ann")]
     undone = client.post(f"/{TOKEN}/api/undo").json()
-    assert undone["undone"] == {"sample": 1, "name": "b.png", "label": "cat"}
+    assert undone["undone"] == {"sample": 1, "name": "b.png", "label": "cat", "answers": 1}
     assert undone["progress"]["yes"] == 0
     assert client.post(f"/{TOKEN}/api/undo").json()["undone"] is None
 
 
 @pytest.mark.parametrize(
     ("sample", "column", "answer", "status"),
-    [(1, 2, "yes", 404), (99, 0, "yes", 404), (6, 0, "no", 404), (1, 1, "maybe", 422), ("b", 1, "yes", 422)],
+    [
+        (1, 2, "yes", 409),
+        (1, 3, "yes", 404),
+        (1, -1, "yes", 404),
+        (99, 0, "yes", 404),
+        (6, 0, "no", 404),
+        (1, 1, "maybe", 422),
+        ("b", 1, "yes", 422),
+    ],
 )
 def test_an_impossible_answer_is_refused(client, sample, column, answer, status):
     assert decide(client, sample, column, answer).status_code == status
@@ -152,7 +167,7 @@ def test_nothing_is_at_the_usual_addresses(client, path):
 
 
 def test_no_answer_is_taken_without_the_token(client):
-    payload = {"sample": 1, "column": 1, "answer": "yes"}
+    payload = {"samples": [1], "column": 1, "answer": "yes"}
     assert client.post("/api/decide", json=payload).status_code == 403
     assert client.post("/wrong/api/decide", json=payload).status_code == 403
     assert client.post("/wrong/api/undo").status_code == 403
@@ -160,13 +175,91 @@ def test_no_answer_is_taken_without_the_token(client):
 
 
 def test_a_form_of_another_page_is_no_answer(client):
-    for body in ("sample=1&column=1&answer=yes", json.dumps({"sample": 1, "column": 1, "answer": "yes"})):
+    for body in ("samples=1&column=1&answer=yes", json.dumps({"samples": [1], "column": 1, "answer": "yes"})):
         answer = client.post(
             f"/{TOKEN}/api/decide",
             content=body,
             headers={"Content-Type": "application/x-www-form-urlencoded"},
         )
         assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"samples": [True], "column": 1, "answer": "yes"},
+        {"samples": [1], "column": True, "answer": "yes"},
+        {"samples": ["1"], "column": 1, "answer": "yes"},
+        {"samples": [1.0], "column": 1, "answer": "yes"},
+        {"samples": [], "column": 1, "answer": "yes"},
+        {"samples": [1] * 201, "column": 1, "answer": "yes"},
+        {"samples": 1, "column": 1, "answer": "yes"},
+        {"samples": [1], "column": 1, "answer": "yes", "reviewer": "ben"},
+        [1, 1, "yes"],
+    ],
+)
+def test_an_answer_has_three_fields_of_their_types(client, given):
+    assert client.post(f"/{TOKEN}/api/decide", json=given).status_code == 422
+    assert get(client, "api/queue")["progress"]["yes"] == 0
+
+
+def test_an_answer_with_a_field_twice_is_refused(client):
+    for twice in ('"answer": "no", "answer"', '"answer": "no", "\\u0061nswer"'):
+        body, headers = (
+            f'{{"samples": [0], "column": 1, {twice}: "yes"}}',
+            {"Content-Type": "application/json"},
+        )
+        refused = client.post(f"/{TOKEN}/api/decide", content=body, headers=headers)
+        assert refused.status_code == 422
+        assert refused.json() == {"error": "body: a field is given more than once. Expected one value."}
+    assert get(client, "api/queue")["progress"]["yes"] == 0
+
+
+def test_a_large_body_is_refused_before_it_is_read(client):
+    given = {"samples": [1], "column": 1, "answer": "yes", "more": "x" * MOST_BYTES}
+    answer = client.post(f"/{TOKEN}/api/decide", json=given)
+    assert answer.status_code == 413
+    assert answer.json() == {"error": "A request has at most 10,000 bytes, and says in advance how many."}
+
+    assert client.post(f"/{TOKEN}/api/decide", content=iter([b"{}"])).status_code == 413
+    for length in ("10001", "9" * 5000, "-1", "x"):
+        refused = client.post(f"/{TOKEN}/api/undo", headers={"Content-Length": length})
+        assert refused.status_code == 413, length
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "https://127.0.0.1:8000", "http://127.0.0.1:9", "http://127.0.0.1", "null", ""],
+)
+def test_an_answer_from_the_page_of_another_address_is_refused(client, origin):
+    payload = {"samples": [1], "column": 1, "answer": "yes"}
+    for path in ("decide", "undo"):
+        answer = client.post(f"/{TOKEN}/api/{path}", json=payload, headers={"Origin": origin})
+        assert answer.status_code == 403
+        assert answer.json() == {
+            "error": "Answers are taken from this page only, not from one of another address."
+        }
+    assert client.get(f"/{TOKEN}/api/queue", headers={"Origin": origin}).json()["progress"]["yes"] == 0
+    own = {"Origin": "http://127.0.0.1:8000"}
+    assert client.post(f"/{TOKEN}/api/decide", json=payload, headers=own).status_code == 200
+
+
+def test_a_locked_database_is_an_error_soon_and_nothing_is_lost(audit, monkeypatch):
+    monkeypatch.setattr("spml.review.store.SECONDS_TO_WAIT", 0.1)
+    client, review = client_of(audit)
+    decide(client, 1, 1, "yes")
+    with closing(sqlite3.connect(audit / "review.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        answers = [
+            decide(client, 0, 2, "yes"),
+            client.get(f"/{TOKEN}/api/queue"),
+            client.post(f"/{TOKEN}/api/undo"),
+        ]
+    for answer in answers:
+        assert answer.status_code == 503
+        assert answer.json()["error"].endswith("Nothing was saved, and nothing is lost. Try again.")
+    assert decide(client, 0, 2, "yes").json()["progress"]["yes"] == 2
+    review.store.close()
 
 
 @pytest.mark.parametrize(
@@ -231,6 +324,21 @@ def test_requests_are_bounded(client):
     assert client.get(f"/{TOKEN}/api/cards?{samples}").status_code == 422
     assert client.get(f"/{TOKEN}/api/queue?minimum=nan").status_code == 422
     assert client.get(f"/{TOKEN}/api/queue?column=99").json()["samples"] == []
+
+
+def test_query_parameters_are_known_and_given_once(client):
+    for path, message in {
+        "api/queue?colunm=1": "unknown parameter 'colunm'. Did you mean column?",
+        "api/queue?column=1&column=2": "column is given 2 times. Expected one value.",
+        "api/cards?samples=0&show=all": "unknown parameter 'show'. Known: column, list, minimum, samples.",
+        "api/about?x": "unknown parameter 'x'. This address takes none.",
+    }.items():
+        answer = client.get(f"/{TOKEN}/{path}")
+        assert (answer.status_code, answer.json()) == (422, {"error": f"query: {message}"})
+    for path in ("api/undo?minimun=0", "api/decide?show=all"):
+        assert client.post(f"/{TOKEN}/{path}", json={}).json()["error"].startswith("query: unknown parameter")
+    assert client.get(f"/{TOKEN}/?t=1").status_code == 200
+    assert client.get(f"/{TOKEN}", follow_redirects=False).status_code == 404
 
 
 def test_the_page_holds_no_script_or_style_of_its_own_and_nothing_of_others():

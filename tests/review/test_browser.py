@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.review.export import reviewed
-from tests.review.browser import CHROMIUM, Server, chromium, process, serving
-from tests.review.conftest import PHOTOS, audit_of, make_audit
+from spml.review.merged import reviewed
+from tests.helpers.reviews import PHOTOS, audit_of, make_audit
+from tests.review.browser import CHROMIUM, Page, Server, process, serving, violations
 
 pytest.importorskip("playwright", reason="playwright, which drives the browser, is not installed")
 pytestmark = [
@@ -17,72 +17,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def server(audit):
     with serving(audit) as server:
         yield server
-
-
-class Page:
-    """A page of the browser, which must not report an error.
-
-    Attributes:
-        page: Playwright's page.
-        errors: Errors of scripts, of the security policy, and requests to other hosts.
-    """
-
-    def __init__(self, browser, address, **options):
-        self.page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **options})
-        self.errors: list[str] = []
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self.errors.append(line.text))
-        self.page.on("request", self._check)
-        self.address = address
-        self.page.goto(address)
-        self.ready()
-
-    def _check(self, request):
-        if not request.url.startswith(("http://127.0.0.1:", "data:")):
-            self.errors.append(f"request to {request.url}")
-
-    def ready(self):
-        self.page.wait_for_selector("#suggestions [aria-current]")
-
-    def text(self, name):
-        return self.page.text_content(f"#{name}")
-
-    def wait(self, name, text):
-        self.page.wait_for_function(
-            "([name, text]) => document.getElementById(name).textContent.includes(text)", arg=[name, text]
-        )
-
-    def press(self, key, status):
-        """Press a key, and wait until the page says what it did."""
-        self.page.keyboard.press(key)
-        self.wait("status", status)
-
-    def close_help(self):
-        """Close the help by keyboard; the browser takes a moment."""
-        self.page.keyboard.press("Escape")
-        self.page.wait_for_selector("#help", state="hidden")
-
-    def answers(self):
-        """Pressed buttons of the sample that is shown, by label."""
-        return self.page.evaluate(
-            "() => Object.fromEntries([...document.querySelectorAll('.suggestion')].map((each) => ["
-            "each.querySelector('.label').textContent, "
-            "each.querySelector('[aria-pressed=true]')?.dataset.answer]))"
-        )
-
-    def close(self):
-        self.page.close()
-        assert not self.errors
 
 
 @pytest.fixture
@@ -107,7 +45,7 @@ def test_answers_by_mouse(page, audit):
     page.page.click("#previous")
     page.wait("file", "a.png")
     assert page.answers() == {"dog": "yes", "bird": "no"}
-    assert reviewed(audit).records.labels.to_ternary()[0].tolist() == [-1, 1, 1]
+    assert reviewed(audit)[0].labels.to_ternary()[0].tolist() == [-1, 1, 1]
 
 
 def test_everything_by_keyboard(page, audit):
@@ -128,7 +66,33 @@ def test_everything_by_keyboard(page, audit):
     page.page.keyboard.press("y")  # no answer while the help is open
     page.close_help()
     assert page.text("decided") == "4 of 8"
-    assert reviewed(audit).records.labels.to_ternary()[:3].tolist() == [[-1, 1, 1], [0, 0, 1], [1, 0, 1]]
+    assert reviewed(audit)[0].labels.to_ternary()[:3].tolist() == [[-1, 1, 1], [0, 0, 1], [1, 0, 1]]
+
+
+def test_the_window_of_a_label_is_outlined(browser, tmp_path):
+    """Under the pointer, or by a key; it lies on the photo, which does not fill its frame."""
+    audit = make_audit(tmp_path, size=(60, 40), where="0.5 0.25 0.25 0.5")
+    with serving(audit) as server:
+        page = Page(browser, server.address)
+        page.page.wait_for_selector("#photo", state="visible")
+        assert page.page.is_hidden("#window")
+        page.page.hover(".suggestion:has-text('bird')")
+        page.page.wait_for_selector("#window", state="visible")
+        photo, window = (page.page.locator(name).bounding_box() for name in ("#photo", "#window"))
+        scale = min(photo["width"] / 60, photo["height"] / 40)
+        width, height = 60 * scale, 40 * scale
+        left = photo["x"] + (photo["width"] - width) / 2
+        top = photo["y"] + (photo["height"] - height) / 2
+        found = [window[name] for name in ("x", "y", "width", "height")]
+        expected = [left + 0.5 * width, top + 0.25 * height, 0.25 * width, 0.5 * height]
+        np.testing.assert_allclose(found, expected, atol=1)
+        page.page.hover("h1")
+        page.page.wait_for_selector("#window", state="hidden")
+        page.page.keyboard.press("w")
+        page.page.wait_for_selector("#window", state="visible")
+        page.page.keyboard.press("w")
+        page.page.wait_for_selector("#window", state="hidden")
+        page.close()
 
 
 def test_undo_goes_back_to_the_question(page):
@@ -171,7 +135,7 @@ def test_to_the_end_and_with_exact_numbers(page, audit):
     assert sorted(set(seen)) == sorted(name for name, (_, others) in PHOTOS.items() if others)
     assert page.text("precision") == "50 %"
     assert page.text("expected") == "0"
-    assert reviewed(audit).notes[0] == "4 known positives and 4 known negatives from the review."
+    assert reviewed(audit)[1][0] == "4 known positives and 4 known negatives from the review."
 
 
 def test_kill_and_reload(browser, audit):
@@ -297,16 +261,6 @@ def test_dark_mode(browser, server):
     assert brightness(dark, "color") > 600
     light.close()
     dark.close()
-
-
-def violations(page):
-    """What axe finds on a page."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    # Axe waits for animations of colour to end before it measures contrast.
-    page.page.wait_for_timeout(200)
-    results = axe.run(page.page)
-    assert len(results.response["passes"]) > 20
-    return results.generate_report() if results.violations_count else ""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,4 +1,4 @@
-"""Precision and what is still to be found, from random entries."""
+"""Answers that stand, and what they say about a list."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from spml.review.progress import CONFLICT, NO, UNSURE, YES, Estimate, measure
+from spml.review.progress import CONFLICT, NO, UNSURE, YES, Answers, Estimate, measure
 from spml.review.queue import Entries, Selection, make_order
+from spml.review.store import Decision
 
 
 def make(count, shuffled=None, probabilities=None, columns=None):
@@ -16,6 +17,7 @@ def make(count, shuffled=None, probabilities=None, columns=None):
         np.zeros(count, np.int64) if columns is None else np.array(columns),
         np.full(count, 0.5) if probabilities is None else np.array(probabilities),
         np.arange(count) if shuffled is None else np.array(shuffled),
+        [()] * count,
     )
 
 
@@ -29,7 +31,18 @@ def progress(entries, answers, selection=None):
 
 def test_counts():
     numbers = progress(make(9), {0: YES, 1: NO, 2: NO, 3: UNSURE, 5: CONFLICT})
-    assert numbers[:6] == (9, 1, 2, 1, 1, 9)
+    assert numbers[:7] == (9, 1, 2, 1, 1, 1, 9)
+
+
+def test_mistakes_among_given_labels():
+    """The answer no is a hit, and the confidence is not taken for a probability."""
+    entries = make(40, probabilities=np.linspace(0, 0.5, 40))._replace(name="wrong")
+    few = progress(entries, {0: NO, 1: YES})
+    assert (few.hits, few.precision, few.expected) == (1, None, None)
+    many = progress(entries, {entry: NO if entry < 5 else YES for entry in range(20)})
+    low, high = binomtest(5, 20).proportion_ci(method="exact")
+    assert many.precision == pytest.approx((0.25, low, high))
+    assert many.expected == pytest.approx((5, 20 * low, 20 * high))
 
 
 def test_random_entries_count_up_to_the_first_without_an_answer():
@@ -101,7 +114,8 @@ def test_reviewing_by_rank_does_not_bias_the_precision():
     for _ in range(300):
         probabilities = np.sort(rng.beta(0.7, 1.2, 300))[::-1]
         truth = rng.random(300) < 0.6 * probabilities  # 1.7 times too optimistic
-        entries = Entries(np.arange(300), np.zeros(300, np.int64), probabilities, rng.permutation(300))
+        columns, windows = np.zeros(300, np.int64), [()] * 300
+        entries = Entries(np.arange(300), columns, probabilities, rng.permutation(300), windows)
         order = make_order(entries, Selection())
         status = np.zeros(300, np.int8)
         shown = order.samples[:150]
@@ -114,3 +128,58 @@ def test_reviewing_by_rank_does_not_bias_the_precision():
     assert abs(np.mean(estimates)) < 0.015
     assert covered >= 0.93 * 300
     assert np.mean(expected) == pytest.approx(np.mean(left), rel=0.07)
+
+
+PAIR = ("a.jpg", "cat")
+
+
+def log(*entries):
+    """Rows from (reviewer, answer), or (reviewer, number of the row that is undone)."""
+    return [
+        Decision(
+            number,
+            *PAIR,
+            answer if isinstance(answer, str) else "undo",
+            reviewer,
+            "",
+            False,
+            None if isinstance(answer, str) else answer,
+        )
+        for number, (reviewer, answer) in enumerate(entries, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entries", "status"),
+    [
+        ([], "undecided"),
+        ([("ann", "yes")], "yes"),
+        ([("ann", "yes"), ("ann", "no")], "no"),
+        ([("ann", "yes"), ("ann", "no"), ("ann", 2)], "yes"),
+        ([("ann", "yes"), ("ann", 1)], "undecided"),
+        ([("ann", "yes"), ("ann", 1), ("ann", "unsure")], "unsure"),
+        ([("ann", "yes"), ("ben", "yes")], "yes"),
+        ([("ann", "yes"), ("ben", "no")], "conflict"),
+        ([("ann", "yes"), ("ben", "no"), ("ben", "yes")], "yes"),
+        ([("ann", "yes"), ("ben", "no"), ("ben", 2)], "yes"),
+        ([("ann", "unsure"), ("ben", "no")], "no"),
+        ([("ann", "unsure"), ("ben", "no"), ("eve", "yes")], "conflict"),
+    ],
+)
+def test_status(entries, status):
+    answers = Answers()
+    answers.follow(log(*entries))
+    assert answers.status(PAIR) == status
+    assert dict(answers.decided()) == ({} if status == "undecided" else {PAIR: status})
+
+
+def test_a_log_may_be_followed_in_parts():
+    rows = log(("ann", "yes"), ("ben", "no"), ("ann", "no"), ("ben", 2))
+    answers = Answers()
+    assert answers.follow(rows[:2]) == {PAIR}
+    assert (answers.last, answers.status(PAIR)) == (2, "conflict")
+    assert answers.follow([]) == set()
+    answers.follow(rows[2:])
+    assert (answers.last, answers.status(PAIR)) == (4, "no")
+    assert answers.of(PAIR) == [rows[2]]
+    assert answers.of(("b.jpg", "cat")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.audit.folder import MissingLabel
+from spml.audit.folder import MissingLabel, WrongLabel
 from spml.common.errors import InputError
 from spml.data.records import Records
 from spml.labels import ObservedLabels
@@ -56,6 +56,17 @@ def test_a_list_that_does_not_fit_the_data_is_named(pairs, message):
         make_entries(listed(*pairs), records(), "seed")
 
 
+def test_given_labels_that_look_wrong():
+    rows = [WrongLabel("b", "cat", 0.1, 1), WrongLabel("a", "bird", 0.2, 2)]
+    entries = make_entries(rows, records(), "seed", "wrong")
+    assert (entries.rows.tolist(), entries.columns.tolist()) == ([1, 0], [1, 0])
+    assert entries.probabilities == pytest.approx([0.1, 0.2])
+    assert (entries.name, entries.windows) == ("wrong", [(), ()])
+    for label in ("dog", "bird"):  # a known negative, and an unknown label
+        with pytest.raises(InputError, match=rf"wrong.csv: row 2: '{label}' is not a given label of 'b'"):
+            make_entries([WrongLabel("b", label, 0.1, 1)], records(), "seed", "wrong")
+
+
 def test_samples_need_names_of_their_own():
     with pytest.raises(InputError, match="some samples have the same name"):
         make_entries([], records(("a", "b", "a")), "seed")
@@ -68,6 +79,7 @@ def entries(rows, columns=None, probabilities=None, shuffled=None):
         np.array(columns if columns is not None else [0] * count),
         np.array(probabilities if probabilities is not None else np.linspace(0.9, 0.1, count)),
         np.array(shuffled if shuffled is not None else range(count)),
+        [()] * count,
     )
 
 

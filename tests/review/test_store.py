@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from spml.common.errors import InputError, SpmlError
-from spml.review.store import Decision, Store
+from spml.common.files import _remove_own_leftovers
+from spml.review.store import FORMAT, Decision, Store
 
-DATA = ("f" * 64, ("cat", "dog"))
+DATA = "f" * 64
 
 
 @pytest.fixture
 def store(tmp_path):
-    store = Store(tmp_path / "review.sqlite", *DATA)
+    store = Store(tmp_path / "review.sqlite", DATA)
     yield store
     store.close()
-
-
-SET_FORMAT = "UPDATE about SET value = '{}' WHERE key = 'format'"
 
 
 def test_decisions_come_back_in_order_with_name_and_time(store):
@@ -44,14 +48,45 @@ def test_decisions_come_back_in_order_with_name_and_time(store):
 def test_undo_takes_back_the_newest_answer_of_the_reviewer_each_time(store):
     for answer, reviewer in [("yes", "ann"), ("no", "ann"), ("yes", "ben")]:
         store.add("a.jpg", "cat", answer, reviewer, random_check=True)
-    undone = store.undo("ann")
+    (undone,) = store.undo("ann")
     assert undone == Decision(4, "a.jpg", "cat", "undo", "ann", undone.time, True, undoes=2)
-    assert store.undo("ann").undoes == 1
-    assert store.undo("ann") is None
-    assert store.undo("nobody") is None
+    assert [row.undoes for row in store.undo("ann")] == [1]
+    assert store.undo("ann") == []
+    assert store.undo("nobody") == []
     store.add("a.jpg", "cat", "unsure", "ann", random_check=False)
-    assert store.undo("ann").undoes == 6
+    assert [row.undoes for row in store.undo("ann")] == [6]
     assert [row.undoes for row in store.since(0)] == [None, None, None, 2, 1, None, 6]
+
+
+def test_answers_of_one_step_are_undone_in_one_step(store):
+    store.add("a.jpg", "cat", "no", "ann", random_check=False)
+    step = store.add_all([("a.jpg", "dog", "yes", False), ("b.jpg", "dog", "yes", True)], "ann")
+    assert len({row.time for row in step}) == 1
+    store.add("c.jpg", "dog", "no", "ben", random_check=False)
+    assert [row.undoes for row in store.undo("ann")] == [3, 2]
+    assert [row.undoes for row in store.undo("ann")] == [1]
+    times = [row.time for row in store.since(0)]
+    assert times == sorted(times)
+    assert [times.count(time) for time in dict.fromkeys(times)] == [1, 2, 1, 2, 1]
+
+
+def test_quick_answers_are_steps_of_their_own_even_if_the_clock_stands(store, monkeypatch):
+    class Clock(datetime):
+        @classmethod
+        def now(cls, zone):
+            return datetime(2025, 1, 1, tzinfo=zone)
+
+    monkeypatch.setattr("spml.review.store.datetime", Clock)
+    for label in ("cat", "dog"):
+        store.add("a.jpg", label, "yes", "ann", random_check=False)
+    assert [row.time[-10:] for row in store.since(0)] == [".000+00:00", ".001+00:00"]
+    assert [row.label for row in store.undo("ann")] == ["dog"]
+
+
+def test_answers_of_one_step_are_kept_all_or_none(store):
+    with pytest.raises(SpmlError, match="Nothing was saved"):
+        store.add_all([("a.jpg", "cat", "yes", False), ("b.jpg", "cat", "maybe", False)], "ann")
+    assert store.since(0) == []
 
 
 def test_the_log_only_grows(store):
@@ -63,8 +98,8 @@ def test_the_log_only_grows(store):
         for answer in ("maybe", "undo"):
             with pytest.raises(sqlite3.IntegrityError, match="CHECK constraint"):
                 other.execute(
-                    "INSERT INTO decisions (file, label, answer, reviewer, time, random_check) "
-                    f"VALUES ('a', 'cat', '{answer}', 'ann', '', 0)"
+                    "INSERT INTO decisions (file, label, answer, reviewer, time, random_check, sha256) "
+                    f"VALUES ('a', 'cat', '{answer}', 'ann', '', 0, '')"
                 )
     assert len(store.since(0)) == 1
 
@@ -73,13 +108,15 @@ def test_commits_wait_for_the_disk(store):
     def pragma(name):
         return store._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
-    assert pragma("journal_mode") == "wal"
-    assert pragma("synchronous") == 2  # FULL
+    assert pragma("journal_mode") == "delete"
+    assert pragma("synchronous") == 3  # EXTRA: the end of the journal is on the disk, too
+    store.add("a.jpg", "cat", "yes", "ann", random_check=False)
+    assert [path.name for path in store.path.parent.iterdir()] == ["review.sqlite"]
 
 
 def test_a_database_opens_again_and_goes_on(store):
     store.add("a.jpg", "cat", "yes", "ann", random_check=False)
-    again = Store(store.path, *DATA, create=False)
+    again = Store(store.path, DATA, create=False)
     assert again.since(0) == store.since(0)
     again.add("a.jpg", "cat", "no", "ben", random_check=False)
     assert [row.reviewer for row in store.since(0)] == ["ann", "ben"]
@@ -88,55 +125,173 @@ def test_a_database_opens_again_and_goes_on(store):
 
 def test_a_review_that_was_not_begun_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nothing has been reviewed yet. Start with spml review"):
-        Store(tmp_path / "review.sqlite", *DATA, create=False)
+        Store(tmp_path / "review.sqlite", DATA, create=False)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_database_of_other_data_is_refused(store):
     with pytest.raises(InputError, match="holds decisions about other data"):
-        Store(store.path, "0" * 64, DATA[1])
+        Store(store.path, "0" * 64)
 
 
-def test_a_database_of_a_newer_version_is_refused_and_unchanged(store):
-    with sqlite3.connect(store.path) as other:
-        other.execute("UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InputError, match=r"newer version of spml \(format 2, this one reads 1\)"):
-        Store(store.path, *DATA)
+@pytest.mark.parametrize("version", [-1, 0, 1, FORMAT + 1, 2**31 - 1])
+def test_a_database_of_another_format_is_refused_and_unchanged(store, version):
+    store._connection.execute(f"PRAGMA user_version = {version}")
+    content = store.path.read_bytes()
+    for create in (True, False):
+        with pytest.raises(InputError) as error:
+            Store(store.path, DATA, create=create)
+        assert str(error.value) == (
+            f"{store.path}: has the format {version}, but this version of spml reads the format 2 only. "
+            "Nothing was changed. Use the version that wrote it, or move it away to begin again."
+        )
+    assert store.path.read_bytes() == content
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def without_tables(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("VACUUM")
+
+
+def of_others(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE about (key, value)")
+
+
+ADVICE = "Restore a copy, or move it away to begin again."
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (emptied, "is empty, so the answers that it held are gone."),
+        (without_tables, "is another database, or was emptied."),
+        (of_others, "is another database, or was emptied."),
+    ],
+)
+def test_an_emptied_database_is_refused_and_unchanged(store, change, problem, create):
+    store.add("a.jpg", "cat", "yes", "ann", random_check=False)
+    store.close()
+    change(store.path)
+    content = store.path.read_bytes()
+    with pytest.raises(InputError) as error:
+        Store(store.path, DATA, create=create)
+    assert str(error.value) == f"{store.path}: {problem} {ADVICE}"
+    assert store.path.read_bytes() == content
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from spml.review.store import Store
+
+os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+Store(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_a_database_that_was_not_finished_is_never_there(tmp_path):
+    path = tmp_path / "review.sqlite"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path), DATA], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.suffix == ".tmp"
+    _remove_own_leftovers.cache_clear()  # as in a new process
+    Store(path, DATA).close()
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_database_that_another_process_made_first_is_not_replaced(tmp_path, monkeypatch):
+    path, link = tmp_path / "review.sqlite", os.link
+
+    def late(*arguments):
+        monkeypatch.setattr(os, "link", link)
+        with closing(Store(path, DATA)) as other:
+            other.add("a.jpg", "cat", "yes", "ben", random_check=False)
+        link(*arguments)
+
+    monkeypatch.setattr(os, "link", late)
+    with closing(Store(path, DATA)) as store:
+        assert [row.reviewer for row in store.since(0)] == ["ben"]
+
+
+def test_without_hard_links(tmp_path, monkeypatch):
+    def unknown(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", unknown)
+    Store(tmp_path / "review.sqlite", DATA).close()
+    assert [*tmp_path.iterdir()] == [tmp_path / "review.sqlite"]
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal"])
+def test_what_is_left_of_a_database_that_was_moved_away_is_named(tmp_path, suffix):
+    """SQLite would write it into the new database."""
+    (left := tmp_path / f"review.sqlite{suffix}").write_bytes(b"x")
+    for create in (True, False):
+        with pytest.raises(InputError) as error:
+            Store(tmp_path / "review.sqlite", DATA, create=create)
+        assert str(error.value) == (
+            f"{left}: belongs to a database review.sqlite that is not there. Move it back, or move this one "
+            "away, too."
+        )
+    assert [*tmp_path.iterdir()] == [left]
+
+
+def test_a_locked_database_is_not_waited_for_long(store, monkeypatch):
+    monkeypatch.setattr("spml.review.store.SECONDS_TO_WAIT", 0.1)
+    store.add("a.jpg", "cat", "yes", "ann", random_check=False)
+    late = Store(store.path, DATA)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        calls = (
+            lambda: late.add("b.jpg", "cat", "yes", "ann", random_check=False),
+            lambda: late.undo("ann"),
+            lambda: late.since(1),
+            late.intact,
+            lambda: Store(store.path, DATA),
+        )
+        for call in calls:
+            with pytest.raises(SpmlError) as error:
+                call()
+            assert str(error.value) == (
+                f"{store.path}: another process has kept it locked for 0.1 seconds. Nothing was saved, and "
+                "nothing is lost. Try again."
+            )
+            assert not isinstance(error.value, InputError)
+    late.add("b.jpg", "cat", "yes", "ann", random_check=False)
+    late.close()
+    assert [row.file for row in store.since(0)] == ["a.jpg", "b.jpg"]
 
 
 def test_other_files_are_refused(tmp_path):
     text = tmp_path / "text.sqlite"
     text.write_text("These are no decisions, but a letter. " * 100)
     with pytest.raises(InputError, match=r"text.sqlite: can't be used .*not a database"):
-        Store(text, *DATA)
+        Store(text, DATA)
     with sqlite3.connect(tmp_path / "other.sqlite") as other:
         other.execute("CREATE TABLE birds (name TEXT)")
     with pytest.raises(InputError, match="is another database"):
-        Store(tmp_path / "other.sqlite", *DATA)
+        Store(tmp_path / "other.sqlite", DATA)
     with pytest.raises(InputError, match="can't be opened"):
-        Store(tmp_path / "no folder" / "review.sqlite", *DATA)
-    for number, change in enumerate(
-        ["DELETE FROM about", *(SET_FORMAT.format(text) for text in ("9" * 5000, "²"))]
-    ):
-        path = tmp_path / f"damaged{number}.sqlite"
-        damaged = Store(path, *DATA)
-        damaged._connection.execute(change)
-        damaged.close()
-        with pytest.raises(InputError, match="does not say its format"):
-            Store(path, *DATA)
+        Store(tmp_path / "no folder" / "review.sqlite", DATA)
 
 
 def test_a_schema_that_is_no_text(store):
     store.close()
     path = store.path
-    with sqlite3.connect(path) as connection:  # writes everything into one file
-        connection.execute("PRAGMA journal_mode = DELETE")
-    connection.close()
     content = path.read_bytes()
     assert b"CREATE TABLE about" in content
     path.write_bytes(content.replace(b"CREATE TABLE about", b"CREATE TABL\xe0 about"))
     with pytest.raises(InputError, match=r"review.sqlite: can't be used as the database of a review"):
-        Store(path, *DATA)
+        Store(path, DATA)
 
 
 def test_a_database_that_can_not_be_written_says_so_and_keeps_what_it_has(store):
@@ -151,7 +306,7 @@ def test_a_database_that_can_not_be_written_says_so_and_keeps_what_it_has(store)
 
 def _answer(path, reviewer, barrier):
     barrier.wait()
-    store = Store(path, *DATA)
+    store = Store(path, DATA)
     for number in range(50):
         store.add(f"{number}.jpg", "cat", "yes", reviewer, random_check=False)
 
@@ -165,7 +320,7 @@ def test_two_processes_begin_and_write_at_once(tmp_path):
     for worker in workers:
         worker.join(120)
         assert worker.exitcode == 0
-    rows = Store(path, *DATA).since(0)
+    rows = Store(path, DATA).since(0)
     assert [row.id for row in rows] == list(range(1, 101))
     for name in ("ann", "ben"):
         assert [row.file for row in rows if row.reviewer == name] == [f"{n}.jpg" for n in range(50)]

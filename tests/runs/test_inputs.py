@@ -17,8 +17,8 @@ IMAGES = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
 
 
 def test_images_in_memory_are_loaded_by_processes_only_if_asked_for():
-    assert labelled(IMAGES, ["a", "b"], {}).config == DataConfig(path="data in memory", workers=0)
-    assert labelled(IMAGES, ["a", "b"], {"workers": 2}).config.workers == 2
+    assert labelled(IMAGES, ["a", "b"], {})[0] == DataConfig(path="data in memory", workers=0)
+    assert labelled(IMAGES, ["a", "b"], {"workers": 2})[0].workers == 2
 
 
 def test_a_path_and_settings_are_not_read():

@@ -18,10 +18,9 @@ from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
-from spml.engine.resume import save_training
 from spml.runs.settle.resolve import run_folder
-from tests.faults.test_kill import make_photos
-from tests.runs.test_closed_form_runs import make_features
+from tests.helpers.features import make_features
+from tests.helpers.photos import make_photos
 
 CLASSES = ["a", "b", "c", "d"]
 QUICK = {"head": "ridge", "quiet": True, "threads": 1}
@@ -202,7 +201,7 @@ def test_a_stopped_run_goes_on_with_the_same_data_only(folder, arrays, monkeypat
 
     def stop(self, metrics):
         end(self, metrics)
-        save_training(self)
+        self.save()
         raise Interrupted("stopped")
 
     with monkeypatch.context() as patch:
@@ -230,7 +229,7 @@ def test_what_needs_the_data_again_says_what_to_pass(run, capsys):
             main(command)
         assert stop.value.code == 2
         assert capsys.readouterr().err.endswith(message)
-    assert run.set_thresholds(mean_labels=1.5).mean_labels.value == 1.5
+    assert run.set_thresholds(mean_labels=2.5).mean_labels.value == 2.5
 
 
 # -- prediction and evaluation -----------------------------------------------------------------------------
@@ -351,8 +350,8 @@ def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
          f"the model in {on_photos.folder} takes images, but the data holds features."),
         (lambda: run.predict([]), "Nothing to predict: give images, folders of images or a .npz file."),
         (lambda: run.predict(x[:0]),
-         "data in memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 "
-         "columns; got float32 (0, 10)."),
+         "data in memory: X must hold numbers in shape (N, D), or (N, P, D) for P parts of each sample, with "
+         "at least one row, 1 to 10,000,000 columns and at most 8,192 parts; got float32 (0, 10)."),
         (lambda: run.predict(np.full((1, 10), np.nan)),
          "data in memory: X holds nan at row 0, column 0 (counted from 0). Every feature must be a finite "
          "float32 number: fill in or remove missing values."),

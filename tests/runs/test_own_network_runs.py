@@ -19,9 +19,8 @@ from spml.common.errors import InputError
 from spml.config import Config, ModelConfig
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
-from spml.engine.resume import save_training
 from spml.models.backbones import SmallCNN
-from tests.faults.test_kill import make_photos
+from tests.helpers.photos import make_photos
 from tests.models.nets import Does, Pooled, Small, Tied, seeded
 
 QUICK: dict[str, Any] = {
@@ -208,11 +207,13 @@ def test_a_run_starts_from_another_one(tuned: Path, photos: Path, tmp_path: Path
 
 
 def interrupt_after_one_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    save = Trainer.save
+
     def save_and_stop(trainer: Trainer) -> None:
-        save_training(trainer)
+        save(trainer)
         raise Interrupted("stopped")
 
-    monkeypatch.setattr("spml.engine.loop.save_training", save_and_stop)
+    monkeypatch.setattr(Trainer, "save", save_and_stop)
 
 
 @pytest.mark.long

@@ -12,8 +12,8 @@ from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.runs.folder.layout import read_config
-from tests.faults.test_bad_input import fails
-from tests.runs.test_closed_form_runs import make_features
+from tests.helpers.commands import fails
+from tests.helpers.features import make_features
 
 NAMES = "given,wanted\na,Apple\nd,Apple\nc,\n"
 WANTED = {"a": "Apple", "d": "Apple", "c": ""}

@@ -13,11 +13,10 @@ from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.checkpoint import CURRENT, NEW, PREVIOUS, load_checkpoint, save_checkpoint
 from spml.engine.loop import Trainer
-from spml.engine.resume import save_training
 from spml.runs.console import Console
 from spml.runs.folder.layout import METRICS, MODEL, SUMMARY, read_config
 from spml.runs.train import run_training
-from tests.runs.test_closed_form_runs import make_features
+from tests.helpers.features import make_features
 
 
 @pytest.fixture
@@ -32,9 +31,9 @@ def stopped(settings, tmp_path, monkeypatch):
     real = Trainer._end_epoch
 
     def stop_after_the_first(self, metrics):
-        save_training(self)
+        self.save()
         real(self, metrics)
-        save_training(self)
+        self.save()
         raise Interrupted("stopped")
 
     with monkeypatch.context() as patch:
@@ -106,7 +105,7 @@ def test_a_run_without_a_sound_checkpoint_is_refused(stopped):
 
 
 def test_shards_are_resumed_in_mid_epoch_with_the_weights_of_one_file(settings, tmp_path, monkeypatch):
-    """What is trained on does not depend on how the features are stored, nor on where a run is killed."""
+    """The training data does not depend on how the features are stored, nor on where a run is killed."""
     with np.load(settings["data"]["path"]) as arrays:
         content = dict(arrays)
     folder = tmp_path / "shards"
@@ -156,15 +155,6 @@ def test_a_run_is_not_resumed_with_renamed_classes(settings, stopped, tmp_path):
     rename_classes(settings, x="b", y="d")
     run_training(from_dict({"output": str(stopped)}), resume=True)
     assert weights_of(stopped) == weights_of(whole)
-
-
-def test_a_checkpoint_of_an_earlier_version_names_no_classes(settings, stopped):
-    state = load_checkpoint(stopped)
-    assert state.pop("classes") == list("abcd")
-    save_checkpoint(stopped, state)
-    rename_classes(settings, a="x")
-    run_training(from_dict({"output": str(stopped)}), resume=True)
-    assert json.loads((stopped / "model.json").read_text())["classes"] == list("xbcd")
 
 
 def test_a_checkpoint_of_another_model_is_explained(stopped):

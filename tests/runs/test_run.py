@@ -1,9 +1,9 @@
-"""What a run shows of itself in Python."""
+"""Views of a run in Python."""
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -13,11 +13,10 @@ from PIL import Image
 import spml
 from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
-from spml.runs.compute.predict import Predictions
-from spml.runs.frames import history_frame
+from spml.runs.compute.predictions import Predictions
 from spml.runs.network import Transform
 from tests.helpers import write_image
-from tests.runs.test_closed_form_runs import make_features
+from tests.helpers.features import make_features
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def test_pictures_can_be_left_out(run, tmp_path):
     same = spml.train(run.folder.parent / "x.npz", pictures=False, **settings)
     assert same.weights_sha256 == run.weights_sha256
     left_out = {path.name for path in run.folder.iterdir()} - {path.name for path in same.folder.iterdir()}
-    assert left_out == {"curves.png", "thresholds.png"}
+    assert left_out == {"curves.png", "report.html"}  # K is not stated
 
 
 def test_a_transform_prepares_an_image_as_prediction_does(tmp_path):
@@ -114,7 +113,7 @@ def test_a_run_describes_itself(run):
     html = run._repr_html_()
     assert f">{run.folder}<" in html
     assert ">4 (a, b, c, d)<" in html
-    assert ">f1, per class, K = 2 (default)<" in html
+    assert ">f1, per class, K not known<" in html
     assert html.count("<tr>") == html.count("</tr>") == 7
 
 
@@ -136,23 +135,16 @@ PREDICTIONS = Predictions(
 def test_predictions_and_history_become_a_frame(run):
     pytest.importorskip("pandas", reason="pandas is not installed")
     frame = PREDICTIONS.to_frame()
-    assert list(frame.columns) == ["labels", "a", "labels", "probability of a", "probability of labels"]
+    columns = ["labels", "a", "score of labels", "probability of a", "probability of labels"]
+    assert list(frame.columns) == columns
     assert list(frame.index) == ["x.png", "y.png"]
     assert frame.index.name == "file"
     assert frame.iloc[0].tolist() == [["labels"], 0.25, 0.5, 0.125, 0.25]
     assert len(run.history_frame()) == len(run.history)
-    assert history_frame([{"epoch": 1, "loss": 2.0}, {"epoch": 2}])["loss"].isna().tolist() == [False, True]
 
 
 def test_a_frame_without_pandas_says_what_to_install(run, monkeypatch):
-    real = builtins.__import__
-
-    def without_pandas(name, *more):
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     for attempt in (PREDICTIONS.to_frame, run.history_frame):
         with pytest.raises(InputError) as error:
             attempt()
@@ -206,13 +198,13 @@ def test_a_single_image_is_predicted(tmp_path):
 
 def test_a_missing_run_is_answered_with_the_nearest_one(run, tmp_path):
     parent = run.folder.parent
-    with pytest.raises(InputError, match=r"runn: there is no such folder\. Did you mean run\?"):
+    with pytest.raises(InputError, match=r"runn: no such folder\. Did you mean run\?"):
         spml.load(parent / "runn")
-    with pytest.raises(InputError, match=r"zzz: there is no such folder\. Name the folder of a run\."):
+    with pytest.raises(InputError, match=r"zzz: no such folder\. Name the folder of a run\."):
         spml.load(parent / "zzz")
     with pytest.raises(InputError, match="nor a folder"):
         spml.load(parent / "none" / "run")
     with pytest.raises(InputError, match=r"is a file; name the folder of a run"):
         spml.load(parent / "x.npz")
-    with pytest.raises(InputError, match=r"runn: there is no such folder\. Did you mean run\?"):
+    with pytest.raises(InputError, match=r"runn: no such folder\. Did you mean run\?"):
         spml.train(parent / "x.npz", init_from=str(parent / "runn"), quiet=True, output=tmp_path / "next")

@@ -1,18 +1,11 @@
-"""True labels reach evaluators only: a search through all that an objective holds and is given.
-
-The search goes through containers, arrays, tensors and objects of this package. It does not go into
-functions: whoever takes the engine apart through closures and frames finds what runs beside it.
-"""
+"""True labels reach evaluators only: a search through all that an objective holds and is given."""
 
 from __future__ import annotations
-
-import gc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from torch import nn
 
 import spml
@@ -22,78 +15,9 @@ from spml.methods import registry
 from spml.methods.base import Card, Extra, Needs, Objective
 from spml.methods.registry import create
 from spml.runs.settle import resolve
+from tests.helpers.true_labels import leaks, reachable
 
 N, VAL, C = 60, 30, 4
-CONTAINERS = (dict, list, tuple, set, frozenset)
-
-
-def reachable(start):
-    """Everything that can be reached from an object."""
-    seen, waiting = {}, [start]
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, type):
-            continue
-        seen[id(thing)] = thing
-        if isinstance(thing, np.ndarray):
-            waiting += [thing.base, *(thing.flat if thing.dtype == object else ())]
-        elif isinstance(thing, torch.Tensor):
-            waiting += [thing.__dict__, thing.grad if thing.is_leaf else None]
-        elif (
-            isinstance(thing, (*CONTAINERS, nn.Module))
-            or issparse(thing)
-            or type(thing).__module__.startswith(("spml", "tests"))
-        ):
-            waiting += gc.get_referents(thing)
-    return seen.values()
-
-
-def arrays(thing) -> Iterator[np.ndarray]:
-    """An object as numbers, if it can be understood as such."""
-    if isinstance(thing, torch.Tensor):
-        # What a view leaves out is still there.
-        whole = torch.empty(0, dtype=thing.dtype).set_(thing.detach().untyped_storage())
-        yield from (thing.detach().numpy(), whole.numpy())
-    elif issparse(thing):
-        yield thing.toarray()
-    elif isinstance(thing, ObservedLabels):
-        yield thing.to_ternary()
-    elif isinstance(thing, (bytes, bytearray)):
-        yield np.frombuffer(thing, np.uint8)
-    elif isinstance(thing, (np.ndarray, list, tuple)):
-        try:
-            yield np.asarray(thing)
-        except (ValueError, RuntimeError):  # rows of different lengths
-            return
-    elif isinstance(thing, (set, frozenset)) and all(isinstance(entry, (int, tuple)) for entry in thing):
-        yield np.asarray(sorted(thing))
-
-
-def tells(array: np.ndarray, truth: np.ndarray) -> bool:
-    """Whether an array holds the true labels: as a matrix, somewhere in it, or as places of the positives."""
-    if array.dtype.kind not in "biuf":
-        return False
-    rows, columns = np.nonzero(truth)
-    for places in (columns, np.flatnonzero(truth)):
-        if array.ndim == 1 and places.astype(float).tobytes() in array.astype(float).tobytes():
-            return True
-    if array.ndim == 2 and array.shape[1] == 2 and np.array_equal(array, np.stack([rows, columns], 1)):
-        return True
-    positive = array > 0
-    shapes = [positive.ravel()]
-    if positive.ndim == 2:
-        for matrix in (positive, positive.T):
-            shapes += [matrix[:, c : c + truth.shape[1]] for c in range(matrix.shape[1] - truth.shape[1] + 1)]
-    return any(truth.tobytes() in np.ascontiguousarray(shape).tobytes() for shape in shapes)
-
-
-def leaks(start, truths) -> list[object]:
-    """What tells the true labels of a split."""
-    return [
-        thing
-        for thing in reachable(start)
-        if any(tells(array, truth) for array in arrays(thing) for truth in truths)
-    ]
 
 
 class Spy(Objective):
@@ -153,7 +77,7 @@ def train(path, method, **hp):
 def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
     path, truths = data
     monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(registry._REGISTRY, "spy", Spy)
+    monkeypatch.setitem(registry._REGISTRY.entries, "spy", ("", Spy))
     train(path, "spy")
     (spy,) = Spy.instances
     assert len(spy.kept) > 30
@@ -218,7 +142,7 @@ def test_the_search_finds_a_leak_of_any_form(data, monkeypatch, form):
             self.hidden = LEAKS[form](truths[0])
 
     monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(registry._REGISTRY, "spy", Leak)
+    monkeypatch.setitem(registry._REGISTRY.entries, "spy", ("", Leak))
     train(path, "spy")
     assert leaks(Spy.instances[0], truths)
     del Spy.instances[0].hidden

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spml.common.web import listen
+from spml.common.web.pages import listen
 from spml.serve.limits import Limits
-from spml.serve.server import make_server
-from spml.serve.settings import Settings
+from spml.serve.server import Settings, make_server
+from tests.helpers import few_files
 
 PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
 """Begin of a body with the boundary `b`, up to the content of an image."""
@@ -33,9 +33,10 @@ class Server:
         process: The process.
     """
 
-    def __init__(self, run: Path, *options: str) -> None:
+    def __init__(self, run: Path, *options: str, files: int = 0) -> None:
+        words = [sys.executable, "-m", "spml", "serve", str(run), "--port", "0", "--device", "cpu", *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "spml", "serve", str(run), "--port", "0", "--device", "cpu", *options],
+            few_files(files, words),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -59,9 +60,9 @@ class Server:
 
 
 @contextmanager
-def process(run: Path, *options: str) -> Iterator[Server]:
-    """A server in a process that is killed afterwards."""
-    server = Server(run, *options)
+def process(run: Path, *options: str, files: int = 0) -> Iterator[Server]:
+    """A server in a process that is killed afterwards; `files` = the files that it may open."""
+    server = Server(run, *options, files=files)
     try:
         yield server
     finally:
@@ -110,3 +111,9 @@ def head(length: int | None, *, kind: str = "multipart/form-data; boundary=b") -
     """Head of a request to /predict."""
     stated = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     return f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{stated}\r\n\r\n".encode()
+
+
+def begun(length: int) -> bytes:
+    """Head of a request with rows, which the server answers with status 100 once it waits for the body."""
+    top = head(length, kind="application/json")
+    return top.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")

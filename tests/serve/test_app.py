@@ -8,11 +8,12 @@ import threading
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 import spml
 from spml.common.errors import InputError
 from spml.serve import Limits, create_app
-from tests.serve.conftest import TestClient, bomb, client_of, files, png, service_of
+from tests.helpers.serving import bomb, client_of, files, png, service_of
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_what_the_service_tells_about_itself(client, rows, photo_run):
     assert about["calibrated"] is True
     policy = spml.load(photo_run).thresholds
     assert about["target"] == policy.target.describe()
-    expected = [None if np.isinf(logit) else 1 / (1 + np.exp(-logit)) for logit in policy.thresholds]
+    expected = [None if np.isinf(logit) else 1 / (1 + np.exp(-logit)) for logit in policy.logits]
     assert about["thresholds"] == pytest.approx(expected, abs=1e-6)
     assert rows.get("/model").json()["input"] == {"kind": "features", "width": 8}
 
@@ -224,6 +225,8 @@ def test_malformed_requests(client, content_type, body, status, message):
         (b'{"features": [[' + b"1," * 1_000 + b"1]]}", 413, "more than 8 rows"),
         (b'{"features": [' + b"[]," * 8 + b"[]]}", 413, "9 rows, more than 8"),
         (b'{"other": 1}', 422, "unknown field"),
+        (b'{"features": [[0]], "features": [[0,0,0,0,0,0,0,0]]}', 422, "`features` is given more than once."),
+        (b'{"features": [], "f\\u0065atures": [[0,0,0,0,0,0,0,0]]}', 422, "given more than once."),
     ],
 )
 def test_malformed_rows(rows, body, status, message):
@@ -251,6 +254,24 @@ def test_wrong_parameters_addresses_and_methods(client):
     assert "nothing at this address" in error_of(client.get("/static/../../../etc/passwd"), 404)
     assert "nothing at this address" in error_of(client.get("/docs"), 404)
     assert error_of(client.get("/predict"), 405) == "Method Not Allowed"
+    for path in ("/predict/", "/health/"):  # not redirected, which would repeat the name in the request
+        assert "nothing at this address" in error_of(client.get(path, follow_redirects=False), 404)
+
+
+def test_query_parameters_are_known_and_given_once(client, rows):
+    body = {"features": [[0.0] * 8]}
+    for query, message in {
+        "topk=2": "unknown parameter 'topk'. Did you mean top_k?",
+        "thresold=0.99": "unknown parameter 'thresold'. Did you mean threshold?",
+        "%0a=1": r"unknown parameter '\n'. Known: scores, threshold, top_k, where.",
+        "top_k=1&top_k=3": "top_k is given 2 times. Expected one value.",
+        "scores=all&scores=all": "scores is given 2 times. Expected one value.",
+    }.items():
+        assert error_of(rows.post(f"/predict?{query}", json=body), 422) == f"query: {message}"
+    assert error_of(client.get("/model?x=1"), 422) == "query: unknown parameter 'x'. This address takes none."
+    # Proxies and browsers add parameters to others.
+    for path in ("/", "/health", "/metrics", "/static/page.js"):
+        assert client.get(f"{path}?t=1&t=2").status_code == 200
 
 
 def test_a_full_queue_is_said_at_once(photo_run):
@@ -285,7 +306,7 @@ def test_a_request_that_waits_too_long_is_given_up(photo_run, monkeypatch):
 
 def test_a_model_that_fails_fails_its_batch_only(photo_run, monkeypatch):
     def fail(samples):
-        raise RuntimeError("out of memory")
+        raise RuntimeError("a wrong number")
 
     with client_of(photo_run) as client:
         score = client.service._batcher._score
@@ -294,6 +315,41 @@ def test_a_model_that_fails_fails_its_batch_only(photo_run, monkeypatch):
         client.service._batcher._score = score
         assert client.post("/predict", files=files(png())).status_code == 200
         assert 'status="500"' in client.get("/metrics").text
+
+
+@pytest.mark.parametrize("part", ["image", "model"])
+def test_lack_of_memory_is_not_the_fault_of_a_request(photo_run, monkeypatch, part):
+    def fail(*_):
+        raise MemoryError
+
+    def ask():
+        return client.post("/predict", files=files(png()))
+
+    with client_of(photo_run) as client:
+        with monkeypatch.context() as patch:
+            if part == "image":
+                patch.setattr("spml.data.images.decoding.upright_rgb", fail)
+            else:
+                patch.setattr(client.service._batcher, "_score", fail)
+            for count in (1, 2):
+                assert error_of(ask(), 503) == "The server has too little memory."
+                assert client.service.lacked_memory == count
+        assert ask().status_code == 200
+        assert client.service.lacked_memory == 0
+
+
+def test_requests_with_many_samples_leave_room_for_those_with_one(photo_run):
+    with client_of(photo_run, max_queue=32, max_samples=32) as client:
+        many, one = files(*[png()] * 3), files(png())
+        client.service._admitted = 28
+        assert error_of(client.post("/predict", files=many), 429).startswith("28 samples are waiting")
+        assert client.post("/predict", files=one).status_code == 200
+        client.service._admitted = 27
+        assert client.post("/predict", files=many).status_code == 200
+        client.service._admitted = 32
+        assert error_of(client.post("/predict", files=one), 429).startswith("32 samples are waiting")
+        client.service._admitted = 0
+        assert client.post("/predict", files=files(*[png()] * 32)).status_code == 200
 
 
 def test_the_page_has_its_files_and_headers(client):
@@ -343,12 +399,3 @@ def test_damaged_thresholds_are_refused_at_the_start(feature_run, tmp_path):
     (run / "thresholds.json").write_text("{}")
     with pytest.raises(InputError, match=r"thresholds\.json: damaged"):
         service_of(run)
-
-
-def test_unknown_query_parameters_are_refused(rows):
-    body = {"features": [[0.0] * 8]}
-    assert (
-        error_of(rows.post("/predict?topk=2", json=body), 422) == "unknown option 'topk'. Did you mean top_k?"
-    )
-    assert "'zzz'. Known: scores, threshold, top_k." in error_of(rows.post("/predict?zzz=", json=body), 422)
-    assert rows.post("/predict?top_k=2&scores=none", json=body).status_code == 200

@@ -1,4 +1,4 @@
-"""What can be said of the Dockerfile without Docker."""
+"""Checks of the Dockerfile that need no Docker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.cli.main import make_parser
+from spml.cli.main import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,8 +40,8 @@ def test_the_entry_point_is_a_command_of_spml(instructions):
     (entry,) = arguments_of(instructions, "ENTRYPOINT")
     program, *words = json.loads(entry)
     assert program == "spml"
-    parsed = make_parser(with_figures=False).parse_args(words)["serve"]
-    assert (parsed.run, parsed.host) == ("/run-folder", "0.0.0.0")
+    parsed = parse(words)
+    assert (str(parsed.run), parsed.host) == ("/run-folder", "0.0.0.0")
     assert arguments_of(instructions, "EXPOSE") == [str(parsed.port)]
     assert parsed.shutdown_timeout < 10  # after which `docker stop` kills
     (check,) = arguments_of(instructions, "HEALTHCHECK")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import spml
-from spml.serve import protocol
-from tests.serve.conftest import bomb, files, png
+from spml.common.web import connections
+from tests.helpers.serving import bomb, files, png
 from tests.serve.process import PART, head, serving, talk
 
 httpx = pytest.importorskip("httpx")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def server(photo_run, monkeypatch):
-    monkeypatch.setattr(protocol, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
     limits = {"max_image_bytes": 300_000, "max_request_bytes": 500_000, "max_samples": 8, "body_timeout": 0.5}
     with serving(photo_run, **limits) as (address, port):
         yield address, port
@@ -106,6 +106,19 @@ def test_malformed_and_huge_requests_are_refused(server, photo_run):
             assert answer.json()["predictions"][0]["error"]
 
 
+def test_nothing_that_a_client_sends_is_logged(server, caplog):
+    _, port = server
+    for pieces in (
+        [b"\x16\x03\x01 nonsense\r\n\r\n"],
+        [head(None), b"zzz\r\n"],
+        [head(None, kind="text/html"), b"zzz\r\n"],  # which is answered before the wrong chunk comes
+        [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n\x16\x03\r\n\r\n"],
+        [b"GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"],
+    ):
+        assert talk(port, *pieces, pause=0.2).startswith(b"HTTP/1.1 ")
+    assert caplog.messages == []
+
+
 def test_clients_that_go_away_leave_nothing_behind(server, photo_run):
     address, port = server
     image = PART + png() + b"\r\n--b--\r\n"
@@ -120,19 +133,9 @@ def test_clients_that_go_away_leave_nothing_behind(server, photo_run):
     assert float(values['spml_requests_total{path="/predict",status="499"}']) >= 20
 
 
-def test_connections_are_limited(server, monkeypatch):
-    address, port = server
-    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 2)
-    with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
-        answer = talk(port, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert answer.endswith(b'{"error":"Too many connections."}')
-    assert httpx.get(f"{address}/health").status_code == 200
-
-
 def test_a_client_that_reads_nothing_is_cut_off(photo_run, monkeypatch):
     """Answers larger than all buffers on the way, which nobody reads."""
-    monkeypatch.setattr(protocol, "PATIENCE", 0.5)
+    monkeypatch.setattr(connections, "PATIENCE", 0.5)
     with serving(photo_run) as (address, port), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", port))
@@ -145,7 +148,7 @@ def test_a_client_that_reads_nothing_is_cut_off(photo_run, monkeypatch):
 
 def test_a_long_answer_is_waited_for(photo_run, monkeypatch):
     """Also that of a request that came while the one before it was answered."""
-    monkeypatch.setattr(protocol, "PATIENCE", 0.3)
+    monkeypatch.setattr(connections, "PATIENCE", 0.3)
     body = PART + png() + b"\r\n--b--\r\n"
     with serving(photo_run, delay=0.7) as (_, port):
         answer = talk(port, (head(len(body)) + body) * 2)

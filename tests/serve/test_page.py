@@ -1,4 +1,4 @@
-"""What the page on serving shows works, and its options and numbers are those of the program."""
+"""The examples of the page on serving work, and its options and numbers are those of the program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from spml.cli.main import make_parser
+from spml.cli.main import parse
+from spml.common.web.connections import MAX_CONNECTIONS, PATIENCE
 from spml.serve import Limits
-from spml.serve.protocol import MAX_CONNECTIONS, PATIENCE
 from tests.serve.process import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def test_the_python_of_the_page(served, capsys):
 def test_the_commands_of_the_page(served):
     commands = [line for kind, text in BLOCKS if not kind for line in text.splitlines()]
     assert [command.split()[0] for command in commands] == ["pip", "spml", "curl"]
-    parsed = make_parser(with_figures=False).parse_args(shlex.split(commands[1])[1:])["serve"]
+    parsed = parse(shlex.split(commands[1])[1:])
     assert f"http://{parsed.host}:{parsed.port}/" in PAGE
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
@@ -62,15 +62,14 @@ def test_the_commands_of_the_page(served):
 
 
 def test_the_options_and_numbers_of_the_page():
-    parser = make_parser(with_figures=False)
     options = set(re.findall(r"`(--[a-z_]+)", PAGE))
-    known = parser.parse_args(["serve", "run"])["serve"]
+    known = parse(["serve", "run"])
     assert options <= {f"--{name}" for name in vars(known)}
     assert {f"--{name}" for name in vars(Limits())} <= options
     limits = Limits()
     assert f"`--body_timeout {limits.body_timeout:g}`" in PAGE
     assert f"{limits.max_pixels // 10**6} million by default" in PAGE
-    assert f"closed after {PATIENCE:g} seconds; at most {MAX_CONNECTIONS} are open" in " ".join(PAGE.split())
+    assert f"closed after {PATIENCE:g} seconds. At most {MAX_CONNECTIONS} are open" in " ".join(PAGE.split())
 
 
 def test_the_page_of_results_is_made_from_the_committed_results(monkeypatch):

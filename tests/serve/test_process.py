@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import spml
-from spml.common.web import listen
-from spml.serve.protocol import PatientProtocol
-from spml.serve.server import make_server
-from spml.serve.settings import Settings
-from tests.serve.conftest import files, png
-from tests.serve.process import Server, head, process, talk
+from spml.common.web.connections import PatientProtocol
+from spml.common.web.pages import listen
+from spml.serve.server import Server as Served
+from spml.serve.server import Settings, make_server, serve
+from tests.helpers.connections import connections
+from tests.helpers.serving import files, png
+from tests.serve.process import Server, begun, head, process, talk
 
 httpx = pytest.importorskip("httpx")
 pytestmark = pytest.mark.long
@@ -33,11 +34,12 @@ class Load:
 
     Attributes:
         answered: Number of right answers.
+        pause: Seconds that each client waits before it asks again.
         failures: What went wrong otherwise than by a connection that was refused or closed.
     """
 
     def __init__(self, server: Server, run: Path, paths: list[Path], clients: int = 8) -> None:
-        self.answered, self.failures, self._lock = 0, [], threading.Lock()
+        self.answered, self.pause, self.failures, self._lock = 0, 0.0, [], threading.Lock()
         self._expected = spml.load(run).predict(paths).scores
         self._server, self._paths = server, paths
         self._threads = [threading.Thread(target=self._ask, args=(k,)) for k in range(clients)]
@@ -48,6 +50,7 @@ class Load:
         with httpx.Client(base_url=self._server.address, timeout=60) as client:
             for turn in range(100_000):
                 row = (number + turn) % len(self._paths)
+                time.sleep(self.pause)
                 try:
                     response = client.post("/predict", files=files(self._paths[row]))
                 except httpx.TransportError:
@@ -135,6 +138,81 @@ def test_a_connection_that_uvicorn_forgets_at_the_end_does_not_delay_it(feature_
     assert service.cut_off == 0
 
 
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+def test_a_terminal_that_is_closed_ends_the_server_as_sigterm_does(
+    feature_run, tmp_path, monkeypatch, request, options
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    body = b'{"features": [[0,0,0,0,0,0,0,0]]}'
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
+    with process(feature_run, *options) as server, connections(server.port, 1, begun(len(body))) as (client,):
+        assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
+        for _ in range(2):  # a shell sends it, too
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+        client.sendall(body)
+        assert client.recv(1_000).startswith(b"HTTP/1.1 200 ")
+        code, _, err = server.wait()
+    assert (code, err) == (0, "")
+    assert list(tmp_path.glob("spml-serve-*")) == []
+
+
+def test_a_server_under_nohup_outlives_its_terminal(feature_run, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which processes inherit
+    try:
+        server = Server(feature_run)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    server.process.send_signal(signal.SIGHUP)
+    assert httpx.get(f"{server.address}/health").status_code == 200
+    assert server.end()[0] == 0
+
+
+def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with (
+        process(feature_run, "--workers", "2") as server,
+        connections(server.port, 1, begun(1_000)) as (client,),
+    ):
+        assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert server.end()[0] == 128 + signal.SIGTERM
+    assert list(tmp_path.glob("spml-serve-*")) == []
+
+
+def test_a_server_without_memory_ends(feature_run):
+    settings = Settings(feature_run, "127.0.0.1", 0, device="cpu")
+    service = settings.open()
+
+    def fail(samples):
+        raise MemoryError
+
+    service._batcher._score = fail
+    server = make_server(settings, service)
+    with listen(0, "127.0.0.1") as listener, httpx.Client(timeout=60) as client:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/predict"
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        for _ in range(3):
+            assert not server.should_exit
+            assert client.post(url, json={"features": [[0.0] * 8]}).status_code == 503
+        thread.join()
+    assert server.lacks_memory
+    assert service.cut_off == 0
+
+
+def test_the_command_says_why_a_server_without_memory_has_ended(feature_run, monkeypatch):
+    def run(self, sockets):
+        self.lacks_memory = True
+
+    monkeypatch.setattr(Served, "run", run)
+    monkeypatch.setattr("spml.serve.server._end_on_hang_up", lambda: None)
+    with pytest.raises(spml.SpmlError, match=r"3 requests in a row failed for lack of memory\. Use"):
+        serve(Settings(feature_run, "127.0.0.1", 0, device="cpu"), print)
+
+
 def metrics_of(server: Server) -> dict[str, float]:
     """Numbers of all workers."""
     lines = httpx.get(f"{server.address}/metrics", timeout=60).text.splitlines()
@@ -156,8 +234,12 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
             time.sleep(0.1)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
+        load.pause = 0.1  # the next worker needs seconds to start, without the load as well
         while not (set(now := workers_of(server)) - set(workers)) and time.monotonic() < end:
             httpx.post(f"{server.address}/predict", files=files(png()), timeout=60)
+            time.sleep(0.1)
+        load.pause = 0.0
+        load.until(load.answered + 50)
         assert set(now) - set(workers)
         assert workers[0] not in now
         counted = metrics_of(server)['spml_requests_total{path="/predict",status="200"}']

@@ -10,12 +10,9 @@ from .loss_curves import gradients, losses
 from .networks.landscape import landscape
 from .networks.maps import maps
 from .networks.predictions import predictions
-from .registry import FigureKind, draw_figure, figures, register_figure
-from .result import Analysis
-from .scores.distributions import densities, separation
-from .scores.observed_only import observed_only
-from .scores.posterior import posterior
-from .scores.pseudo_labels import pseudo_labels
+from .recorded.distributions import densities, observed_only, separation
+from .recorded.shares import posterior, pseudo_labels
+from .registry import Analysis, FigureKind, draw_figure, figures, register_figure
 from .trials.sensitivity import sensitivity
 
 __all__ = [

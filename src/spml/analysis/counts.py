@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from ..data import start_opening
 from ..data.dataset import Dataset
 from ..data.inspection.report import LabelMeans, PositiveCounts, count_positives, label_means
 from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
-from .registry import register_figure
-from .result import Analysis
+from .registry import Analysis, register_figure
 
 MAX_BARS = 100  # of more classes, areas under sorted curves are drawn
 _MAX_NAMES = 30  # more names would overlap
@@ -30,23 +29,14 @@ _STATISTICS = {
 }
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A data set and its counts.
-
-    Attributes:
-        name: Name in the figure.
-        data: The data set, without its images.
-        counts: Positives of each class in the split that is drawn.
-        means: Mean labels per sample of every split.
-        order: Classes from the most to the least frequent one.
-    """
+class _Counted(NamedTuple):
+    """A data set under its name in the figure, and its counts."""
 
     name: str
     data: Dataset
-    counts: PositiveCounts
-    means: dict[str, LabelMeans]
-    order: list[int]
+    counts: PositiveCounts  # of the split that is drawn
+    means: dict[str, LabelMeans]  # of every split
+    order: list[int]  # classes from the most to the least frequent one
 
 
 @register_figure(
@@ -85,7 +75,8 @@ def counts(
     if config.path:
         raise InputError(f"--data.path {config.path}: name the data itself instead, before the options")
     counted = _count(paths, config, split)
-    return Analysis(_draw(counted, split), _table(counted, split), _notes(counted, split))
+    columns = ("data", "split", "class", "quantity", "value")
+    return Analysis.from_rows(_draw(counted, split), columns, _rows(counted, split), _notes(counted, split))
 
 
 def _count(paths: Sequence[str], config: DataConfig, split: str) -> list[_Counted]:
@@ -106,9 +97,6 @@ def _count(paths: Sequence[str], config: DataConfig, split: str) -> list[_Counte
     return result
 
 
-# -- the figure ------------------------------------------------------------------------------------------
-
-
 def _draw(counted: Sequence[_Counted], split: str) -> Any:
     columns = min(_COLUMNS, len(counted))
     rows = -(-len(counted) // columns)
@@ -126,7 +114,13 @@ def _panel(axes: Any, one: _Counted, split: str) -> None:
     style_axes(axes)
     ranks = np.arange(1, classes + 1)
     base, handles = np.zeros(classes), []
-    for label, colour, numbers in _layers(one.counts):
+    counts, hidden, wrong = one.counts.observed, one.counts.hidden, one.counts.wrong
+    layers = [("observed positives", _OBSERVED, counts if wrong is None else counts - wrong)]
+    if hidden is not None:
+        layers.append(("hidden positives", _HIDDEN, hidden))
+    if wrong is not None and wrong.any():
+        layers.append(("wrong positives", _WRONG, wrong))
+    for label, colour, numbers in layers:
         top = base + numbers[one.order]
         if classes <= MAX_BARS:
             handles.append(axes.bar(ranks, top - base, 0.85, base, color=colour, label=label))
@@ -149,26 +143,12 @@ def _panel(axes: Any, one: _Counted, split: str) -> None:
     add_legend(axes, handles=handles, loc="upper right", bbox_to_anchor=(1, 0.93))
 
 
-def _layers(counts: PositiveCounts) -> list[tuple[str, str, Any]]:
-    """Label, colour and numbers of each layer of the bars, from below."""
-    if counts.hidden is None or counts.wrong is None:
-        return [("observed positives", _OBSERVED, counts.observed)]
-    layers = [
-        ("observed positives", _OBSERVED, counts.observed - counts.wrong),
-        ("hidden positives", _HIDDEN, counts.hidden),
-    ]
-    if counts.wrong.any():
-        layers.append(("wrong positives", _WRONG, counts.wrong))
-    return layers
-
-
 def _statistics(axes: Any, counted: Sequence[_Counted], split: str) -> None:
     axes.set_axis_off()
     rows = []
     for one in counted:
-        sizes = [
-            f"{one.means[name].samples:,}" if name in one.means else "-" for name in ("train", "val", "test")
-        ]
+        parts = [one.means.get(name) for name in ("train", "val", "test")]
+        sizes = ["-" if part is None else f"{part.samples:,}" for part in parts]
         values = asdict(one.means[split])
         means = ["unknown" if values[name] is None else f"{values[name]:.2f}" for name in _STATISTICS]
         rows.append([cut(one.name, 22), f"{len(one.order):,}", *sizes, *means])
@@ -184,29 +164,22 @@ def _statistics(axes: Any, counted: Sequence[_Counted], split: str) -> None:
         cell.PAD = 0.05
 
 
-# -- the numbers -----------------------------------------------------------------------------------------
-
-
-def _table(counted: Sequence[_Counted], split: str) -> dict[str, list[Any]]:
+def _rows(counted: Sequence[_Counted], split: str) -> list[tuple[str, str, str, str, float]]:
     rows: list[tuple[str, str, str, str, float]] = []
     for one in counted:
         for name, numbers in one.counts._asdict().items():
-            if numbers is not None:
-                rows += [
-                    (one.name, split, one.data.classes[column], f"{name} positives", int(numbers[column]))
-                    for column in one.order
-                ]
+            for column in one.order if numbers is not None else ():
+                label = one.data.classes[column]
+                rows.append((one.name, split, label, f"{name} positives", int(numbers[column])))
         for part, means in one.means.items():
-            rows += [
-                (one.name, part, "", name if name == "samples" else f"mean {name.replace('_', ' ')}", value)
-                for name, value in asdict(means).items()
-                if value is not None
-            ]
-    header = ("data", "split", "class", "quantity", "value")
-    return {name: [row[position] for row in rows] for position, name in enumerate(header)}
+            for name, value in asdict(means).items():
+                quantity = name if name == "samples" else f"mean {name.replace('_', ' ')}"
+                if value is not None:
+                    rows.append((one.name, part, "", quantity, value))
+    return rows
 
 
-def _notes(counted: Sequence[_Counted], split: str) -> tuple[str, ...]:
+def _notes(counted: Sequence[_Counted], split: str) -> list[str]:
     notes = []
     for one in counted:
         notes += [note if note.startswith(one.name) else f"{one.name}: {note}" for note in one.data.notes]
@@ -220,4 +193,4 @@ def _notes(counted: Sequence[_Counted], split: str) -> tuple[str, ...]:
                 f"{one.name}: no positive is hidden in {split}. Pass --data.observe single (protocol for a "
                 "benchmark) to see which would be."
             )
-    return tuple(notes)
+    return notes

@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ..common.errors import InputError
-from ..config import Config, differences
-from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ..config import Config, differences, flat
+from ..plots.style import COLOURS, add_legend, label_axes, single_panel
 from ..runs.folder import layout as run_files
 from ..runs.folder.contents import read_metrics
-from .registry import register_figure
-from .result import Analysis, Column
+from .registry import Analysis, register_figure
 
 _COLUMNS = {"mAP": "val/mAP", "SP": "val/SP"}
 _LABELS = {"mAP": "validation mAP, true labels, %", "SP": "validation SP-score, observed labels, %"}
 _STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
     """A run folder: its settings, and its metrics of every epoch."""
 
     folder: Path
     config: Config
     history: Sequence[dict[str, Any]]
     finished: bool
-
-    def values(self, metric: str) -> list[float]:
-        """Values of a metric.
-
-        Raises:
-            InputError: An epoch lacks it.
-        """
-        column = _COLUMNS[metric]
-        try:
-            return msgspec.convert([record.get(column) for record in self.history], list[float])
-        except (ValueError, OverflowError) as error:
-            path = self.folder / run_files.METRICS
-            raise InputError(f"{path}: damaged: {column}: {error}. Train again.") from error
-
-    def has(self, metric: str) -> bool:
-        return all(_COLUMNS[metric] in record for record in self.history)
 
 
 @register_figure("epochs", "mAP per epoch, several methods in one frame", needs="run folders")
@@ -69,42 +51,36 @@ def epochs(runs: Sequence[str | Path], *, metric: Literal["auto", "mAP", "SP"] =
     Source: Li et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label Learning", Fig. 4.
     """
     found = [_read(Path(run)) for run in dict.fromkeys(Path(run).resolve() for run in runs)]
-    _check_data(found)
+    names = sorted({Path(run.config.data.path).name for run in found})
+    if len(names) > 1:
+        raise InputError(f"the runs are of several data sets ({', '.join(names)}): draw one figure for each")
     chosen, notes = _metric(found, metric)
     notes += [f"{run.folder}: has not finished" for run in found if not run.finished]
-    figure = new_figure(6.4, 3.8)
-    axes = figure.subplots()
-    style_axes(axes)
-    table: dict[str, list[Any]] = {name: [] for name in ("line", "epoch", f"val_{chosen}", "sd", "runs")}
+    figure, axes = single_panel(6.4, 3.8)
+    rows: list[tuple[Any, ...]] = []
     lines = _lines(found)
     for number, (label, group) in enumerate(lines.items()):
-        mean, sd, count = _over_runs([run.values(chosen) for run in group])
-        numbers = np.arange(1, len(mean) + 1)
+        # Runs may end early.
+        curves = itertools.zip_longest(*(_values(run, chosen) for run in group))
+        columns = [[value for value in values if value is not None] for values in curves]
+        count = [len(column) for column in columns]
+        mean = np.array([np.mean(column) for column in columns])
+        sd = np.array([np.std(column, ddof=1) if len(column) > 1 else np.nan for column in columns])
+        epoch = np.arange(1, len(mean) + 1)
         colour = COLOURS[number % len(COLOURS)]
-        axes.plot(
-            numbers,
-            100 * mean,
-            color=colour,
-            linestyle=_STYLES[number // len(COLOURS) % len(_STYLES)],
-            linewidth=1.7,
-            label=label if len(group) == 1 else f"{label} ({len(group)} runs)",
-        )
+        style = {"color": colour, "linestyle": _STYLES[number // len(COLOURS) % len(_STYLES)]}
+        name = label if len(group) == 1 else f"{label} ({len(group)} runs)"
+        axes.plot(epoch, 100 * mean, linewidth=1.7, label=name, **style)
         if len(group) > 1:
-            band = np.nan_to_num(sd)
-            axes.fill_between(
-                numbers, 100 * (mean - band), 100 * (mean + band), color=colour, alpha=0.18, lw=0
-            )
-        table["line"] += [label] * len(mean)
-        table["epoch"] += numbers.tolist()
-        table[f"val_{chosen}"] += mean.tolist()
-        table["sd"] += sd.tolist()
-        table["runs"] += count
+            low, high = (100 * (mean + sign * np.nan_to_num(sd)) for sign in (-1, 1))
+            axes.fill_between(epoch, low, high, color=colour, alpha=0.18, lw=0)
+        table = (epoch.tolist(), mean.tolist(), sd.tolist(), count)
+        rows += [(label, *values) for values in zip(*table, strict=True)]
     if any(len(group) > 1 for group in lines.values()):
         notes.append("bands: standard deviation over runs that differ in their seeds only")
     label_axes(axes, "", "epoch", _LABELS[chosen])
     add_legend(axes)
-    columns: dict[str, Column] = dict(table)
-    return Analysis(figure, columns, tuple(notes))
+    return Analysis.from_rows(figure, ("line", "epoch", f"val_{chosen}", "sd", "runs"), rows, notes)
 
 
 def _read(folder: Path) -> _Run:
@@ -122,81 +98,57 @@ def _read(folder: Path) -> _Run:
     return _Run(folder, config, history, (folder / run_files.SUMMARY).is_file())
 
 
-def _check_data(runs: Sequence[_Run]) -> None:
-    names = sorted({Path(run.config.data.path).name for run in runs})
-    if len(names) > 1:
-        raise InputError(f"the runs are of several data sets ({', '.join(names)}): draw one figure for each")
-
-
 def _metric(runs: Sequence[_Run], metric: str) -> tuple[str, list[str]]:
-    without = [run.folder.name for run in runs if not run.has("mAP")]
+    """Metric to draw, and notes about the choice."""
+    without = [run.folder.name for run in runs if not all(_COLUMNS["mAP"] in each for each in run.history)]
     if metric == "mAP" and without:
         raise InputError(
             f"{', '.join(without)}: no true validation mAP, because the validation samples are not fully "
             "labelled: draw --metric SP"
         )
-    if metric == "auto":
-        metric = "SP" if without else "mAP"
-    if metric == "SP" and without:
-        return metric, [f"the SP-score is drawn: {', '.join(without)} without true validation labels"]
-    return metric, []
+    if without:
+        return "SP", [f"the SP-score is drawn: {', '.join(without)} without true validation labels"]
+    return ("mAP" if metric == "auto" else metric), []
+
+
+def _values(run: _Run, metric: str) -> list[float]:
+    """Values of a metric in all epochs; an epoch that lacks it is damage."""
+    column = _COLUMNS[metric]
+    try:
+        return msgspec.convert([record.get(column) for record in run.history], list[float])
+    except (ValueError, OverflowError) as error:
+        path = run.folder / run_files.METRICS
+        raise InputError(f"{path}: damaged: {column}: {error}. Train again.") from error
 
 
 def _lines(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
-    """Runs by label; those of a label differ in their seeds only."""
+    """Runs by label, which is the method and the settings that set it apart from other lines of the method.
+
+    Runs of one label differ in their seeds only.
+    """
     groups: list[list[_Run]] = []
     for run in runs:
-        same = (group for group in groups if not _differ(group[0].config, run.config))
-        group = next(same, None)
-        if group is None:
-            groups.append([run])
+        for group in groups:
+            if not _differ(group[0].config, run.config):
+                group.append(run)
+                break
         else:
-            group.append(run)
-    return {_label(group[0], [other[0] for other in groups]): group for group in groups}
+            groups.append([run])
+    lines = {}
+    for group in groups:
+        config = group[0].config
+        others = [other[0].config for other in groups if other[0].config.method == config.method]
+        apart = sorted({setting for other in others for setting in _differ(config, other)})
+        values = {name: flat(asdict(config)).get(name, "by default") for name in apart}
+        texts = [f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()]
+        lines[", ".join([config.method, *texts])] = group
+    return lines
 
 
 def _differ(first: Config, second: Config) -> list[str]:
     """Settings in which two runs differ, other than seeds, and what changes no number."""
-    neutral = replace(
-        second,
-        **{
-            name: getattr(first, name)
-            for name in ("seed", "output", "threads", "checkpoint_steps", "record", "record_samples")
-        },
-    )
-    neutral.data = replace(
-        second.data,
-        path=first.data.path,
-        images=first.data.images,
-        cache=first.data.cache,
-        workers=first.data.workers,
-        split_seed=first.data.split_seed,
-        observe_seed=first.data.observe_seed,
-    )
+    of_run = ("seed", "output", "threads", "checkpoint_steps", "record", "record_samples")
+    of_data = ("path", "images", "cache", "workers", "split_seed", "observe_seed")
+    neutral = replace(second, **{name: getattr(first, name) for name in of_run})
+    neutral.data = replace(second.data, **{name: getattr(first.data, name) for name in of_data})
     return differences(first, neutral)
-
-
-def _label(run: _Run, others: Sequence[_Run]) -> str:
-    """The method, and the settings that set the run apart from others of this method."""
-    name = run.config.method
-    same = [other for other in others if other.config.method == name]
-    apart = sorted({setting for other in same for setting in _differ(run.config, other.config)})
-    return ", ".join([name, *(f"{setting} {_value(run.config, setting)}" for setting in apart)])
-
-
-def _value(config: Config, setting: str) -> str:
-    part: Any = asdict(config)
-    for name in setting.split("."):
-        part = part.get(name, "by default") if isinstance(part, dict) else "by default"
-    return f"{part:g}" if isinstance(part, float) else str(part)
-
-
-def _over_runs(
-    curves: Sequence[Sequence[float]],
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[int]]:
-    """Mean, standard deviation (NaN for one run) and number of runs per epoch; runs may end early."""
-    longest = max(map(len, curves))
-    columns = [[curve[i] for curve in curves if i < len(curve)] for i in range(longest)]
-    mean = np.array([np.mean(column) for column in columns])
-    sd = np.array([np.std(column, ddof=1) if len(column) > 1 else np.nan for column in columns])
-    return mean, sd, [len(column) for column in columns]

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from ..common.errors import InputError
 from ..common.parsing import parse_yaml
-from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ..plots.style import COLOURS, add_legend, label_axes, single_panel
 from .probe import Values, probe
-from .registry import register_figure
-from .result import Analysis, Column
+from .registry import Analysis, register_figure
 
 _STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1, 1.5)))
 _RANGE = {"p": (0.001, 0.999), "z": (-8.0, 8.0)}
 _LABELS = {"p": "probability p of the unknown label", "z": "logit z of the unknown label"}
 
 
-class _Line(NamedTuple):
-    """One curve of a frame: loss or gradient of a method in an epoch."""
-
-    method: str
-    epoch: int
-    values: Values
+Curves = list[tuple[str, int, Values]]
+"""Method, epoch, and loss or gradient of each curve."""
 
 
 @register_figure(
@@ -102,26 +98,21 @@ def losses(
     Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
     Eq. 14 and Fig. 1a.
     """
-    exponents = [_number(source) for source in sources]
-    if any(exponent is None for exponent in exponents):
-        if any(exponent is not None for exponent in exponents):
-            raise InputError("name either exponents or methods, not both in one frame")
-        return _draw([str(source) for source in sources], "loss", over, epochs, show, points)
-    lines = []
+    exponents = []
+    for source in sources:
+        with contextlib.suppress(ValueError):
+            exponents.append(float(source))
+    if not exponents:
+        return _draw([*map(str, sources)], "loss", over, epochs, show, points)
+    if len(exponents) < len(sources):
+        raise InputError("name either exponents or methods, not both in one frame")
+    p, z = _axis(over, points)
+    curves: Curves = []
     for q in exponents:
-        assert q is not None
         if not 0 <= q < np.inf:
             raise InputError(f"an exponent q must be a number of at least 0, got {q:g}")
-        p, _ = _axis(over, points)
-        lines.append(_Line(f"q = {q:g}", 0, -np.log1p(-p) if q == 0 else -np.expm1(q * np.log1p(-p)) / q))
-    return _frame(lines, "loss", over, points)
-
-
-def _number(source: str | float) -> float | None:
-    try:
-        return float(source)
-    except ValueError:
-        return None
+        curves.append((f"q = {q:g}", 0, -np.log1p(-p) if q == 0 else -np.expm1(q * np.log1p(-p)) / q))
+    return _frame(curves, "loss", over, p, z)
 
 
 def parse_method(text: str) -> tuple[str, dict[str, Any]]:
@@ -157,47 +148,37 @@ def _draw(
     methods: Sequence[str], part: str, over: str, epochs: int, show: list[int] | None, points: int
 ) -> Analysis:
     shown = [1, epochs] if show is None and epochs > 1 else show or [1]
-    probabilities, _ = _axis(over, points)
-    lines = []
+    p, z = _axis(over, points)
+    curves: Curves = []
     for text in methods:
         name, hp = parse_method(text)
-        values: Values = getattr(probe(name, probabilities, hp, epochs=epochs, show=shown), part)
-        lines += [_Line(text, epoch, curve) for epoch, curve in zip(shown, values, strict=True)]
-    return _frame(lines, part, over, points)
+        values: Values = getattr(probe(name, p, hp, epochs=epochs, show=shown), part)
+        curves += [(text, epoch, curve) for epoch, curve in zip(shown, values, strict=True)]
+    return _frame(curves, part, over, p, z)
 
 
-def _frame(lines: Sequence[_Line], part: str, over: str, points: int) -> Analysis:
-    p, z = _axis(over, points)
+def _frame(curves: Curves, part: str, over: str, p: Values, z: Values) -> Analysis:
     axis = {"p": p, "z": z}[over]
-    figure = new_figure(6.4, 3.8)
-    axes = figure.subplots()
-    style_axes(axes, whole=False)
+    figure, axes = single_panel(6.4, 3.8, whole=False)
     axes.axhline(0, color="black", linewidth=0.7)
-    for colour, (method, group) in zip(
-        itertools.cycle(COLOURS), itertools.groupby(lines, key=lambda line: line.method), strict=False
-    ):
-        curves = list(group)
-        if all(_same(curves[0].values, curve.values) for curve in curves):
-            curves = curves[:1]
-        for style, line in zip(itertools.cycle(_STYLES), reversed(curves), strict=False):
-            label = method if len(curves) == 1 else f"{method}, epoch {line.epoch}"
-            axes.plot(axis, line.values, color=colour, linestyle=style, linewidth=1.8, label=label)
+    by_method = itertools.groupby(curves, key=lambda curve: curve[0])
+    for colour, (method, group) in zip(itertools.cycle(COLOURS), by_method, strict=False):
+        epochs = [(epoch, values) for _, epoch, values in group]
+        first = epochs[0][1]
+        if all(np.allclose(first, v, rtol=1e-6, atol=1e-3 * float(np.abs(v).max())) for _, v in epochs):
+            epochs = epochs[:1]
+        for style, (epoch, values) in zip(itertools.cycle(_STYLES), reversed(epochs), strict=False):
+            label = method if len(epochs) == 1 else f"{method}, epoch {epoch}"
+            axes.plot(axis, values, color=colour, linestyle=style, linewidth=1.8, label=label)
     quantity = {"loss": "loss L", "gradient": "gradient dL/dz"}[part]
     label_axes(axes, f"{quantity} on an unknown label", _LABELS[over], quantity)
     if part == "loss":
         # The log loss is infinite at the end of the axis, and would leave no room for the others.
         axes.set_ylim(top=min(axes.get_ylim()[1], 3.5))
     add_legend(axes)
-    count = len(lines)
-    table: dict[str, Column] = {
-        "method": [line.method for line in lines for _ in range(points)],
-        "epoch": [line.epoch for line in lines for _ in range(points)],
-        "p": np.tile(p, count),
-        "z": np.tile(z, count),
-        part: np.concatenate([line.values for line in lines]),
-    }
-    return Analysis(figure, table)
-
-
-def _same(first: Values, second: Values) -> bool:
-    return bool(np.allclose(first, second, rtol=1e-6, atol=1e-3 * float(np.abs(second).max())))
+    rows = [
+        (method, epoch, *point)
+        for method, epoch, values in curves
+        for point in zip(p.tolist(), z.tolist(), values.tolist(), strict=True)
+    ]
+    return Analysis.from_rows(figure, ("method", "epoch", "p", "z", part), rows)

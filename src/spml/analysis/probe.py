@@ -24,25 +24,14 @@ Values = npt.NDArray[np.float64]
 
 
 class Curves(NamedTuple):
-    """Scaled loss and gradient on one label.
+    """Scaled loss and gradient on one label, at P probabilities in E epochs."""
 
-    Attributes:
-        loss: Loss at each probability in each of the epochs, shape (E, P); the lowest of an epoch is 0.
-        gradient: Derivative of the loss with respect to the logit, shape (E, P).
-    """
-
-    loss: Values
-    gradient: Values
+    loss: Values  # shape (E, P); the lowest of an epoch is 0
+    gradient: Values  # derivative of the loss with respect to the logit, shape (E, P)
 
 
 class Setting(NamedTuple):
-    """Data that a method accepts.
-
-    Attributes:
-        kind: `single`, `negatives` (some negatives are known) or `full`.
-        needs_mean_labels: Whether the method needs the mean labels per sample.
-        facts: Facts about the training set of `SIZE` samples and classes.
-    """
+    """Data that a method accepts: `single`, `negatives` (some are known) or `full`."""
 
     kind: str
     needs_mean_labels: bool
@@ -164,7 +153,7 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
     code = torch.zeros(SIZE, 4, dtype=z.dtype)
     outputs = Outputs(
         z,
-        torch.zeros(SIZE, 4, dtype=z.dtype),
+        code,
         views=(z,) * len(needs.views),
         latent=(code, code + 1) if needs.latent else None,
         class_maps=torch.zeros(SIZE, SIZE, 2, 2) if needs.class_maps else None,
@@ -172,6 +161,4 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
     images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)
     with torch.no_grad():
         extra = objective.extra_inputs(images, outputs._replace(logits=start_logits()), batch)
-    if extra is None:
-        return outputs
-    return outputs._replace(extra=start_logits(), extra_target=extra.target)
+    return outputs if extra is None else outputs._replace(extra=start_logits(), extra_target=extra.target)

@@ -1,27 +1,82 @@
-"""Registered figures. A module in this folder registers its figures by being imported."""
+"""Registered figures, and the analyses that they return. A module of this folder registers its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy.typing as npt
 
 from ..common.errors import InputError, nearest
+from ..common.files import check_folder, make_folder, write_rows
 from ..common.plugins import Registry
-from .result import Analysis
+from ..plots.style import save
+
+Column: TypeAlias = Sequence[Any] | npt.NDArray[Any]
+
+PICTURES, TABLE = (".png", ".svg"), ".csv"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A figure and the numbers that it shows.
+
+    Attributes:
+        figure: matplotlib figure.
+        table: Columns of the CSV file by name, all of the same length: one row per point, bar or cell of the
+            figure.
+        notes: What a reader of the figure should know, one sentence each.
+    """
+
+    figure: Any
+    table: Mapping[str, Column]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that the columns of the table are equally long."""
+        lengths = {name: len(column) for name, column in self.table.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the columns of a table must have the same length, got {lengths}")
+
+    @classmethod
+    def from_rows(
+        cls, figure: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()
+    ) -> Analysis:
+        """Make an analysis of a figure and the rows of its table."""
+        return cls(figure, {name: [row[k] for row in rows] for k, name in enumerate(columns)}, tuple(notes))
+
+    def write(self, folder: str | Path, name: str, *, overwrite: bool = False) -> list[Path]:
+        """Write the figure as PNG and SVG, and its numbers as CSV.
+
+        Args:
+            folder: Folder of the files; made if it does not exist.
+            name: Name of the files, without their suffixes.
+            overwrite: Replace files of this name.
+
+        Returns:
+            The paths of the files.
+
+        Raises:
+            InputError: The folder can't be made, or a file exists and `overwrite` is not set.
+            SpmlError: A file could not be written.
+        """
+        folder = Path(folder)
+        check_free(folder, name, overwrite=overwrite)
+        make_folder(folder)
+        for suffix in PICTURES:
+            save(self.figure, folder / (name + suffix))
+        columns = [c.tolist() if hasattr(c, "tolist") else c for c in self.table.values()]
+        write_rows(folder / (name + TABLE), list(self.table), zip(*columns, strict=True))
+        return [folder / (name + suffix) for suffix in (*PICTURES, TABLE)]
+
 
 Draw = Callable[..., Analysis]
 
 
 class FigureKind(NamedTuple):
-    """A registered figure.
-
-    Attributes:
-        name: Unique name, as on the command line.
-        title: Noun phrase for lists, such as "Distance between the scores of positives and negatives".
-        needs: What it is drawn from, such as "runs with recorded scores and true labels".
-        draw: Function that draws it. Its first parameter is the list of what the command line names; all
-            others are options, given by keyword.
-    """
+    """A registered figure. Its attributes are described in `register_figure`."""
 
     name: str
     title: str
@@ -41,8 +96,8 @@ def register_figure(name: str, title: str, needs: str) -> Callable[[Draw], Draw]
 
     Args:
         name: Unique name, as on the command line.
-        title: Noun phrase for lists.
-        needs: What the figure is drawn from.
+        title: Noun phrase for lists, such as "Distance between the scores of positives and negatives".
+        needs: What the figure is drawn from, such as "runs with recorded scores and true labels".
 
     Raises:
         ValueError: Another figure has this name.
@@ -70,3 +125,19 @@ def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:
     if name not in known:
         raise InputError(f"there is no figure {name!r}. {nearest(name, known)}")
     return known[name].draw(sources, **options)
+
+
+def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
+    """Check, before a figure is drawn, that its files may be written.
+
+    Raises:
+        InputError: The folder can't be made, the name is not that of a file, or a file exists and `overwrite`
+            is not set.
+    """
+    if not name or Path(name).name != name or name.startswith("."):
+        raise InputError(f"--name must be the name of a file without a folder, got {name!r}")
+    check_folder(folder)
+    for suffix in (*PICTURES, TABLE):
+        path = folder / (name + suffix)
+        if path.exists() and not overwrite:
+            raise InputError(f"{path}: exists already. Replace it (--overwrite), or choose another --name.")

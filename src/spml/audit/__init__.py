@@ -6,13 +6,8 @@ Further functions say which samples to label in full, and what their labels tell
 `spml audit use`).
 """
 
-from .hidden import HiddenLabels, HiddenOfHighest, MissingLabels
-from .missing import (
-    Yield,
-    expected_yield,
-    find_missing_labels,
-    rank_missing_labels,
-)
+from .hidden import HiddenLabels, MissingLabels
+from .missing import Yield, expected_yield, expected_yields, find_missing_labels, rank_missing_labels
 from .report import ClassSummary, class_report, health_summary
 from .sampling import Forecast, draw_sample, forecast_audit
 from .selection import Selection, select_by_audit
@@ -22,7 +17,6 @@ __all__ = [
     "ClassSummary",
     "Forecast",
     "HiddenLabels",
-    "HiddenOfHighest",
     "MissingLabels",
     "Selection",
     "WrongLabels",
@@ -30,6 +24,7 @@ __all__ = [
     "class_report",
     "draw_sample",
     "expected_yield",
+    "expected_yields",
     "find_missing_labels",
     "forecast_audit",
     "health_summary",

@@ -6,7 +6,6 @@ first), `wrong.csv` (given labels that look wrong) and `classes.csv` (a report o
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Sequence
@@ -17,15 +16,17 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from ..common.errors import InputError
-from ..common.files import make_folder, write_json, write_rows
+from ..common.files import make_folder, write_bytes, write_json, write_rows, write_with
 from ..common.phrases import shorten
 from ..common.safe import quote
+from ..common.spreadsheets import are_guarded, unguarded
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
 from ..data.join import merge_unread
 from ..data.readers import read
 from ..data.records import Records
-from ..data.tables.delimited import read_lines
+from ..data.tables.delimited import read_rows
+from ..data.tables.parquet import require_pyarrow
 from ..labels import ObservedLabels
 from ..version import __version__
 from .report import ClassSummary
@@ -37,6 +38,7 @@ BETWEEN_NAMES = "|"
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Rank = Annotated[int, msgspec.Meta(ge=1)]
+_PLACE = r"^((0|1|0\.\d+) (0|1|0\.\d+) (0|1|0\.\d+) (0|1|0\.\d+))?$"
 _Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Row = TypeVar("Row", bound=msgspec.Struct)
 
@@ -51,6 +53,8 @@ class MissingLabel(msgspec.Struct, frozen=True):
         probability: Probability that the sample has the label.
         rank: Place in the list; 1 = highest score.
         rank_in_class: Place among the entries of this class.
+        where: Window of the image that speaks most for the label: left, top, width and height as shares of
+            the image, separated by blanks. Empty where the run does not score windows.
     """
 
     file: str
@@ -59,6 +63,12 @@ class MissingLabel(msgspec.Struct, frozen=True):
     probability: _Probability
     rank: _Rank
     rank_in_class: _Rank
+    where: Annotated[str, msgspec.Meta(pattern=_PLACE)] = ""
+
+    @property
+    def window(self) -> tuple[float, ...]:
+        """`where` as numbers; empty where there is none."""
+        return tuple(map(float, self.where.split()))
 
 
 class WrongLabel(msgspec.Struct, frozen=True):
@@ -78,7 +88,7 @@ class WrongLabel(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What was audited, and how.
+    """Description of an audit: its data, settings and totals.
 
     Attributes:
         run: Folder of the run whose scores the audit used; empty if there was none.
@@ -96,6 +106,7 @@ class About(msgspec.Struct, frozen=True):
         probable: Number of pairs that have a label with a probability above .5.
         warnings: What limits the trust in the numbers, one sentence each.
         how: How the scores were made, for people.
+        spreadsheet_safe: Whether names in the CSV files are guarded, which `read_audit` undoes.
     """
 
     run: str
@@ -112,6 +123,7 @@ class About(msgspec.Struct, frozen=True):
     how: str
     hidden: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     probable: _Count = 0
+    spreadsheet_safe: bool = False
 
     @property
     def config(self) -> DataConfig:
@@ -187,11 +199,46 @@ def write_audit(folder: Path, audit: Audit) -> None:
     _write_rows(folder / WRONG, WrongLabel, audit.wrong)
     _write_rows(folder / CLASSES, ClassSummary, audit.classes)
     about = {"format": FORMAT, "spml": __version__, **msgspec.to_builtins(audit.about)}
+    about["spreadsheet_safe"] = are_guarded()
     write_json(folder / ABOUT, about)
 
 
 def _write_rows(path: Path, kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> None:
     write_rows(path, kind.__struct_fields__, map(msgspec.structs.astuple, rows))
+
+
+def check_format(form: str) -> None:
+    """Check, before long work, that a list can be written in a format.
+
+    Raises:
+        InputError: It needs a package that is not installed.
+    """
+    if form == "parquet":
+        require_pyarrow(Path("--format parquet"))
+
+
+def write_list(path: Path, rows: Sequence[MissingLabel]) -> None:
+    """Write a list in the format that the suffix of the path says, with the columns of `missing.csv`.
+
+    Args:
+        path: File that ends in .jsonl or .parquet.
+        rows: Probable missing labels by rank.
+
+    Raises:
+        SpmlError: It can't be written.
+    """
+    if path.suffix == ".jsonl":
+        write_bytes(path, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        return
+    import pyarrow
+    from pyarrow import parquet
+
+    text, number, count = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+    kinds = dict(
+        zip(MissingLabel.__struct_fields__, (text, text, text, number, count, count, text), strict=True)
+    )
+    columns = {name: pyarrow.array([getattr(row, name) for row in rows], kinds[name]) for name in kinds}
+    write_with(path, lambda stream: parquet.write_table(pyarrow.table(columns), stream))
 
 
 def read_audit(folder: Path) -> Audit:
@@ -206,7 +253,10 @@ def read_audit(folder: Path) -> Audit:
     path = folder / ABOUT
     if not path.is_file():
         raise InputError(f"{folder}: is not the folder of an audit, since it has no {ABOUT}. Run spml audit.")
-    text = _content(path)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
     version = _decoded(path, text, _Version)
     if version.format > FORMAT:
         raise InputError(
@@ -214,21 +264,14 @@ def read_audit(folder: Path) -> Audit:
             f"one reads {FORMAT}). Update spml."
         )
     about = _decoded(path, text, About)
-    missing = _read_rows(folder / MISSING, MissingLabel, about.classes)
+    missing = _read_rows(folder / MISSING, MissingLabel, about)
     if len(missing) != about.listed:
         raise InputError(
             f"{folder / MISSING}: has {len(missing):,} rows, but {ABOUT} says {about.listed:,}. Run spml "
             "audit again."
         )
-    wrong = _read_rows(folder / WRONG, WrongLabel, about.classes)
-    return Audit(about, missing, wrong, _read_rows(folder / CLASSES, ClassSummary, about.classes))
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+    wrong = _read_rows(folder / WRONG, WrongLabel, about)
+    return Audit(about, missing, wrong, _read_rows(folder / CLASSES, ClassSummary, about))
 
 
 def _decoded(path: Path, text: bytes, kind: type[Row]) -> Row:
@@ -238,37 +281,28 @@ def _decoded(path: Path, text: bytes, kind: type[Row]) -> Row:
         raise InputError(f"{path}: is damaged ({error}). Run spml audit again.") from error
 
 
-def _read_rows(path: Path, kind: type[Row], classes: Sequence[str]) -> list[Row]:
+def _read_rows(path: Path, kind: type[Row], about: About) -> list[Row]:
     if not path.is_file():
         raise InputError(f"{path}: no such file. Run spml audit again.")
-    columns, known = kind.__struct_fields__, set(classes)
-    reader = csv.reader(read_lines(path), strict=True)
-    rows: list[Row] = []
-    try:
-        header = tuple(next(reader, []))
-        if header != columns:
-            raise InputError(
-                f"{path}: has the columns {shorten(header)}; expected {', '.join(columns)}. Run spml audit "
-                "again."
-            )
-        for cells in reader:
-            where = f"{path}: row {len(rows) + 2}"
-            rows.append(_row(cells, kind, where))
-            label = cells[columns.index("label")]
-            if label not in known:
-                raise InputError(
-                    f"{where}: the class {quote(label)} is not in {ABOUT}. Run spml audit again."
-                )
-    except csv.Error as error:
-        raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
+    columns, known = kind.__struct_fields__, set(about.classes)
+    lines, rows = read_rows(path), list[Row]()
+    _, header = next(lines, (1, []))
+    if tuple(header) != columns:
+        raise InputError(
+            f"{path}: has the columns {shorten(header) or 'none'}; expected {', '.join(columns)}. "
+            "Run spml audit again."
+        )
+    for number, cells in lines:
+        where = f"{path}: row {number}"
+        if len(cells) != len(columns):
+            raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(columns):,}.")
+        if about.spreadsheet_safe:
+            cells = [*map(unguarded, cells)]
+        try:
+            rows.append(msgspec.convert(dict(zip(columns, cells, strict=True)), kind, strict=False))
+        except msgspec.ValidationError as error:
+            raise InputError(f"{where}: {error}. Run spml audit again.") from error
+        label = cells[columns.index("label")]
+        if label not in known:
+            raise InputError(f"{where}: the class {quote(label)} is not in {ABOUT}. Run spml audit again.")
     return rows
-
-
-def _row(cells: Sequence[str], kind: type[Row], where: str) -> Row:
-    columns = kind.__struct_fields__
-    if len(cells) != len(columns):
-        raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(columns):,}.")
-    try:
-        return msgspec.convert(dict(zip(columns, cells, strict=True)), kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{where}: {error}. Run spml audit again.") from error

@@ -1,10 +1,10 @@
-"""How probable it is that labels which are not known are there all the same."""
+"""Probabilities that labels which are not known are there all the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,34 +13,19 @@ from ..common.errors import InputError
 from ..decisions import (
     AnyScores,
     Calibration,
-    KnownPositives,
     Priors,
-    by_class,
-    fit_calibration,
-    hidden_of_highest,
-    hidden_probabilities,
+    fit_probabilities,
+    hidden_of_pairs,
     priors_from_shares,
 )
-from ..metrics.arrays import Scores
-from ..metrics.ranks import rank_positives
-from ..metrics.top_scores import TopScores, fits
-from .checks import (
-    NOT_FINITE,
-    Labels,
-    check_limits,
-    check_missing,
-    checked,
-    finite_scores,
-    known_pairs,
-    observed_labels,
-)
+from ..labels import LabelError, ObservedLabels
+from ..scores import KnownPositives, Pairs, Scores, as_scores, fits
+from ..scores.arrays import BoolArray, FloatArray, IntArray, ScoreArray
 
 PROBABLE = 0.5
 """Probability above which a label is called probably missing: then it is more likely there than not."""
 
-_ENTRIES = 1 << 20  # pairs of sample and class in a block of samples
-
-Floats = npt.NDArray[np.float64]
+Labels = npt.ArrayLike | ObservedLabels
 
 
 class MissingLabels(NamedTuple):
@@ -55,33 +40,34 @@ class MissingLabels(NamedTuple):
         rank_in_class: Place among the pairs of the same class, from 1, int64 (M,).
     """
 
-    rows: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
-    probability: Floats
-    rank: npt.NDArray[np.int64]
-    rank_in_class: npt.NDArray[np.int64]
+    rows: IntArray
+    columns: IntArray
+    probability: FloatArray
+    rank: IntArray
+    rank_in_class: IntArray
 
 
 class HiddenLabels:
     """Probabilities of the labels that are not known, from scores of a model that was not fitted to them.
 
-    Scores are calibrated (see `spml.decisions.fit_calibration`), and the probability p of a label becomes
+    Scores are calibrated (see `spml.decisions.fit_probabilities`), and the probability p of a label becomes
     that of a label which is there and was not shown (see `spml.decisions.hidden_probabilities`). Known labels
     have none, and neither have classes without a known positive, about which a model can't say anything.
 
-    Probabilities are computed for a block of samples at a time and not kept.
+    Where only the highest scores of each sample are kept, a pair that was left out has the lowest probability
+    of the calibration. It is never listed or marked, but counts in the numbers that are expected.
 
     Args:
         labels: Class indices of the known positives, integers of shape (N,); a matrix of shape (N, C) in
             {-1, 0, +1} with 0 for unknown; or `ObservedLabels`.
         scores: Logits or log-probabilities of shape (N, C), comparable between classes, by a model that was
-            not fitted to these samples.
+            not fitted to these samples; or the highest of each sample.
         priors: Mean labels per sample K, and class priors.
-        calibration: Probabilities of scores; None = fitted to these samples.
+        calibration: Probabilities of scores; None = fitted to these samples, and class priors with them.
 
     Attributes:
-        labels: Observed labels, int8 (N, C).
-        scores: Scores, float32 or float64 (N, C).
+        labels: Observed labels.
+        scores: Scores.
         priors: Class priors.
         calibration: Probabilities of scores.
 
@@ -91,90 +77,125 @@ class HiddenLabels:
     """
 
     def __init__(
-        self, labels: Labels, scores: npt.ArrayLike, priors: Priors, calibration: Calibration | None = None
+        self, labels: Labels, scores: AnyScores, priors: Priors, calibration: Calibration | None = None
     ) -> None:
-        self.labels, self.scores = checked(labels, scores)
+        self.scores = _finite(scores)
+        self.labels = _observed(labels, self.scores.shape)
         self.priors = priors
-        check_missing(priors.mean_labels, (self.labels == 1).sum(1))
-        self.calibration = calibration or fit_calibration(self.scores, self.labels, priors)
+        known = self.labels.positives_per_sample()
+        mean = float(known[known > 0].mean())
+        if priors.mean_labels <= mean:
+            raise InputError(
+                f"with {priors.mean_labels:g} mean labels per sample no label is missing, since the samples "
+                f"with a known positive have {mean:.3g} on average: state a larger number"
+            )
+        if calibration is None:
+            calibration, self.priors = fit_probabilities(self.scores, self.labels, priors)
+        self.calibration = calibration
+        self._kept: list[_Block] = []
 
     @staticmethod
     def from_mean_labels(labels: Labels, scores: AnyScores, mean_labels: float) -> HiddenLabels:
-        """Take the class priors from K and the known labels, as `spml.decisions.priors_from_shares` does.
-
-        Where only the highest scores of each sample are kept, the result is `HiddenOfHighest`.
-        """
-        if not isinstance(scores, TopScores):
-            scores = finite_scores(scores)
-        shape = (len(scores), scores.classes) if isinstance(scores, TopScores) else scores.shape
-        observed = observed_labels(labels, (shape[0], shape[1]))
-        return hidden_labels(
-            observed, scores, priors_from_shares(observed.positives_per_class(), mean_labels)
-        )
-
-    @property
-    def samples(self) -> int:
-        """Number of samples N."""
-        return len(self.scores)
-
-    @property
-    def positives_per_class(self) -> npt.NDArray[np.int64]:
-        """Number of known positives of each class, int64 (C,)."""
-        return np.asarray((self.labels == 1).sum(0), np.int64)
+        """Take K as stated, and class priors from the known labels and their weights."""
+        scores = _finite(scores)
+        observed = _observed(labels, scores.shape)
+        return HiddenLabels(observed, scores, priors_from_shares(observed.positives_per_class(), mean_labels))
 
     @property
     def known(self) -> KnownPositives:
         """Known positives with their scores, sample by sample."""
-        return by_class(self.scores, self.labels).known
+        return self.scores.known(*self.labels.entries(1))
 
     @property
     def unknown(self) -> int:
         """Number of pairs of a sample and a class about which nothing is known."""
-        return int((self.labels == 0).sum())
-
-    def blocks(self) -> Iterator[tuple[slice, Floats]]:
-        """Yield samples, and the probabilities (B, C) that their labels are hidden; 0 for known labels."""
         samples, classes = self.scores.shape
-        size = max(1, _ENTRIES // classes)
-        unseen = self.priors.shares == 0
-        for first in range(0, samples, size):
-            block = slice(first, first + size)
-            hidden = hidden_probabilities(self.calibration(self.scores[block]), self.labels[block])
-            hidden[:, unseen] = 0
-            yield block, hidden
+        return samples * classes - int(self.labels.known_per_sample().sum())
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield samples, and the probabilities (B, C) that their labels are hidden; 0 for known labels.
+
+        Of pairs that were left out it is 0, too.
+        """
+        for block in self._blocks():
+            hidden = np.zeros(block.pairs.shape)
+            hidden[block.pairs.indices(np.arange(len(block.probability)))] = block.probability
+            yield slice(block.first, block.first + len(hidden)), hidden
+
+    def _blocks(self) -> Iterator[_Block]:
+        """Yield pairs with their probabilities, which are computed again where they are many."""
+        if self._kept:
+            yield from self._kept
+            return
+        labelled = self.labels.positives_per_sample() > 0
+        seen = self.priors.shares > 0
+        for first, pairs in self.scores.pairs.parts():
+            part = slice(first, first + pairs.shape[0])
+            labels = pairs.labels(self.labels.take(np.arange(part.start, part.stop)))
+            probability, of_others = hidden_of_pairs(
+                pairs,
+                self.calibration(pairs.scores),
+                labels,
+                float(self.calibration.probabilities[0]),
+                labelled[part],
+            )
+            possible = pairs.by_class(seen)
+            probability[~possible] = 0
+            block = _Block(first, pairs, probability, (labels == 0) & possible, of_others)
+            if pairs.shape[0] == len(self.scores):
+                self._kept.append(block)
+            yield block
 
     @cached_property
-    def per_class(self) -> Floats:
+    def per_class(self) -> FloatArray:
         """Expected number of hidden positives of each class, float64 (C,)."""
-        return np.asarray(sum(hidden.sum(0) for _, hidden in self.blocks()), np.float64)
+        expected = sum(block.pairs.sum_of_classes(block.probability) for block in self._blocks())
+        if not self.scores.complete:
+            expected = np.maximum(self._left_out_per_class(), 0) + expected
+        return np.where(self.priors.shares > 0, expected, 0)
+
+    def _left_out_per_class(self) -> FloatArray:
+        """Expected number among the pairs that were left out and whose label is not known."""
+        negatives = int(self.labels.negatives_per_sample().sum())
+        if not fits(negatives, 1):
+            raise InputError(
+                f"{negatives:,} labels are known to be absent, more than can be listed one by one: audit "
+                "fewer samples at a time"
+            )
+        (block,), classes = self._blocks(), self.scores.shape[1]
+        others = np.where(block.pairs.left_out > 0, block.of_others, 0)
+        values = (1, -1) if negatives else (1,)
+        rows, columns = map(np.concatenate, zip(*map(self.labels.entries, values), strict=True))
+        lost = ~self.scores.known(rows, columns).in_order
+        expected = others.sum() - block.pairs.sum_of_classes(block.pairs.by_sample(others))
+        return np.asarray(expected - np.bincount(columns[lost], others[rows[lost]], minlength=classes))
 
     def count(self, min_probability: float = PROBABLE) -> int:
         """Number of pairs that `find` marks."""
-        return sum(int((hidden > min_probability).sum()) for _, hidden in self.blocks())
+        return sum(int((block.probability > min_probability).sum()) for block in self._blocks())
 
-    def find(self, min_probability: float = PROBABLE) -> npt.NDArray[np.bool_]:
-        """Mark the pairs that are hidden with more than this probability, bool (N, C)."""
-        found = np.zeros(self.scores.shape, np.bool_)
-        for block, hidden in self.blocks():
-            found[block] = hidden > min_probability
+    def find(self, min_probability: float = PROBABLE) -> BoolArray:
+        """Mark the pairs that are hidden with more than this probability, bool (N, C).
+
+        Raises:
+            InputError: The mask does not fit into the memory.
+        """
+        samples, classes = self.scores.shape
+        if self.scores.array is None and not fits(samples, classes):
+            raise InputError(
+                f"a mask of {samples:,} samples and {classes:,} classes would take "
+                f"{samples * classes / 1e9:,.1f} GB: list the labels instead (rank_missing_labels(top=...))"
+            )
+        found = np.zeros((samples, classes), np.bool_)
+        for block in self._blocks():
+            rows, columns = block.pairs.indices(np.flatnonzero(block.probability > min_probability))
+            found[block.first + rows, columns] = True
         return found
 
-    def places(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """Class of each known positive and its place in it from below, 1 = lowest score of all samples.
-
-        Equal scores have the mean of their places, int64 and float64 (P,).
-        """
-        ranks = rank_positives(self.scores, self.labels == 1)
-        return ranks.columns, self.samples + 0.5 - (ranks.ge + ranks.gt) / 2
-
-    def highest_unknown(self) -> Scores:
+    def highest_unknown(self) -> ScoreArray:
         """Highest score of each sample among its unknown classes that can be predicted, (N,); minus infinity
         where there is none."""
-        highest = np.full(self.samples, -np.inf, self.scores.dtype)
-        for column in np.flatnonzero(self.priors.shares > 0):
-            unknown = self.labels[:, column] == 0
-            np.maximum(highest, self.scores[:, column], out=highest, where=unknown)
-        return highest
+        return np.concatenate([block.pairs.highest_of_samples(block.candidates) for block in self._blocks()])
 
     def rank(self, *, top: int = 0, per_class: int = 0, min_probability: float = 0.0) -> MissingLabels:
         """List unknown pairs by their scores, over all classes together.
@@ -188,197 +209,112 @@ class HiddenLabels:
             InputError: An argument is out of its domain.
         """
         check_limits(top, per_class, min_probability)
-        empty = np.empty(0, np.int64)
-        best = ListedPairs(empty, empty, np.empty(0, self.scores.dtype), np.empty(0))
-        for block, hidden in self.blocks():
-            candidates = (self.labels[block] == 0) & (self.priors.shares > 0) & (hidden >= min_probability)
-            rows, columns = np.nonzero(candidates)
-            own = ListedPairs(rows + block.start, columns, self.scores[block][candidates], hidden[candidates])
+        best: list[Any] = []
+        for block in self._blocks():
+            chosen = np.flatnonzero(block.candidates & (block.probability >= min_probability))
+            rows, columns = block.pairs.indices(chosen)
+            own: list[Any] = [
+                rows + block.first,
+                columns,
+                block.pairs.scores[chosen],
+                block.probability[chosen],
+            ]
             # Of the pairs so far, those that are not among the best ones now will never be.
-            best = best.joined(own).best(top, per_class)
-        return best.ranked()
+            pairs: list[Any] = (
+                [np.concatenate(fields) for fields in zip(best, own, strict=True)] if best else own
+            )
+            order = np.argsort(-pairs[2], kind="stable")
+            if per_class:
+                order = order[_places(pairs[1][order]) < per_class]
+            best = [field[order[: top or None]] for field in pairs]
+        rows, columns, _, probability = best
+        rank = np.arange(1, len(rows) + 1)
+        return MissingLabels(rows, columns, probability, rank, _places(columns) + 1)
 
 
-class HiddenOfHighest(HiddenLabels):
-    """Probabilities as in `HiddenLabels` where only the highest scores of each sample are kept.
-
-    A pair that was left out has the lowest probability of the calibration. It is never listed or marked, but
-    counts in the numbers that are expected.
-
-    Args:
-        labels: As in `HiddenLabels`; as a matrix only where that fits into the memory.
-        scores: The highest scores of N samples, and those of all known positives.
-        priors, calibration: As in `HiddenLabels`.
+class _Block(NamedTuple):
+    """Pairs of consecutive samples.
 
     Attributes:
-        observed: Observed labels.
-        highest: Scores.
-        priors: Class priors.
-        calibration: Probabilities of scores.
-
-    Raises:
-        InputError: As in `HiddenLabels`.
+        first: First sample.
+        pairs: Pairs, whose samples are numbered from 0.
+        probability: Probability that each is a hidden label, (M,).
+        candidates: Whether each can be one: its label is unknown, and its class can be predicted, bool (M,).
+        of_others: Probability of a pair of each sample that was left out and whose label is unknown, (B,).
     """
 
-    def __init__(
-        self, labels: Labels, scores: TopScores, priors: Priors, calibration: Calibration | None = None
-    ) -> None:
-        self.observed = observed_labels(labels, (len(scores), scores.classes))
-        self.highest, self.priors = scores, priors
-        if not np.isfinite(scores.scores).all():
-            raise InputError(NOT_FINITE)
-        check_missing(priors.mean_labels, self.observed.positives_per_sample())
-        self.calibration = calibration or fit_calibration(scores, self.observed, priors)
-        kept = np.flatnonzero(scores.in_order)
-        self._rows, self._columns, self._values = scores.rows[kept], scores.columns[kept], scores.scores[kept]
-        own = self.observed.at(self._rows, self._columns)
-        self._probability, self._of_others = hidden_of_highest(
-            self.calibration(self._values),
-            own,
-            self._rows,
-            scores.left_out,
-            float(self.calibration.probabilities[0]),
-            self.observed.positives_per_sample() > 0,
-        )
-        self._probability[priors.shares[self._columns] == 0] = 0
-        self._candidates = (own == 0) & (priors.shares[self._columns] > 0)
-
-    @property
-    def samples(self) -> int:
-        """Number of samples N."""
-        return len(self.highest)
-
-    @property
-    def positives_per_class(self) -> npt.NDArray[np.int64]:
-        """Number of known positives of each class, int64 (C,)."""
-        return self.observed.positives_per_class()
-
-    @property
-    def known(self) -> KnownPositives:
-        """Known positives with their scores, sample by sample."""
-        return by_class(self.highest, self.observed).known
-
-    @property
-    def unknown(self) -> int:
-        """Number of pairs of a sample and a class about which nothing is known."""
-        return self.samples * self.highest.classes - int(self.observed.known_per_sample().sum())
-
-    @cached_property
-    def per_class(self) -> Floats:
-        """Expected number of hidden positives of each class, float64 (C,)."""
-        classes, others = self.highest.classes, np.where(self.highest.left_out > 0, self._of_others, 0)
-        known_rows, known_columns = known_pairs(self.observed)
-        stored = self.highest.at(known_rows, known_columns)
-        left_out = np.isnan(stored) | (stored < self.highest.floors[known_rows])
-        expected = others.sum() - np.bincount(self._columns, others[self._rows], minlength=classes)
-        expected -= np.bincount(known_columns[left_out], others[known_rows[left_out]], minlength=classes)
-        expected = np.maximum(expected, 0) + np.bincount(self._columns, self._probability, minlength=classes)
-        return np.asarray(np.where(self.priors.shares > 0, expected, 0), np.float64)
-
-    def count(self, min_probability: float = PROBABLE) -> int:
-        """Number of pairs that `find` marks."""
-        return int((self._probability > min_probability).sum())
-
-    def find(self, min_probability: float = PROBABLE) -> npt.NDArray[np.bool_]:
-        """Mark the pairs that are hidden with more than this probability, bool (N, C).
-
-        Raises:
-            InputError: The mask does not fit into the memory.
-        """
-        shape = self.samples, self.highest.classes
-        if not fits(*shape):
-            raise InputError(
-                f"a mask of {shape[0]:,} samples and {shape[1]:,} classes would take "
-                f"{shape[0] * shape[1] / 1e9:,.1f} GB: list the labels instead (rank_missing_labels(top=...))"
-            )
-        found = np.zeros(shape, np.bool_)
-        marked = self._probability > min_probability
-        found[self._rows[marked], self._columns[marked]] = True
-        return found
-
-    def places(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """As in `HiddenLabels`; scores of a class that were left out count as equal."""
-        scores = by_class(self.highest, self.observed)
-        order = np.argsort(scores.known.columns, kind="stable")
-        columns, values = scores.known.columns[order], scores.known.scores[order]
-        at_least, above = np.empty((2, len(order)))
-        present, first = np.unique(columns, return_index=True)
-        for column, start, end in zip(present.tolist(), first, [*first[1:], len(order)], strict=True):
-            ascending, own = scores.ascending(column), slice(start, end)
-            at_least[own] = len(ascending) - np.searchsorted(ascending, values[own], side="left")
-            above[own] = len(ascending) - np.searchsorted(ascending, values[own], side="right")
-            last = np.flatnonzero(~scores.known.in_order[order[own]]) + start
-            at_least[last], above[last] = self.samples, len(ascending)
-        return columns, self.samples + 0.5 - (at_least + above) / 2
-
-    def highest_unknown(self) -> Scores:
-        """As in `HiddenLabels`, among the scores that are kept."""
-        highest = np.full(self.samples, -np.inf, np.float32)
-        np.maximum.at(highest, self._rows[self._candidates], self._values[self._candidates])
-        return highest
-
-    def rank(self, *, top: int = 0, per_class: int = 0, min_probability: float = 0.0) -> MissingLabels:
-        """As in `HiddenLabels`, of the pairs whose scores are kept.
-
-        Raises:
-            InputError: An argument is out of its domain.
-        """
-        check_limits(top, per_class, min_probability)
-        chosen = np.flatnonzero(self._candidates & (self._probability >= min_probability))
-        pairs = ListedPairs(
-            self._rows[chosen], self._columns[chosen], self._values[chosen], self._probability[chosen]
-        )
-        return pairs.best(top, per_class).ranked()
-
-
-class ListedPairs(NamedTuple):
-    """Pairs of a sample and a class for a list, each field of shape (M,)."""
-
-    rows: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
-    scores: Scores
-    probability: Floats
-
-    def joined(self, other: ListedPairs) -> ListedPairs:
-        """These pairs, followed by others."""
-        return ListedPairs(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.columns, other.columns]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.probability, other.probability]),
-        )
-
-    def best(self, top: int, per_class: int) -> ListedPairs:
-        """The pairs with the highest scores, in that order; of equal ones the first."""
-        order = np.argsort(-self.scores, kind="stable")
-        if per_class:
-            order = order[_places(self.columns[order]) < per_class]
-        order = order[: top or None]
-        return ListedPairs(self.rows[order], self.columns[order], self.scores[order], self.probability[order])
-
-    def ranked(self) -> MissingLabels:
-        """The list of these pairs, in their order."""
-        rank, in_class = np.arange(1, len(self.rows) + 1), _places(self.columns) + 1
-        return MissingLabels(self.rows, self.columns, self.probability, rank, in_class)
+    first: int
+    pairs: Pairs
+    probability: FloatArray
+    candidates: BoolArray
+    of_others: FloatArray
 
 
 def hidden_labels(
-    labels: Labels, scores: AnyScores, priors: Priors, calibration: Calibration | None = None
+    labels: Labels | HiddenLabels, scores: AnyScores | None, mean_labels: float | None
 ) -> HiddenLabels:
-    """`HiddenLabels` for all scores (N, C), `HiddenOfHighest` for the highest of each sample.
+    """Labels with calibrated scores, unless `labels` are such already.
 
     Raises:
-        InputError: As in `HiddenLabels`.
+        InputError: As for `HiddenLabels`, or scores or K are missing.
     """
-    if isinstance(scores, TopScores):
-        return HiddenOfHighest(labels, scores, priors, calibration)
-    return HiddenLabels(labels, scores, priors, calibration)
+    if isinstance(labels, HiddenLabels):
+        return labels
+    if scores is None or mean_labels is None:
+        raise InputError("labels need scores, and K (mean_labels), to say which are missing")
+    return HiddenLabels.from_mean_labels(labels, scores, mean_labels)
 
 
-def _places(columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def check_limits(top: int, per_class: int, min_probability: float) -> None:
+    """Check the limits of a list.
+
+    Raises:
+        InputError: One is out of its domain.
+    """
+    if top < 0 or per_class < 0 or not 0 <= min_probability <= 1:
+        raise InputError(
+            "top and per_class must be at least 0 and min_probability between 0 and 1, got "
+            f"{top}, {per_class} and {min_probability:g}"
+        )
+
+
+def _places(columns: IntArray) -> IntArray:
     """Number of earlier entries of the same class, for each entry."""
     order = np.argsort(columns, kind="stable")
     starts = np.searchsorted(columns[order], columns[order], side="left")
     places = np.empty(len(columns), np.int64)
     places[order] = np.arange(len(columns)) - starts
     return places
+
+
+def _finite(scores: AnyScores) -> Scores:
+    try:
+        scores = as_scores(scores)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    values = scores.pairs.scores
+    if len(values) and not np.isfinite([values.min(), values.max()]).all():
+        raise InputError("scores must be finite; give logits or log-probabilities without infinite values")
+    return scores
+
+
+def _observed(labels: Labels, shape: tuple[int, int]) -> ObservedLabels:
+    """Labels of any form; there must be a known positive."""
+    try:
+        if not isinstance(labels, ObservedLabels):
+            array = np.asarray(labels)
+            labels = (
+                ObservedLabels.from_index(array, shape[1])
+                if array.ndim == 1
+                else ObservedLabels.from_ternary(array)
+            )
+    except LabelError as error:
+        raise InputError(f"labels: {error}") from error
+    if (len(labels), labels.num_classes) != shape:
+        raise InputError(
+            f"labels are of {len(labels):,} samples and {labels.num_classes:,} classes, but scores have "
+            f"the shape {shape}"
+        )
+    if not labels.positives_per_class().any():
+        raise InputError("no label is a known positive, so nothing can be said about the missing ones")
+    return labels

@@ -8,15 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..decisions import AnyScores
-from .checks import Labels
-from .hidden import PROBABLE, HiddenLabels, MissingLabels
+from .hidden import PROBABLE, HiddenLabels, Labels, MissingLabels, hidden_labels
 
 POINTS = 15
 """Percentage points by which the expected yield of a list may be off."""
 
 
 class Yield(NamedTuple):
-    """How many labels of a list are expected to be really missing.
+    """Number of labels of a list that are expected to be really missing.
 
     Attributes:
         listed: Length of the list.
@@ -35,16 +34,17 @@ class Yield(NamedTuple):
 
 
 def find_missing_labels(
-    labels: Labels,
-    scores: AnyScores,
+    labels: Labels | HiddenLabels,
+    scores: AnyScores | None = None,
     *,
-    mean_labels: float,
+    mean_labels: float | None = None,
     min_probability: float = PROBABLE,
 ) -> npt.NDArray[np.bool_]:
     """Mark the labels that are probably missing.
 
     Args:
-        labels, scores: As in `HiddenLabels`, or the highest scores of each sample (`TopScores`).
+        labels, scores: As in `HiddenLabels`. `HiddenLabels` itself takes the place of labels, scores and
+            `mean_labels`.
         mean_labels: Mean number of labels per sample K, known ones included. It can't be estimated from
             single positives.
         min_probability: Probability above which a label is marked. At .5, the default, it is there more
@@ -64,14 +64,14 @@ def find_missing_labels(
         >>> find_missing_labels(labels, scores, mean_labels=1.5)[:3].tolist()
         [[False, True, False], [True, False, False], [False, False, False]]
     """
-    return HiddenLabels.from_mean_labels(labels, scores, mean_labels).find(min_probability)
+    return hidden_labels(labels, scores, mean_labels).find(min_probability)
 
 
 def rank_missing_labels(
-    labels: Labels,
-    scores: AnyScores,
+    labels: Labels | HiddenLabels,
+    scores: AnyScores | None = None,
     *,
-    mean_labels: float,
+    mean_labels: float | None = None,
     top: int = 0,
     per_class: int = 0,
     min_probability: float = 0.0,
@@ -90,12 +90,29 @@ def rank_missing_labels(
     Raises:
         InputError: An argument does not suit.
     """
-    hidden = HiddenLabels.from_mean_labels(labels, scores, mean_labels)
+    hidden = hidden_labels(labels, scores, mean_labels)
     return hidden.rank(top=top, per_class=per_class, min_probability=min_probability)
 
 
+def expected_yields(columns: npt.ArrayLike, probability: npt.ArrayLike, classes: int) -> list[Yield]:
+    """Expected number of right labels of each class in a list.
+
+    Args:
+        columns: Class of each pair, such as `MissingLabels.columns`.
+        probability: Probability of each pair.
+        classes: Number of classes C.
+
+    Returns:
+        Yields of the C classes; 0 of 0 for a class that is not in the list.
+    """
+    of_pairs = np.asarray(columns, np.int64)
+    listed = np.bincount(of_pairs, minlength=classes)
+    expected = np.bincount(of_pairs, np.asarray(probability, np.float64), minlength=classes)
+    return [Yield(*pair) for pair in zip(listed.tolist(), expected.tolist(), strict=True)]
+
+
 def expected_yield(probability: npt.ArrayLike) -> Yield:
-    """How many labels of a list are expected to be right: the sum of their probabilities.
+    """Expected number of right labels in a list: the sum of their probabilities.
 
     Its error is not statistical, so there is no interval: the calibration may be off, by about 15 percentage
     points of the list, and by up to 50 if the known labels are no uniform draw among all labels of a sample.

@@ -1,4 +1,4 @@
-"""What observed labels allow: a report on every class, and the health of a data set."""
+"""A report on every class, and the health of a data set."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 
 from ..decisions import AnyScores, caveats
 from ..decisions.caveats import FEW_POSITIVES
-from .checks import Labels
-from .hidden import PROBABLE, HiddenLabels
+from ..scores import ranks_of
+from ..scores.arrays import FloatArray
+from .hidden import PROBABLE, HiddenLabels, Labels, hidden_labels
 
 LEAST_SEPARATION = 0.6
 """Separation below which scores hardly tell a class from others."""
 
 
 class ClassSummary(msgspec.Struct, frozen=True):
-    """What is known about a class, and what is expected of it.
+    """Known and expected labels of a class.
 
     Attributes:
         label: Name of the class.
@@ -43,10 +44,10 @@ class ClassSummary(msgspec.Struct, frozen=True):
 
 
 def class_report(
-    labels: Labels,
-    scores: AnyScores,
+    labels: Labels | HiddenLabels,
+    scores: AnyScores | None = None,
     *,
-    mean_labels: float,
+    mean_labels: float | None = None,
     class_names: Sequence[str] | None = None,
 ) -> list[ClassSummary]:
     """Report on every class: how many labels are known, how many are hidden, and whether it is learnable.
@@ -65,44 +66,31 @@ def class_report(
     Raises:
         InputError: An argument does not suit.
     """
-    return summarise_classes(HiddenLabels.from_mean_labels(labels, scores, mean_labels), class_names)
-
-
-def summarise_classes(hidden: HiddenLabels, class_names: Sequence[str] | None = None) -> list[ClassSummary]:
-    """Report on every class, as `class_report` does."""
-    samples, known = hidden.samples, hidden.positives_per_class
+    hidden = hidden_labels(labels, scores, mean_labels)
+    samples, known = len(hidden.scores), hidden.labels.positives_per_class()
     names = list(class_names) if class_names is not None else [str(column) for column in range(len(known))]
-    shares, expected = hidden.priors.shares.tolist(), hidden.per_class.tolist()
+    columns = (known, hidden.priors.shares, hidden.per_class, _separation(hidden))
     summaries = []
-    columns = zip(names, known.tolist(), _separation(hidden), strict=True)
-    for column, (name, count, separation) in enumerate(columns):
+    for name, count, prior, expected, separation in zip(names, *map(np.ndarray.tolist, columns), strict=True):
         reason = _why_not(count, samples, separation)
-        summaries.append(
-            ClassSummary(
-                label=name,
-                known=count,
-                prior=shares[column],
-                hidden=expected[column],
-                separation=separation,
-                learnable=not reason,
-                reason=reason,
-            )
-        )
+        summaries.append(ClassSummary(name, count, prior, expected, separation, not reason, reason))
     return summaries
 
 
 def health_summary(
-    labels: Labels,
-    scores: AnyScores,
+    labels: Labels | HiddenLabels,
+    scores: AnyScores | None = None,
     *,
-    mean_labels: float,
+    mean_labels: float | None = None,
     class_names: Sequence[str] | None = None,
+    classes: Sequence[ClassSummary] | None = None,
 ) -> dict[str, Any]:
     """Summarise how much of the labels of a data set is missing.
 
     Args:
         labels, scores, mean_labels: As in `find_missing_labels`.
         class_names: Names of the C classes; by default 0, 1, 2, ...
+        classes: Result of `class_report`, if it is known.
 
     Returns:
         A dict with `samples`, `classes`, `mean_labels` (K), `known_positives`, `share_missing` (of all
@@ -113,47 +101,34 @@ def health_summary(
     Raises:
         InputError: An argument does not suit.
     """
-    hidden = HiddenLabels.from_mean_labels(labels, scores, mean_labels)
-    return summarise_health(hidden, summarise_classes(hidden, class_names))
-
-
-def summarise_health(hidden: HiddenLabels, classes: Sequence[ClassSummary]) -> dict[str, Any]:
-    """Summarise the health of a data set, as `health_summary` does.
-
-    Args:
-        hidden: Labels and calibrated scores.
-        classes: Summary of each class.
-    """
-    samples, known = hidden.samples, int(hidden.positives_per_class.sum())
-    total = max(hidden.priors.mean_labels * samples, known)
+    hidden = hidden_labels(labels, scores, mean_labels)
+    classes = classes or class_report(hidden, class_names=class_names)
+    samples, positives = len(hidden.scores), hidden.labels.positives_per_class()
+    known = int(positives.sum())
+    names = [each.label for each in classes]
     return {
         "samples": samples,
         "classes": len(classes),
         "mean_labels": hidden.priors.mean_labels,
         "known_positives": known,
-        "share_missing": 1 - known / total,
+        "share_missing": 1 - known / max(hidden.priors.mean_labels * samples, known),
         "expected_hidden": float(hidden.per_class.sum()),
         "probably_missing": hidden.count(PROBABLE),
         "not_learnable": [each.label for each in classes if not each.learnable],
-        "warnings": caveats(
-            hidden.priors,
-            [each.label for each in classes],
-            np.asarray([each.known for each in classes]),
-            samples,
-            full=False,
-            calibrated=True,
-        ),
+        "warnings": caveats(hidden.priors, names, positives, samples, full=False, calibrated=True),
     }
 
 
-def _separation(hidden: HiddenLabels) -> list[float]:
+def _separation(hidden: HiddenLabels) -> FloatArray:
     """Mann-Whitney statistic of known positives against the other samples, over its largest value."""
-    columns, places = hidden.places()
-    counts = hidden.positives_per_class.astype(np.float64)
-    samples, sums = hidden.samples, np.bincount(columns, places, minlength=len(counts))
+    (ranks,) = ranks_of(hidden.scores, hidden.labels.entries(1))
+    samples, counts = len(hidden.scores), ranks.counts.astype(np.float64)
+    # Place from below, 1 = lowest score of all samples; equal scores have the mean of their places.
+    places = samples + 0.5 - (ranks.ge + ranks.gt) / 2
+    sums = np.bincount(ranks.columns, places, minlength=len(counts))
     with np.errstate(invalid="ignore", divide="ignore"):
         separation = (sums - counts * (counts + 1) / 2) / (counts * (samples - counts))
-    return [value if math.isfinite(value) else math.nan for value in separation.tolist()]
+    return np.where(np.isfinite(separation), separation, np.nan)
 
 
 def _why_not(known: int, samples: int, separation: float) -> str:

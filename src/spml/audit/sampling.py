@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Forecast(NamedTuple):
-    """What a number of random, fully labelled samples are expected to tell.
+    """Expected precision of estimates from a number of random, fully labelled samples.
 
     Attributes:
         rows: Number of these samples.
@@ -118,7 +118,8 @@ def forecast_audit(
     known = labels == 1
     expected = known.sum(1) + hidden.sum(1)
     deviation = math.sqrt(float((hidden * (1 - hidden)).sum(1).mean() + expected.var()))
-    part = _part(len(labels), max(4 * rows, _MOST_SCORES // labels.shape[1]), seed)
+    most = max(4 * rows, _MOST_SCORES // labels.shape[1])
+    part = np.sort(permutation(len(labels), "forecast", "part", seed)[:most])
     models = [np.asarray(of_model)[part] for of_model in scores]
     errors = _simulated_errors(models, known[part], hidden[part], rows, draws, seed)
     first = errors[0]
@@ -137,11 +138,6 @@ def forecast_audit(
         smallest_difference=(_LEVEL + _POWER) * error,
         simulated=len(models) > 1,
     )
-
-
-def _part(samples: int, most: int, seed: int) -> Integers:
-    """All samples, or `most` random ones of them."""
-    return np.sort(permutation(samples, "forecast", "part", seed)[:most])
 
 
 def _simulated_errors(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -13,8 +14,12 @@ from ..common.errors import InputError, nearest
 from ..common.files import check_writable, write_json, write_rows, write_text
 from ..common.phrases import counted, shorten
 from ..common.safe import CONTROL, quote
+from ..common.spreadsheets import are_guarded, unguarded
+from ..config import DataConfig, from_dict
+from ..data.records import MEMORY
 from ..data.tables.delimited import open_delimited
 from ..data.tables.table import Table
+from ..decisions.priors import FEWEST_AUDITED
 from ..version import __version__
 from .folder import BETWEEN_NAMES
 
@@ -33,6 +38,28 @@ class Answers(NamedTuple):
 
     ids: tuple[str, ...]
     truth: npt.NDArray[np.bool_]
+
+
+class Sample(NamedTuple):
+    """A sample to label in full, as far as people have filled in its table.
+
+    Attributes:
+        ids: Names of the m samples, in random order.
+        classes: Names of the C classes.
+        labels: Labels that the table has, known and written ones, bool (m, C).
+        complete: Whether a row is said to have all its labels, bool (m,).
+        runs: Folders of the runs that it was drawn for.
+        source: Path of the data that the sample was drawn from; empty if it was in memory.
+        data: Settings of the data that the samples are part of; None if it was in memory.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    labels: npt.NDArray[np.bool_]
+    complete: npt.NDArray[np.bool_]
+    runs: tuple[str, ...]
+    source: str
+    data: DataConfig | None
 
 
 class SheetFiles(NamedTuple):
@@ -104,10 +131,92 @@ def write_sheet(
             )
     files = sheet_files(sheet)
     write_text(files.classes, "".join(f"{name}\n" for name in classes))
-    write_json(files.about, {"format": SHEET_FORMAT, "spml": __version__, **about})
+    versions = {"format": SHEET_FORMAT, "spml": __version__}
+    write_json(files.about, {**versions, **about, "spreadsheet_safe": are_guarded()})
     rows = ((name, BETWEEN_NAMES.join(labels), "") for name, labels in zip(ids, given, strict=True))
     write_rows(files.sheet, COLUMNS, rows)
     return files
+
+
+class _About(msgspec.Struct):
+    """The parts of the JSON file next to a table that are read again."""
+
+    spreadsheet_safe: bool = False
+    runs: tuple[str, ...] = ()
+    data: dict[str, Any] | None = None
+
+
+_UNREADABLE = (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+
+def _read_about(sheet: Path) -> _About:
+    return msgspec.json.decode(sheet_files(sheet).about.read_bytes(), type=_About)
+
+
+def _is_guarded(sheet: Path) -> bool:
+    """Whether names in a table are guarded, as the file next to it says; False if there is none."""
+    try:
+        return _read_about(sheet).spreadsheet_safe
+    except _UNREADABLE:
+        return False
+
+
+def read_sample(sheet: Path, data: str = "") -> Sample:
+    """Read a sample to label in full, whose table need not be filled in.
+
+    Args:
+        sheet: Table that `spml audit sample` wrote.
+        data: Path of the data, if it was moved since or was in memory.
+
+    Raises:
+        InputError: A file that belongs to it is missing or damaged, or a row is refused as by `read_answers`.
+    """
+    files = sheet_files(sheet)
+    if not sheet.is_file():
+        raise InputError(f"{sheet}: no such file. Name the table that spml audit sample wrote.")
+    try:
+        about = _read_about(sheet)
+        names = files.classes.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{error.filename}: no such file. It belongs to {sheet}; restore it, or draw the sample again "
+            "with spml audit sample."
+        ) from error
+    except _UNREADABLE as error:
+        raise InputError(
+            f"{files.about} or {files.classes.name}: is damaged ({error}). Restore it, or draw the sample "
+            "again with spml audit sample."
+        ) from error
+    classes = tuple(filter(None, names))
+    _, row_of, labels, incomplete = _read_rows(sheet, classes)
+    complete = np.array([row not in incomplete for row in row_of.values()], np.bool_)
+    settings = about.data or {}
+    source = str(settings.get("path", ""))
+    if Path(source).name == MEMORY:
+        source = ""
+    if data or source:
+        config = from_dict({"data": {**settings, "path": data or source}}).data
+    else:
+        config = None
+    matrix = _matrix(labels, len(classes))
+    return Sample(tuple(row_of), classes, matrix, complete, about.runs, source, config)
+
+
+def write_labelled(sheet: Path, answers: Answers, classes: Sequence[str]) -> None:
+    """Write a table that is filled in, for `read_answers`.
+
+    Raises:
+        InputError: It has fewer rows than an audit needs.
+        SpmlError: The file can't be written.
+    """
+    if len(answers.ids) < FEWEST_AUDITED:
+        raise InputError(
+            f"{sheet}: is not written: {counted(len(answers.ids), 'sample is', 'samples are')} complete "
+            f"from the first one on, and an audit needs at least {FEWEST_AUDITED}, better 50 or more."
+        )
+    named = ([classes[column] for column in np.flatnonzero(row).tolist()] for row in answers.truth)
+    cells = zip(answers.ids, map(BETWEEN_NAMES.join, named), strict=True)
+    write_rows(sheet, COLUMNS, ((name, labels, "yes") for name, labels in cells))
 
 
 def read_answers(sheet: Path, classes: Sequence[str]) -> Answers:
@@ -123,6 +232,31 @@ def read_answers(sheet: Path, classes: Sequence[str]) -> Answers:
     """
     if not sheet.is_file():
         raise InputError(f"{sheet}: no such file. Name the table that spml audit sample wrote.")
+    table, row_of, labels, incomplete = _read_rows(sheet, classes)
+    if incomplete:
+        first = next(name for name, row in row_of.items() if row == incomplete[0])
+        raise InputError(
+            f"{table.where(incomplete[0])}: {quote(first)} is not complete; {len(incomplete):,} of "
+            f"{counted(len(row_of), 'row')} are not. Write all labels of each and then yes into `complete`, "
+            f"or label them on a page with spml review {sheet}. "
+            "To stop early, delete every row below the last one that you labelled in the given order, which "
+            "is random; leaving out rows because they are hard would bias K."
+        )
+    return Answers(tuple(row_of), _matrix(labels, len(classes)))
+
+
+def _matrix(labels: Sequence[Sequence[int]], classes: int) -> npt.NDArray[np.bool_]:
+    """Labels of each row as a matrix (m, C)."""
+    matrix = np.zeros((len(labels), classes), np.bool_)
+    for row, columns in enumerate(labels):
+        matrix[row, list(columns)] = True
+    return matrix
+
+
+def _read_rows(
+    sheet: Path, classes: Sequence[str]
+) -> tuple[Table, dict[str, int], list[list[int]], list[int]]:
+    """The table; its samples with the numbers of their rows; their labels; numbers of rows not complete."""
     table = open_delimited(sheet)
     names = [name.lower() for name in table.names]
     for column in COLUMNS:
@@ -131,46 +265,30 @@ def read_answers(sheet: Path, classes: Sequence[str]) -> Answers:
                 f"{sheet}: needs one column {column!r}, but the header has {shorten(table.names)}. Name the "
                 f"table that spml audit sample wrote; its columns are {', '.join(COLUMNS)}."
             )
+    written = unguarded if _is_guarded(sheet) else str
     position = {name: column for column, name in enumerate(classes)}
     row_of: dict[str, int] = {}
     incomplete: list[int] = []
     labels: list[list[int]] = []
     for row, cells in table.rows([names.index(column) for column in COLUMNS]):
-        name, given, complete = (str(cell).strip() for cell in cells)
+        name, given, complete = (written(str(cell)).strip() for cell in cells)
         if not name:
             raise InputError(f"{table.where(row)}: the name of the sample is empty. Restore it.")
         if name in row_of:
             raise InputError(f"{table.where(row_of[name], row)}: both are {quote(name)}. Remove one of them.")
         row_of[name] = row
-        labels.append(_columns(given, position, table, row))
+        listed = list(filter(None, map(str.strip, given.split(BETWEEN_NAMES))))
+        for label in listed:
+            if label not in position:
+                raise InputError(
+                    f"{table.where(row)}: {quote(label)} is not a class. {nearest(label, position)} Several "
+                    f"labels are separated by {BETWEEN_NAMES}."
+                )
+        labels.append([position[label] for label in listed])
         if complete.lower() not in (*_YES, *_NO):
             raise InputError(f"{table.where(row)}: `complete` must be yes or empty, got {quote(complete)}.")
         if complete.lower() in _NO:
             incomplete.append(row)
     if not row_of:
         raise InputError(f"{sheet}: has no rows below its header.")
-    if incomplete:
-        first = next(name for name, row in row_of.items() if row == incomplete[0])
-        raise InputError(
-            f"{table.where(incomplete[0])}: {quote(first)} is not complete; {len(incomplete):,} of "
-            f"{counted(len(row_of), 'row')} are not. Write all labels of each and then yes into `complete`. "
-            "To stop early, delete every row below the last one that you labelled in the given order, which "
-            "is random; leaving out rows because they are hard would bias K."
-        )
-    truth = np.zeros((len(labels), len(classes)), np.bool_)
-    for row, columns in enumerate(labels):
-        truth[row, columns] = True
-    return Answers(tuple(row_of), truth)
-
-
-def _columns(cell: str, position: dict[str, int], table: Table, row: int) -> list[int]:
-    """Columns of the labels in a cell."""
-    columns = []
-    for name in filter(None, map(str.strip, cell.split(BETWEEN_NAMES))):
-        if name not in position:
-            raise InputError(
-                f"{table.where(row)}: {quote(name)} is not a class. {nearest(name, position)} Several labels "
-                f"are separated by {BETWEEN_NAMES}."
-            )
-        columns.append(position[name])
-    return columns
+    return table, row_of, labels, incomplete

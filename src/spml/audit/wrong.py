@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.errors import InputError
-from ..decisions import AnyScores, Calibration
-from ..metrics.arrays import Scores
-from .checks import Labels
-from .hidden import Floats, HiddenLabels
+from ..decisions import AnyScores
+from ..scores.arrays import FloatArray
+from .hidden import HiddenLabels, Labels, hidden_labels
 
 DOUBTED = 0.5
 """Confidence below which a given label is listed: then another class looks more probable."""
@@ -31,11 +30,17 @@ class WrongLabels(NamedTuple):
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
-    confidence: Floats
+    confidence: FloatArray
     rank: npt.NDArray[np.int64]
 
 
-def rank_wrong_labels(labels: Labels, scores: AnyScores, *, mean_labels: float, top: int = 0) -> WrongLabels:
+def rank_wrong_labels(
+    labels: Labels | HiddenLabels,
+    scores: AnyScores | None = None,
+    *,
+    mean_labels: float | None = None,
+    top: int = 0,
+) -> WrongLabels:
     """List known positives in which a model has little confidence.
 
     The confidence in a known positive is `p / (p + q)`: p is its calibrated probability, as if it were not
@@ -56,30 +61,14 @@ def rank_wrong_labels(labels: Labels, scores: AnyScores, *, mean_labels: float, 
     Raises:
         InputError: An argument does not suit.
     """
-    return doubtful_labels(HiddenLabels.from_mean_labels(labels, scores, mean_labels), top=top)
-
-
-def doubtful_labels(hidden: HiddenLabels, *, top: int = 0) -> WrongLabels:
-    """List known positives in which a model has little confidence, as `rank_wrong_labels` does.
-
-    Args:
-        hidden: Labels and calibrated scores.
-        top: Largest number of labels; 0 = any.
-
-    Raises:
-        InputError: `top` is negative.
-    """
     if top < 0:
         raise InputError(f"top must be at least 0, got {top}")
-    rows, columns, scores, _ = hidden.known
-    confidence = _confidence(hidden.calibration, scores, hidden.highest_unknown()[rows])
-    order = np.lexsort((scores, confidence))
+    hidden = hidden_labels(labels, scores, mean_labels)
+    rows, columns, own, _ = hidden.known
+    other = hidden.highest_unknown()[rows]
+    p = np.maximum(hidden.calibration(own), _SMALLEST)
+    q = np.where(np.isneginf(other), 0.0, hidden.calibration(other))
+    confidence = p / (p + q)
+    order = np.lexsort((own, confidence))
     order = order[confidence[order] < DOUBTED][: top or None]
     return WrongLabels(rows[order], columns[order], confidence[order], np.arange(1, len(order) + 1))
-
-
-def _confidence(calibration: Calibration, own: Scores, other: Scores) -> Floats:
-    p = np.maximum(calibration(own), _SMALLEST)
-    q = np.where(np.isneginf(other), 0.0, calibration(other))
-    confidence: Floats = p / (p + q)
-    return confidence

@@ -1,9 +1,9 @@
-"""What must fit together in a specification, checked before anything runs."""
+"""Checks that the parts of a specification fit together, before anything runs."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..common.errors import InputError, nearest
 from ..config import AUTO, LBFGS, Config, check, from_dict
@@ -14,7 +14,7 @@ from ..models.spec import OWN, origin_of
 from ..runs.settle.resolve import missed_warmup
 from ..short_names import nested
 from .rows import ORACLE
-from .space import Space, grid_size
+from .space import grid_size
 from .spec import Candidate, Spec, merged
 from .yaml_lines import Document, KeyPath
 
@@ -25,72 +25,56 @@ _OF_TRAINING = {"epochs", "batch_size", "patience", "optim", "hp"}
 
 
 def check_spec(spec: Spec, document: Document, positions: Mapping[str, KeyPath]) -> None:
-    """Refuse a specification that could only fail later.
-
-    Raises:
-        InputError: An unknown candidate or setting, a value outside its domain, or a budget that is not
-            possible.
-    """
+    """Refuse a specification that could only fail later."""
     names = [candidate.name for candidate in spec.candidates]
     for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
         if name and name not in names:
             raise document.error((key,), f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
     for candidate in spec.candidates:
-        at = positions[candidate.name]
-        if spec.sampler == "grid":
-            _check_grid(spec, candidate, at, document)
-        _check_auto(candidate, at, document)
-        _check_settings(spec, candidate, at, document)
+        with document.at(positions[candidate.name], f"candidate {candidate.name!r}: "):
+            _check_search(spec, candidate)
+            _check_settings(spec, candidate)
     runs = sum(map(spec.trials_of, spec.candidates))
     runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
     if runs > MAX_RUNS:
         raise document.error(("search",), f"these are {runs:,} runs; at most {MAX_RUNS:,} are possible")
 
 
-def _check_grid(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
-    for key, part in candidate.space.items():
-        if not part.choices:
-            raise document.error(at, f"sampler grid needs a list of values for {key}, not a range")
-    count = grid_size(candidate.space)
-    if count > spec.trials:
-        raise document.error(
-            at,
-            f"candidate {candidate.name!r} has a grid of {count} trials, but search.trials allows "
-            f"{spec.trials} for each candidate",
-        )
-
-
-def _check_auto(candidate: Candidate, at: KeyPath, document: Document) -> None:
-    """Refuse to search settings of training for a candidate that trains nothing."""
+def _check_search(spec: Spec, candidate: Candidate) -> None:
+    if spec.sampler == "grid":
+        for key, part in candidate.space.items():
+            if not part.choices:
+                raise InputError(f"sampler grid needs a list of values for {key}, not a range")
+        if (count := grid_size(candidate.space)) > spec.trials:
+            raise InputError(
+                f"its space is a grid of {count} trials, but search.trials allows {spec.trials} for each "
+                "candidate"
+            )
     searched = [key for key in candidate.space if key.partition(".")[0] in _OF_TRAINING]
     if candidate.settings.get("method") == AUTO and searched:
-        raise document.error(
-            at,
-            f"candidate {candidate.name!r}: method {AUTO} solves its heads instead of training them and "
-            f"chooses their penalties itself, so there is nothing to search in {', '.join(searched)}. Write "
-            f"{{name: {candidate.name}, method: {AUTO}, space: {{}}}}",
+        raise InputError(
+            f"method {AUTO} solves its heads instead of training them and chooses their penalties itself, so "
+            f"there is nothing to search in {', '.join(searched)}. Write {{name: {candidate.name}, method: "
+            f"{AUTO}, space: {{}}}}"
         )
 
 
-def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
+def _check_settings(spec: Spec, candidate: Candidate) -> None:
     """Check that all settings exist and are valid, on every data set and at both ends of every range."""
-    for ends in _ends(candidate.space):
-        for data in spec.data:
-            for hiding in spec.hidings:
-                try:
-                    settings = merged(
-                        spec.train, data.train, candidate.settings, nested(ends),
-                        {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
-                    )  # fmt: skip
-                    config = from_dict(settings)
-                    _check_run(config)
-                    if candidate.first is not None:
-                        first = from_dict(merged(settings, candidate.first))
-                        _check_first(config, first, spec.modes)
-                except (InputError, ValueError) as error:
-                    raise document.error(at, f"candidate {candidate.name!r}: {error}") from error
-                if not config.method and config.model.head not in CLOSED_FORM:
-                    raise document.error(at, f"candidate {candidate.name!r} needs a method (method: ...)")
+    ends = [part.ends for part in candidate.space.values()]
+    for values in zip(*ends, strict=True) if ends else [()]:
+        at_end = nested(dict(zip(candidate.space, values, strict=True)))
+        for data, hiding in itertools.product(spec.data, spec.hidings):
+            settings = merged(
+                spec.train, data.train, candidate.settings, at_end,
+                {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
+            )  # fmt: skip
+            config = from_dict(settings)
+            _check_run(config)
+            if candidate.first is not None:
+                _check_first(config, from_dict(merged(settings, candidate.first)), spec.modes)
+            if not config.method and config.model.head not in CLOSED_FORM:
+                raise InputError("it needs a method (method: ...)")
 
 
 def _check_run(config: Config) -> None:
@@ -117,15 +101,3 @@ def _check_first(config: Config, first: Config, modes: Sequence[str]) -> None:
     for phase in (config, first):
         if phase.method in ("", AUTO) or phase.optim.name == LBFGS:
             raise InputError("a head that is solved has no first phase: leave out `first`, or train it")
-
-
-def _ends(space: Space) -> list[dict[str, Any]]:
-    """Settings at the lower and at the upper ends of all ranges."""
-    if not space:
-        return [{}]
-    low = {key: part.choices[0] if part.choices else part.at(0.0) for key, part in space.items()}
-    high = {
-        key: part.choices[-1] if part.choices else int(part.high) if part.integer else part.high
-        for key, part in space.items()
-    }
-    return [low, high]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
 from ..short_names import nested
-from .rows import Row, SeriesKey, best_epoch, column
+from .rows import Row, SeriesKey, picks_of_runs
 from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec, merged
 
@@ -35,6 +35,17 @@ class Series(NamedTuple):
     def key(self) -> SeriesKey:
         """Key that rows refer to it by."""
         return SeriesKey(self.data.name, self.hiding.name, self.candidate.name, self.seed)
+
+    @property
+    def mean_labels(self) -> float | None:
+        """Mean labels per sample K that the candidate is given; None = it is not stated, or withheld.
+
+        A factor does not make it smaller than the one label that every sample is known to have.
+        """
+        stated, factor = self.data.mean_labels, self.candidate.mean_labels
+        if stated is None or factor is None:
+            return None
+        return stated if factor == 1 else max(1.0, stated * factor)
 
 
 class Trial(NamedTuple):
@@ -76,16 +87,9 @@ def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) ->
 
 
 def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], root: Path) -> Trial:
-    """Return the trial with a number.
-
-    Args:
-        spec: The specification.
-        series: Series of the trial.
-        number: Number of the trial, from 0.
-        before: Rows of the trials before it, in order; they matter only where `spec.learns`.
-        root: Folder that the paths of the specification start from.
-    """
-    earlier = [(row.params, _best_value(row, spec.guided_by)) for row in before]
+    """Return the trial with a number, from 0; the rows `before` it matter only where `spec.learns`."""
+    scores = {pick.row.trial: pick.value for pick in picks_of_runs(before, [spec.guided_by])}
+    earlier = [(row.params, scores.get(row.trial)) for row in before]
     name = "/".join(map(str, series.key))
     params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)
     config = _config(spec, series, params, root)
@@ -93,10 +97,6 @@ def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], r
     if series.candidate.first is not None:
         first = from_dict(merged(asdict(config), series.candidate.first))
     return Trial(number, params, config, _point(spec, series, params, config, first), first)
-
-
-def _best_value(row: Row, mode: str) -> float | None:
-    return row.history[column(mode)][best_epoch(row.history, mode)] if row.status == "done" else None
 
 
 def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -> Config:
@@ -111,11 +111,9 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     published = settings.get("observe") == "protocol" and not settings.get("observe_noise")
     if settings.get("observe", "none") != "none" and not published:
         settings["observe_seed"] = series.seed
-    mean_labels = None
-    if data.mean_labels is not None and candidate.mean_labels is not None:
-        mean_labels = data.mean_labels * candidate.mean_labels
     defaults = {
-        "threads": 1, "select": "observed", "seed": series.seed, "mean_labels": mean_labels, "output": "run",
+        "threads": 1, "select": "observed", "seed": series.seed, "mean_labels": series.mean_labels,
+        "output": "run",
     }  # fmt: skip
     config = from_dict(
         merged(

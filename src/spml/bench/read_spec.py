@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -21,8 +20,6 @@ from .rows import OBSERVED, ORACLE
 from .space import Range, Sampler, Space
 from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged
 from .yaml_lines import Document, KeyPath
-
-T = TypeVar("T")
 
 _RESERVED = {
     "data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices", "record",
@@ -43,7 +40,8 @@ _SET_BY_COMPARISON = {"observe_seed", "split_seed", "stratify", "cache"}
 _OF_DATA_SET = ["mean_labels", "empty", "train"]
 """Keys of a data set that are not settings of `Config.data`."""
 
-_FACTOR = re.compile(r"x(\d+\.?\d*)")
+_FACTOR = re.compile(r"stated|unstated|x(?=.*[1-9])(\d+\.?\d*)")
+"""Mean labels of a candidate, as a factor on those that the data set states."""
 
 
 # -- Types of the YAML ---------------------------------------------------------------------------------------
@@ -89,13 +87,6 @@ class _Candidate(Struct):
     first: dict[str, Any] | None = None
 
 
-class _Range(Struct):
-    low: float
-    high: float
-    log: bool = False
-    integer: bool = False
-
-
 # -- Finding and reading -------------------------------------------------------------------------------------
 
 
@@ -106,21 +97,21 @@ def ready_made() -> list[str]:
 
 
 def find_spec(name: str) -> Spec:
-    """Read a specification from a file, or a ready-made one by its name.
-
-    Raises:
-        InputError: There is neither a file nor a ready-made specification of this name; or as `read_spec`.
-    """
+    """Read a specification from a file, or a ready-made one by its name."""
     path = Path(name)
     if path.is_file():
         return read_spec(path)
     if name in ready_made():
-        text = (resources.files(__package__) / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
-        return read_spec(Path(f"{name}.yaml"), text)
+        return read_ready_made(name)
     raise InputError(
-        f"{name}: there is no such file, and no ready-made specification of this name. "
-        f"{nearest(name, ready_made())}"
+        f"{name}: no such file, and no ready-made specification of this name. {nearest(name, ready_made())}"
     )
+
+
+def read_ready_made(name: str) -> Spec:
+    """Read a specification that comes with the package."""
+    text = (resources.files(__package__) / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
+    return read_spec(Path(f"{name}.yaml"), text)
 
 
 def read_spec(path: Path, text: str | None = None) -> Spec:
@@ -142,17 +133,13 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
 
 
 def check_data_paths(spec: Spec, root: Path) -> None:
-    """Check that the data of a specification exists.
-
-    Raises:
-        InputError: A path leads nowhere; the message states the line that names it.
-    """
+    """Check that the data of a specification exists."""
     for data in spec.data:
         path = data.settings["path"]
         if path != "digits" and not (root / path).exists():
             raise Document(spec.path, spec.text).error(
                 ("data", data.name, "path"),
-                f"{root / path}: there is no such file or folder. Paths start from --root.",
+                f"{root / path}: no such file or folder. Paths start from --root.",
             )
 
 
@@ -167,24 +154,32 @@ class _Reader:
     def spec(self) -> Spec:
         top = self.top
         search = self.document.convert(("search",), top.search, _Search, "search")
-        modes = self._modes()
-        guided_by = search.guided_by or modes[0]
-        if guided_by not in modes:
+        for position, mode in enumerate(top.modes):
+            if mode not in (ORACLE, OBSERVED) and not AUDIT.fullmatch(mode):
+                raise self.document.error(
+                    ("modes", position), f"unknown mode {mode!r}; known are oracle, observed, audit:N"
+                )
+        guided_by = search.guided_by or top.modes[0]
+        if guided_by not in top.modes:
             raise self.document.error(
-                ("search", "guided_by"), f"guided_by must be one of {', '.join(modes)}, got {guided_by!r}"
+                ("search", "guided_by"), f"guided_by must be one of {', '.join(top.modes)}, got {guided_by!r}"
             )
+        seeds = tuple(range(top.seeds)) if isinstance(top.seeds, int) else top.seeds
+        for key, values in (("modes", top.modes), ("seeds", seeds)):
+            if len({*values}) < len(values):
+                raise self.document.error((key,), f"{key}: expected different {key}")
         return Spec(
             title=(self.document.path.stem if top.title is None else top.title).strip(),
             about=tuple(part.strip() for part in re.split(r"\n\s*\n", top.about) if part.strip()),
             data=tuple(self._data_set(name, value) for name, value in top.data.items()),
             hidings=tuple(self._hiding(name, value) for name, value in top.hiding.items()),
             candidates=self._candidates(self._space(("search", "space"), search.space)),
-            seeds=self._seeds(),
-            modes=modes,
+            seeds=seeds,
+            modes=top.modes,
             sampler=search.sampler,
             trials=search.trials,
             guided_by=guided_by,
-            train=self._train(("train",), top.train),
+            train=self._nested(("train",), top.train, _TRAIN, "train"),
             baseline=top.baseline.strip(),
             ceiling=top.ceiling.strip(),
             draws=top.draws,
@@ -192,31 +187,14 @@ class _Reader:
             text=self.document.text,
         )
 
-    def _modes(self) -> tuple[str, ...]:
-        modes = self.top.modes
-        for position, mode in enumerate(modes):
-            if mode not in (ORACLE, OBSERVED) and not AUDIT.fullmatch(mode):
-                raise self.document.error(
-                    ("modes", position), f"unknown mode {mode!r}; known are oracle, observed, audit:N"
-                )
-        return self._distinct("modes", modes)
-
-    def _seeds(self) -> tuple[int, ...]:
-        seeds = self.top.seeds
-        return tuple(range(seeds)) if isinstance(seeds, int) else self._distinct("seeds", seeds)
-
-    def _distinct(self, key: str, values: tuple[T, ...]) -> tuple[T, ...]:
-        if len({*values}) < len(values):
-            raise self.document.error((key,), f"{key}: expected different {key}")
-        return values
-
     def _data_set(self, name: str, value: Any) -> DataSet:
         at: KeyPath = ("data", name)
         data = self.document.convert(at, value, _DataSet, "a data set", {*_OBSERVE, *_SET_BY_COMPARISON})
         if not data.path:
             raise self.document.error(at, f"data set {name!r} needs a path")
         settings = {key: part for key, part in value.items() if key not in _OF_DATA_SET}
-        return DataSet(name, settings, data.mean_labels, self._train((*at, "train"), data.train), data.empty)
+        train = self._nested((*at, "train"), data.train, _TRAIN, "train")
+        return DataSet(name, settings, data.mean_labels, train, data.empty)
 
     def _hiding(self, name: str, value: Any) -> Hiding:
         other = {part.name for part in fields(DataConfig)}.difference(_OBSERVE) | _SET_BY_COMPARISON
@@ -253,7 +231,7 @@ class _Reader:
         return [self._own_candidate(at, entry, shared)]
 
     def _own_candidate(self, at: KeyPath, entry: Any, shared: Space) -> Candidate:
-        own_keys = list(_Candidate.__struct_fields__)
+        own_keys = _Candidate.__struct_fields__
         if not isinstance(entry, dict) or not ("name" in entry or "method" in entry):
             raise self.document.error(at, "a candidate is the name of a method, or a mapping with a name")
         own = {key: part for key, part in entry.items() if key in own_keys}
@@ -266,72 +244,53 @@ class _Reader:
         if "space" in entry and not candidate.space:
             space = {}  # `space: {}` also removes what all others search
         space = {key: part for key, part in space.items() if key not in stated}
-        mean_labels = self._mean_labels((*at, "mean_labels"), candidate.mean_labels)
-        first = self._first((*at, "first"), candidate.first)
-        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels, first)
-
-    def _first(self, at: KeyPath, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is None:
-            return None
-        first = self._nested(at, value, _FIRST, "first")
-        model = first.get("model")
-        if isinstance(model, dict) and model.keys() != {"frozen"}:
+        factor = _FACTOR.fullmatch(str(candidate.mean_labels))
+        if not factor:
             raise self.document.error(
-                at, "first: both phases train the same model, so of its settings only model.frozen may differ"
+                (*at, "mean_labels"),
+                "mean_labels of a candidate must be stated, unstated, or a factor (x1.4), got "
+                f"{candidate.mean_labels!r}",
             )
-        return first
+        mean_labels = None if factor[0] == "unstated" else float(factor[1] or 1)
+        first = candidate.first
+        if first is not None:
+            first = self._nested((*at, "first"), first, _FIRST, "first")
+            if isinstance(first.get("model"), dict) and first["model"].keys() != {"frozen"}:
+                raise self.document.error(
+                    (*at, "first"),
+                    "first: both phases train the same model, so of its settings only model.frozen may "
+                    "differ",
+                )
+        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels, first)
 
     def _method(self, at: KeyPath, name: Any) -> dict[str, Any]:
         """Settings of a method, with the hyper-parameters that its card gives for the benchmark in `card`."""
         if name == AUTO:  # no registered method: it has neither a card nor hyper-parameters
             return {"method": AUTO}
-        try:
+        with self.document.at(at):
             card = find(name if isinstance(name, str) else repr(name)).card
-        except InputError as error:
-            raise self.document.error(at, str(error)) from error
         if self.top.card is None:
             return {"method": name}
         return {"method": name, "hp": dict(card.defaults.get(self.top.card, {}))}
 
-    def _mean_labels(self, at: KeyPath, text: str | float) -> float | None:
-        if text in ("stated", "unstated"):
-            return 1.0 if text == "stated" else None
-        factor = _FACTOR.fullmatch(str(text))
-        if not factor or not float(factor[1]) > 0:
-            raise self.document.error(
-                at, f"mean_labels of a candidate must be stated, unstated, or a factor (x1.4), got {text!r}"
-            )
-        return float(factor[1])
-
     # -- search space and settings ---------------------------------------------------------------------------
 
     def _space(self, at: KeyPath, value: dict[str, Any]) -> dict[str, Range]:
-        for key in value:
-            if key.partition(".")[0] not in _SEARCHABLE:
+        space = {}
+        for key, part in value.items():
+            group = key.partition(".")[0]
+            if group not in _SEARCHABLE:
                 raise self.document.error(
-                    (*at, key),
-                    f"{key!r} can't be searched. {nearest(key.partition('.')[0], _SEARCHABLE)}",
+                    (*at, key), f"{key!r} can't be searched. {nearest(group, _SEARCHABLE)}"
                 )
-        return {key: self._range((*at, key), key, part) for key, part in value.items()}
-
-    def _range(self, at: KeyPath, name: str, value: Any) -> Range:
-        if isinstance(value, list):
-            if not value:
-                raise self.document.error(at, f"{name}: the list of values is empty")
-            return Range(choices=tuple(value))
-        part = self.document.convert(at, value, _Range, f"the range of {name}")
-        finite = math.isfinite(part.low) and math.isfinite(part.high)
-        whole = not part.integer or (finite and part.low.is_integer() and part.high.is_integer())
-        if not finite or not whole or not part.low < part.high or (part.log and not part.low > 0):
-            raise self.document.error(
-                at,
-                f"{name}: expected a list of values, or low < high (log: true needs low > 0, integer: true "
-                f"whole numbers), got {value}",
+            if part == []:
+                raise self.document.error((*at, key), f"{key}: the list of values is empty")
+            space[key] = (
+                Range(choices=tuple(part))
+                if isinstance(part, list)
+                else self.document.convert((*at, key), part, Range, f"the range of {key}", {"choices"})
             )
-        return Range(part.low, part.high, part.log, part.integer)
-
-    def _train(self, at: KeyPath, value: dict[str, Any]) -> dict[str, Any]:
-        return self._nested(at, value, _TRAIN, "train")
+        return space
 
     def _nested(self, at: KeyPath, value: Mapping[str, Any], known: list[str], what: str) -> dict[str, Any]:
         for key in value:
@@ -340,7 +299,5 @@ class _Reader:
                 raise self.document.error(
                     (*at, key), f"unknown key {key!r} of {what}. {nearest(group, known)}"
                 )
-        try:
+        with self.document.at(at):
             return nested(value)
-        except InputError as error:
-            raise self.document.error(at, str(error)) from error

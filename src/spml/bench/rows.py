@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -77,19 +78,28 @@ class Row:
 
 
 class Pick(NamedTuple):
-    """Run and epoch that a selection mode picks from a series.
+    """A run at the epoch that a selection mode picks.
 
     Attributes:
         row: The run.
-        epoch: The epoch, from 0.
-        test: Test mAP of that epoch.
-        draws: float64 (B,), test mAP on the bootstrap draws; empty if none were taken.
+        mode: Selection mode.
+        epoch: The epoch, or position on a path of penalties, from 0.
+        value: Value by which it was picked.
+        val: mAP on fully labelled validation samples; NaN if there are none.
+        test: Test mAP.
     """
 
     row: Row
+    mode: str
     epoch: int
+    value: float
+    val: float
     test: float
-    draws: npt.NDArray[np.float64]
+
+    @property
+    def draws(self) -> npt.NDArray[np.float64]:
+        """Test mAP on the bootstrap draws; empty if none were taken."""
+        return np.asarray(self.row.draws.get(self.mode, ()), dtype=np.float64)
 
 
 def column(mode: str) -> str:
@@ -102,16 +112,34 @@ def best_epoch(history: dict[str, list[float]], mode: str) -> int:
     return int(np.argmax(history[column(mode)]))
 
 
-def picks(rows: Iterable[Row], modes: Sequence[str]) -> dict[SeriesKey, dict[str, Pick]]:
-    """Trial and epoch that each mode selects from each series; of equal values, the earlier trial."""
-    result: dict[SeriesKey, dict[str, Pick]] = {}
-    for row in sorted((row for row in rows if row.status == "done"), key=lambda row: row.trial):
-        by_mode = result.setdefault(row.series, {})
+def picks_of_runs(rows: Iterable[Row], modes: Sequence[str]) -> list[Pick]:
+    """Epoch that each mode picks of each finished run; those without the numbers of a mode are left out."""
+    found = []
+    for row in rows:
         for mode in modes:
-            epoch = best_epoch(row.history, mode)
-            best = by_mode.get(mode)
-            value = row.history[column(mode)][epoch]
-            if best is None or value > best.row.history[column(mode)][best.epoch]:
-                draws = np.asarray(row.draws.get(mode, ()), dtype=np.float64)
-                by_mode[mode] = Pick(row, epoch, row.history[TEST][epoch], draws)
-    return result
+            values = row.history.get(column(mode), [])
+            if row.status == "done" and values and not any(map(math.isnan, values)):
+                epoch = best_epoch(row.history, mode)
+                val, test = (
+                    row.history[name][epoch] if row.history.get(name) else math.nan
+                    for name in (COLUMNS[ORACLE], TEST)
+                )  # fmt: skip
+                found.append(Pick(row, mode, epoch, values[epoch], val, test))
+    return found
+
+
+def picks(rows: Iterable[Row], modes: Sequence[str]) -> dict[SeriesKey, dict[str, Pick]]:
+    """Trial and epoch that each mode picks from each series; of equal values, the earlier trial.
+
+    A series is missing in a mode that picks an epoch without test mAP.
+    """
+    best: dict[SeriesKey, dict[str, Pick]] = {}
+    for pick in picks_of_runs(sorted(rows, key=lambda row: row.trial), modes):
+        before = best.setdefault(pick.row.series, {}).get(pick.mode)
+        if TEST in pick.row.history and (before is None or pick.value > before.value):
+            best[pick.row.series][pick.mode] = pick
+    tested = {
+        series: {mode: pick for mode, pick in by_mode.items() if math.isfinite(pick.test)}
+        for series, by_mode in sorted(best.items())
+    }
+    return {series: by_mode for series, by_mode in tested.items() if by_mode}

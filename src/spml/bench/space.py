@@ -26,17 +26,28 @@ class Range:
     """Values that a setting may take.
 
     Attributes:
-        low, high: Bounds, included; unused if there are choices.
+        low, high: Bounds, included; not stated if there are choices.
         log: Whether values are uniform in the logarithm.
         integer: Whether values are whole numbers.
         choices: The values themselves, instead of bounds.
     """
 
-    low: float = 0.0
-    high: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
     log: bool = False
     integer: bool = False
     choices: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there are values between the bounds."""
+        if self.choices:
+            return
+        possible = -math.inf < self.low < self.high < math.inf and (self.low > 0 or not self.log)
+        if not possible or (self.integer and (self.low % 1 or self.high % 1)):
+            raise ValueError(
+                "expected a list of values, or low < high (log: true needs low > 0, integer: true whole "
+                "numbers)"
+            )
 
     def at(self, share: float) -> Any:
         """Return the value at a fraction of the range, `share` in [0, 1)."""
@@ -50,6 +61,13 @@ class Range:
         if self.integer:
             return min(max(math.floor(value), int(self.low)), int(self.high))  # exp(log(5)) lies below 5
         return _rounded(value)
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """First and last value."""
+        if self.choices:
+            return self.choices[0], self.choices[-1]
+        return self.at(0.0), int(self.high) if self.integer else self.high
 
     def edge(self, value: Any) -> str:
         """Return `low` or `high` if a value lies at the edge of the range, else an empty string."""
@@ -82,14 +100,6 @@ def grid_size(space: Space) -> int:
     return math.prod(len(part.choices) for part in space.values())
 
 
-def grid(space: Space) -> list[dict[str, Any]]:
-    """All combinations of choices; the last setting varies fastest."""
-    return [
-        dict(zip(space, values, strict=True))
-        for values in itertools.product(*(part.choices for part in space.values()))
-    ]
-
-
 def propose(
     sampler: Sampler,
     space: Space,
@@ -109,14 +119,12 @@ def propose(
         seed: Seed of the series.
         trial: Number of the trial, from 0.
         earlier: Settings and value (higher is better; None = failed) of the earlier trials, in order.
-
-    Raises:
-        InputError: `tpe` without Optuna.
     """
     if not space:
         return {}
-    if sampler == "grid":
-        return grid(space)[trial]
+    if sampler == "grid":  # all combinations; the last setting varies fastest
+        combinations = itertools.product(*(part.choices for part in space.values()))
+        return dict(zip(space, next(itertools.islice(combinations, trial, None)), strict=True))
     if sampler == "random":
         return {key: part.at(float(uniform(1, "search", key, seed, trial)[0])) for key, part in space.items()}
     return _tpe(space, name, trial, earlier)
@@ -143,15 +151,12 @@ def _tpe(
                 create_trial(state=state, value=value, params=params, distributions=distributions)
             )
         proposal = study.ask(distributions).params
-    return {
-        key: _clamped(part, _rounded(proposal[key])) if isinstance(proposal[key], float) else proposal[key]
-        for key, part in space.items()
-    }
-
-
-def _clamped(part: Range, value: float) -> float:
-    """A rounded value within its range: Optuna refuses trials outside."""
-    return value if part.choices else min(max(value, part.low), part.high)
+    for key, part in space.items():
+        if isinstance(proposal[key], float):
+            proposal[key] = _rounded(proposal[key])
+            if not part.choices:  # Optuna refuses trials outside
+                proposal[key] = min(max(proposal[key], part.low), part.high)
+    return {key: proposal[key] for key in space}
 
 
 def _distribution(part: Range) -> BaseDistribution:

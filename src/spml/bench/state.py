@@ -1,13 +1,19 @@
-"""State of a comparison: which of its runs are finished, failed and missing."""
+"""State of a comparison: which of its runs are finished, failed and missing, and the time that these take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from statistics import fmean, median
 
+from ..config import AUTO, LBFGS
+from ..models import CLOSED_FORM
 from .plan import CODE_VERSION, Series, all_series, plan_trial
 from .rows import Row, SeriesKey
-from .spec import Spec
+from .spec import Candidate, DataSet, Spec, merged
 from .store import Store
 
 
@@ -45,17 +51,7 @@ class State:
 
 
 def read_state(spec: Spec, store: Store, root: Path, *, any_code: bool = False) -> State:
-    """Look up every run of a specification.
-
-    Args:
-        spec: The specification.
-        store: Store of its runs; it may hold runs of other specifications, too.
-        root: Folder that its paths start from.
-        any_code: Whether to count runs that another version of the code made.
-
-    Raises:
-        SpmlError: The store can't be read.
-    """
+    """Look up every run of a specification; for the arguments, see `Tracker`."""
     return Tracker(spec, store, root, any_code=any_code).state
 
 
@@ -70,92 +66,148 @@ class Tracker:
 
     Attributes:
         state: State at the last update.
-
-    Raises:
-        SpmlError: The store can't be read.
     """
 
     def __init__(self, spec: Spec, store: Store, root: Path, *, any_code: bool = False) -> None:
         self._spec, self._store, self._root = spec, store, root
         self._code = None if any_code else CODE_VERSION
-        self._known = [_Known(series, spec.trials_of(series.candidate)) for series in all_series(spec)]
-        self._stored = 0
+        self._series = {series.key: series for series in all_series(spec)}
+        # By series: finished trials by number, the runs in the store (of any specification) at the last look,
+        # and the points of trials by number, as far as they were needed.
+        self._rows: dict[SeriesKey, dict[int, Row]] = {key: {} for key in self._series}
+        self._stored: dict[SeriesKey, set[str]] = {}
+        self._planned: dict[SeriesKey, dict[int, str]] = {key: {} for key in self._series}
+        self._count = 0
         self.state = self._state()
         self.update()
 
     def update(self) -> State:
-        """Look up the runs that the store has gained since the last update.
-
-        Raises:
-            SpmlError: The store can't be read.
-        """
-        stored = self._store.count()
-        if stored != self._stored:
-            points = self._store.points(self._code)
-            for known in self._known:
+        """Look up the runs that the store has gained since the last update."""
+        count = self._store.count()
+        if count != self._count:
+            stored = self._store.points(self._code)
+            for key, series in self._series.items():
                 # A point is that of one series, so a series without new points has no new runs.
-                now = points.get(known.series.key, set())
-                if known.missing and now != known.points:
-                    known.points = now
-                    self._look_up(known)
-            self._stored = stored
+                if stored.get(key) != self._stored.get(key):
+                    self._look_up(series, stored.get(key, set()))
+            self._stored, self._count = stored, count
             self.state = self._state()
         return self.state
 
+    def _missing(self, series: Series) -> list[int]:
+        """Numbers of the trials that are not finished."""
+        rows = self._rows[series.key]
+        return [number for number in range(self._spec.trials_of(series.candidate)) if number not in rows]
+
     def _state(self) -> State:
+        missing = {key: len(self._missing(series)) for key, series in self._series.items()}
+        rows = [by_number[number] for by_number in self._rows.values() for number in sorted(by_number)]
         return State(
-            sum(known.trials for known in self._known),
-            tuple(known.rows[number] for known in self._known for number in sorted(known.rows)),
-            {known.series.key: len(known.missing) for known in self._known if known.missing},
+            len(rows) + sum(missing.values()),
+            tuple(rows),
+            {key: count for key, count in missing.items() if count},
         )
 
-    def _look_up(self, known: _Known) -> None:
+    def _look_up(self, series: Series, stored: set[str]) -> None:
         """Find the missing trials of a series among its runs in the store."""
-        learns = self._spec.learns(known.series.candidate)
-        while known.missing:
+        learns, rows = self._spec.learns(series.candidate), self._rows[series.key]
+        planned = self._planned[series.key]
+        while missing := self._missing(series):
             # The settings of a trial that learns are known only once all before it are finished.
-            wanted = {number: self._point(known, number) for number in known.missing[: 1 if learns else None]}
-            rows = self._store.find(sorted(known.points.intersection(wanted.values())))
-            newest = {point: self._newest(found) for point, found in rows.items()}
-            known.rows |= {
-                number: replace(newest[point], trial=number)
-                for number, point in wanted.items()
-                if point in newest
-            }
-            if not learns or not newest:
+            wanted = missing[:1] if learns else missing
+            for number in wanted:
+                if number not in planned:
+                    before = [rows[earlier] for earlier in range(number) if earlier in rows]
+                    planned[number] = plan_trial(self._spec, series, number, before, self._root).point
+            found = self._store.find([planned[number] for number in wanted if planned[number] in stored])
+            for number in wanted:
+                # The newest run of the versions of the code that count.
+                for row in found.get(planned[number], []):
+                    if self._code in (None, row.versions.get("code")):
+                        rows[number] = replace(row, trial=number)
+                        break
+            if not learns or not found:
                 break
 
-    def _point(self, known: _Known, number: int) -> str:
-        if number not in known.planned:
-            before = [known.rows[earlier] for earlier in range(number) if earlier in known.rows]
-            trial = plan_trial(self._spec, known.series, number, before, self._root)
-            known.planned[number] = trial.point
-        return known.planned[number]
 
-    def _newest(self, rows: list[Row]) -> Row:
-        """The newest row of the versions of the code that count; `rows` begins with the newest."""
-        return next(row for row in rows if self._code in (None, row.versions.get("code")))
+def time_left(spec: Spec, state: State, workers: int) -> float | None:
+    """Estimate the seconds until all missing runs are made.
 
+    A missing run is expected to take the mean of the finished ones of its candidate on its data set. If there
+    are none, the candidate's runs on other data sets count, scaled by how much longer other candidates take
+    on this one. If the candidate has not finished a run anywhere, those that are fitted in the same way
+    (trained, in closed form, by L-BFGS, or as an ensemble of heads) stand for it. Failed runs do not count,
+    because they often end early.
 
-@dataclass
-class _Known:
-    """What is known about a series.
+    Args:
+        spec: The specification.
+        state: Its state.
+        workers: Number of workers that share the missing runs. As one worker makes a whole series, the result
+            is at least the time of the longest series.
 
-    Attributes:
-        series: The series.
-        trials: Number of its trials.
-        rows: Rows of finished trials by number.
-        points: Points of its runs in the store, of any specification, at the last look.
-        planned: Points of trials by number, as far as they were needed.
+    Returns:
+        Seconds, at least 0; None while there are missing runs about which nothing is known yet.
     """
+    made: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in state.rows:
+        if row.status == "done":
+            made[row.series.data, row.series.candidate].append(row.seconds)
+    means = {cell: fmean(values) for cell, values in made.items()}
+    fits = {(data.name, one.name): _fit(spec, data, one) for data in spec.data for one in spec.candidates}
 
-    series: Series
-    trials: int
-    rows: dict[int, Row] = field(default_factory=dict)
-    points: set[str] = field(default_factory=set)
-    planned: dict[int, str] = field(default_factory=dict)
+    def known(data: str, candidate: str) -> float | None:
+        """Expected seconds by the candidate's own runs, here or on other data sets."""
+        if (data, candidate) in means:
+            return means[data, candidate]
+        elsewhere = [
+            mean * _ratio(means, data, other) for (other, name), mean in means.items() if name == candidate
+        ]
+        return fmean(elsewhere) if elsewhere else None
 
-    @property
-    def missing(self) -> list[int]:
-        """Numbers of the trials that are not finished."""
-        return [number for number in range(self.trials) if number not in self.rows]
+    @cache
+    def expected(data: str, candidate: str) -> float | None:
+        own = known(data, candidate)
+        if own is not None:
+            return own
+        alike = [one.name for one in spec.candidates if fits[data, one.name] == fits[data, candidate]]
+        others = [value for name in alike if (value := known(data, name)) is not None]
+        return fmean(others) if others else None
+
+    series = []
+    for key, runs in state.missing.items():
+        seconds = expected(key.data, key.candidate)
+        if seconds is None:
+            return None
+        series.append(runs * seconds)
+    return max(sum(series) / workers, max(series, default=0.0))
+
+
+def describe_left(spec: Spec, state: State, workers: int) -> str:
+    """The time left for the screen, such as "about 12 min left"; empty if there is none, or it is unknown."""
+    seconds = time_left(spec, state, workers)
+    return f"{in_words(seconds)} left" if seconds else ""
+
+
+def in_words(seconds: float) -> str:
+    """A duration for the screen, such as "about 12 min"."""
+    if seconds < 90:
+        return f"about {max(seconds, 1):.0f} s"
+    if seconds < 90 * 60:
+        return f"about {seconds / 60:.0f} min"
+    return f"about {seconds / 3600:.1f} h"
+
+
+def _ratio(means: Mapping[tuple[str, str], float], data: str, other: str) -> float:
+    """Ratio of the time that candidates take on one data set to another, by those that are done on both."""
+    both = [name for place, name in means if place == data and means.get((other, name))]
+    return median(means[data, name] / means[other, name] for name in both) if both else 1.0
+
+
+def _fit(spec: Spec, data: DataSet, candidate: Candidate) -> str:
+    """Way in which the head of a candidate is fitted; nothing else changes its time as much."""
+    settings = merged(spec.train, data.train, candidate.settings)
+    if settings.get("method") == AUTO:
+        return AUTO
+    if settings.get("model", {}).get("head") in CLOSED_FORM:
+        return "closed form"
+    return LBFGS if settings.get("optim", {}).get("name") == LBFGS else "trained"

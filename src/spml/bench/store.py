@@ -56,7 +56,7 @@ _CLAIMS = sql.Table(
 
 
 _ERRORS = (SQLAlchemyError, UnicodeDecodeError)
-"""What a damaged database raises: SQLite quotes its content in messages, which may be no text."""
+"""Errors of a damaged database: SQLite quotes its content in messages, which may not be text."""
 
 
 class Store:
@@ -68,6 +68,7 @@ class Store:
 
     Raises:
         InputError: There is no such database, it holds no store, or a newer version of spml wrote the store.
+        SpmlError: From every method, if the database can't be read or written.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -124,9 +125,6 @@ class Store:
 
         Returns:
             False if the store holds a run of this key already, which is left as it is.
-
-        Raises:
-            SpmlError: The store can't be written.
         """
         body = {name: part for name, part in asdict(row).items() if name not in ("key", "series", "status")}
         packed = zlib.compress(json.dumps(body, ensure_ascii=False).encode())
@@ -141,13 +139,9 @@ class Store:
             return False
         return True
 
-    def find(self, points: list[str] | None = None, series: SeriesKey | None = None) -> dict[str, list[Row]]:
-        """Rows by point, the newest first; all of them, or those of some points or of a series."""
-        query = sql.select(_ROWS)
-        if points is not None:
-            query = query.where(_ROWS.c.point.in_(points))
-        if series is not None:
-            query = query.where(*(_ROWS.c[name] == part for name, part in series._asdict().items()))
+    def find(self, points: list[str] | None = None) -> dict[str, list[Row]]:
+        """Rows by point, the newest first; all of them, or those of some points."""
+        query = sql.select(_ROWS) if points is None else sql.select(_ROWS).where(_ROWS.c.point.in_(points))
         by_point: dict[str, list[Row]] = {}
         with self._reading() as connection:
             for stored in connection.execute(query).mappings():
@@ -157,11 +151,7 @@ class Store:
         return by_point
 
     def get(self, key: str) -> Row:
-        """Return the run whose key begins with `key`.
-
-        Raises:
-            InputError: No run or several runs match.
-        """
+        """Return the run whose key begins with `key`."""
         with self._reading() as connection:
             query = sql.select(_ROWS).where(_ROWS.c.key.startswith(key, autoescape=True)).limit(2)
             stored = connection.execute(query).mappings().all()
@@ -187,24 +177,18 @@ class Store:
             return connection.scalar(sql.select(sql.func.count()).select_from(_ROWS)) or 0
 
     def forget(self, rows: Iterable[Row]) -> None:
-        """Remove runs, so that they are made again.
-
-        Raises:
-            SpmlError: The store can't be written.
-        """
+        """Remove runs, so that they are made again."""
         with self._writing() as connection:
             for row in rows:
                 connection.execute(_ROWS.delete().where(_ROWS.c.key == row.key))
 
     def _row(self, stored: Any) -> Row:
-        columns = {
-            "key": stored["key"],
-            "series": [stored[name] for name in SeriesKey._fields],
-            "status": stored["status"],
-        }
+        series = [stored[name] for name in SeriesKey._fields]
         try:
-            # What a row does not have is ignored: early versions wrote `edges`.
-            row = msgspec.convert({**_unpack(stored["body"]), **columns}, Row)
+            body = _unpack(stored["body"])
+            row = msgspec.convert(
+                {**body, "key": stored["key"], "series": series, "status": stored["status"]}, Row
+            )
             if len({len(values) for values in row.history.values()}) > 1:
                 raise ValueError("the columns of its history have different lengths")
             if row.versions.get("code", "") != stored["code"]:
@@ -223,54 +207,44 @@ class Store:
 
         Returns:
             Whether this process may work on the series: it was free, or the process that held it has ended.
-
-        Raises:
-            SpmlError: The store can't be written.
         """
         name, now = json.dumps(series), time.time()
+        own = {"owner": self.owner, "beat": now}
         try:
             with self._writing() as connection:
-                connection.execute(_CLAIMS.insert().values(series=name, owner=self.owner, beat=now))
-            return True
+                claim = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
+                if claim is None:
+                    connection.execute(_CLAIMS.insert().values(series=name, **own))
+                    return True
+                if _is_held(claim.owner, claim.beat, now):
+                    return False
+                take_over = (
+                    _CLAIMS.update()
+                    .where(*(_CLAIMS.c[part] == value for part, value in claim._asdict().items()))
+                    .values(**own)
+                )
+                return connection.execute(take_over).rowcount == 1
         except IntegrityError:
-            pass
-        with self._writing() as connection:
-            claim = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
-            if claim is None or _is_held(claim.owner, claim.beat, now):
-                return False
-            take_over = (
-                _CLAIMS.update()
-                .where(_CLAIMS.c.series == name, _CLAIMS.c.owner == claim.owner, _CLAIMS.c.beat == claim.beat)
-                .values(owner=self.owner, beat=now)
-            )
-            return connection.execute(take_over).rowcount == 1
+            return False  # another process was faster
 
     def release(self, series: SeriesKey) -> None:
-        """Release a claimed series.
-
-        Raises:
-            SpmlError: The store can't be written.
-        """
+        """Release a claimed series."""
         with self._writing() as connection:
             own = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
             connection.execute(_CLAIMS.delete().where(*own))
 
     def release_ended(self) -> None:
-        """Release the series that ended processes of this machine had claimed.
+        """Release the series of processes that have ended.
 
         Writing also makes SQLite remove its journal of a process that was killed while it wrote.
-
-        Raises:
-            SpmlError: The store can't be read or written.
         """
         with self._reading() as connection:
-            claims = connection.execute(sql.select(_CLAIMS.c.series, _CLAIMS.c.owner)).all()
-        ended = [claim for claim in claims if _has_ended(claim.owner)]
-        if ended:
-            with self._writing() as connection:
-                for series, owner in ended:
-                    own = (_CLAIMS.c.series == series, _CLAIMS.c.owner == owner)
-                    connection.execute(_CLAIMS.delete().where(*own))
+            claims = connection.execute(sql.select(_CLAIMS)).all()
+        ended = [claim for claim in claims if not _is_held(claim.owner, claim.beat, time.time())]
+        with self._writing() as connection:
+            for series, owner, _ in ended:
+                own = (_CLAIMS.c.series == series, _CLAIMS.c.owner == owner)
+                connection.execute(_CLAIMS.delete().where(*own))
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -312,45 +286,25 @@ class Store:
 
 
 def store_url(folder: Path) -> str:
-    """URL of the store in the folder of a comparison.
-
-    Raises:
-        InputError: The path can't be part of a URL.
-    """
+    """URL of the store in the folder of a comparison."""
     path = (folder / FILE).resolve()
     if "?" in str(path):
         raise InputError(f"{path}: a database can't lie in a folder whose name contains `?`. Choose another.")
     return f"sqlite:///{path}"
 
 
-def check_store(folder: Path) -> None:
-    """Check that a folder holds a comparison.
-
-    Raises:
-        InputError: It has no store.
-    """
+def find_store(source: str | Path) -> Store:
+    """Open the store of a comparison, given its folder or the URL of the store."""
+    folder = Path(source)
+    if not folder.is_dir():
+        return Store(str(source), create=False)
     if not (folder / FILE).is_file():
         raise InputError(f"{folder}: holds no comparison ({FILE} is missing). Use spml bench run first.")
-
-
-def find_store(source: str | Path) -> Store:
-    """Open the store of a comparison, given its folder or the URL of the store.
-
-    Raises:
-        InputError: There is no store, or it can't be opened.
-    """
-    folder = Path(source)
-    if folder.is_dir():
-        check_store(folder)
-    return Store(store_url(folder) if folder.is_dir() else str(source), create=False)
+    return Store(store_url(folder), create=False)
 
 
 def _unpack(body: Any) -> dict[str, Any]:
-    """Content of the compressed body of a row.
-
-    Raises:
-        ValueError: It was not written by `Store.add`, or unpacks to more than a row can have.
-    """
+    """Content of the body of a row, unless it unpacks to more than a row can have."""
     if not isinstance(body, bytes):
         raise ValueError("its body is not binary")
     unpacking = zlib.decompressobj()
@@ -367,13 +321,8 @@ def _is_held(owner: Any, beat: Any, now: float) -> bool:
     """Whether the process that claimed a series may be alive; False for claims that no process has made."""
     if not isinstance(beat, (int, float)) or not now - STALE < beat < now + AHEAD:
         return False
-    return not _has_ended(owner)
-
-
-def _has_ended(owner: Any) -> bool:
-    """Whether the process that claimed a series was one of this machine and has ended, or there is none."""
-    found = re.fullmatch(r"(.+):(\d{1,9}):\d+", owner) if isinstance(owner, str) else None
-    return not found or has_ended(found[1], int(found[2]))
+    process = re.fullmatch(r"(.+):(\d{1,9}):\d+", owner) if isinstance(owner, str) else None
+    return process is not None and not has_ended(process[1], int(process[2]))
 
 
 def _first_line(error: BaseException) -> str:

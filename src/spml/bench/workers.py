@@ -1,4 +1,4 @@
-"""Workers that make the runs of a comparison, as processes of this machine; all of them share one store."""
+"""Workers that make the runs of a comparison, here or on a Ray cluster; all of them share one store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..engine import Interrupted
@@ -26,13 +26,12 @@ from .plan import (
     plan_trial,
     pseudo_labels,
     run_key,
-)
+)  # fmt: skip
 from .read_spec import read_spec
 from .rows import Row
 from .spec import Spec
-from .state import State, Tracker, read_state
+from .state import State, Tracker, describe_left, read_state
 from .store import Store
-from .time_left import in_words, time_left
 
 _POLL = 1.0  # seconds between two queries of the store
 _LINE_EVERY = 30.0  # seconds between two lines of progress where there is no terminal
@@ -65,36 +64,25 @@ class Job:
         return read_spec(Path(self.path), self.text)
 
 
-class Problem(NamedTuple):
-    """Reason why a series can't be finished, with its exit code."""
-
-    text: str
-    exit_code: int
-
-
-def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[Problem]:
-    """Make runs until none is left, and return the problems that occurred.
+def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError]:
+    """Make runs until none is left or `proceed`, called before each, returns False; return what went wrong.
 
     A problem with one data set does not keep the others from being finished.
-
-    Args:
-        job: The comparison.
-        proceed: Called before every run; no run is started once it returns False.
 
     Raises:
         Interrupted: A signal arrived; the run in progress leaves nothing behind.
     """
-    from .run import Runner
+    from .runner import Runner
 
     if job.code != CODE_VERSION:
-        text = (
+        problem = SpmlError(
             f"a worker has another version of spml ({CODE_VERSION}) than the process that started it "
             f"({job.code}): install the same version everywhere, and don't change it during a comparison"
         )
-        return [Problem(text, SpmlError.exit_code)]
+        return [problem]
     spec, store = job.spec(), Store(job.url)
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
-    problems: dict[Problem, None] = {}
+    problems: dict[str, SpmlError] = {}
     with store.alive():
         missing = read_state(spec, store, Path(job.root)).missing
         left = [series for series in all_series(spec) if series.key in missing]
@@ -107,29 +95,28 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[Problem]:
                     busy.append(series)
                     continue
                 try:
-                    _finish(spec, series, store, runner, Path(job.root), proceed)
+                    before: list[Row] = []
+                    while proceed() and (trial := next_trial(spec, series, before, Path(job.root))):
+                        before.append(_row(store, series, trial, runner, before))
                 except Interrupted:
                     raise
                 except SpmlError as error:
-                    problems[Problem(str(error), error.exit_code)] = None
+                    # Without its traceback, which would keep the data of the run in memory.
+                    problems[str(error)] = type(error)(str(error))
                 except Exception as error:
                     text = f"{'/'.join(map(str, series.key))}: {unexpected(error)}"
-                    problems[Problem(text, SpmlError.exit_code)] = None
+                    problems[text] = SpmlError(text)
                 finally:
                     store.release(series.key)
             left = busy
             if left:
                 # Their workers may be killed, and then this one takes their series over.
                 time.sleep(_WAIT)
-    return list(problems)
+    return list(problems.values())
 
 
 def check_data(job: Job) -> None:
-    """Check that the data, weights and pseudo-labels that runs were made from are still the same.
-
-    Raises:
-        InputError: They changed, or can't be opened any more.
-    """
+    """Check that the data, weights and pseudo-labels that runs were made from are still the same."""
     spec, root = job.spec(), Path(job.root)
     rows = read_state(spec, Store(job.url), root).rows
     firsts: dict[tuple[Any, ...], Row] = {}
@@ -137,7 +124,7 @@ def check_data(job: Job) -> None:
         firsts.setdefault((row.series.data, *used_files(row, job)), row)
     if not firsts:
         return
-    from .run import Runner
+    from .runner import Runner
 
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
     every = {series.key: series for series in all_series(spec)}
@@ -150,11 +137,7 @@ def check_data(job: Job) -> None:
 
 
 def used_files(row: Row, job: Job) -> tuple[str, str]:
-    """Weights and pseudo-labels that a run was made from.
-
-    Raises:
-        InputError: Its row in the store is damaged.
-    """
+    """Weights and pseudo-labels that a run was made from."""
     try:
         return str(row.config["model"]["weights"]), str(row.config["hp"].get("pseudo_labels"))
     except (LookupError, TypeError, AttributeError) as error:
@@ -164,33 +147,16 @@ def used_files(row: Row, job: Job) -> tuple[str, str]:
         ) from error
 
 
-def raise_problems(problems: Iterable[Problem]) -> None:
-    """Raise the problems of workers, each once: as `InputError` if all of them are wrong input.
-
-    Raises:
-        SpmlError: There is at least one problem.
-    """
-    distinct = list(dict.fromkeys(problems))
-    if distinct:
-        wrong_input = all(problem.exit_code == InputError.exit_code for problem in distinct)
-        raise (InputError if wrong_input else SpmlError)(" ".join(problem.text for problem in distinct))
-
-
-def _finish(
-    spec: Spec, series: Series, store: Store, runner: Any, root: Path, proceed: Callable[[], bool]
-) -> None:
-    """Make the missing runs of a series."""
-    before: list[Row] = []
-    while proceed() and (trial := next_trial(spec, series, before, root)):
-        before.append(_row(store, series, trial, runner, before))
+def raise_problems(problems: Iterable[SpmlError]) -> None:
+    """Raise the problems of workers, each once: as `InputError` if all of them are wrong input."""
+    problems = list(problems)
+    if problems:
+        wrong_input = all(isinstance(problem, InputError) for problem in problems)
+        raise (InputError if wrong_input else SpmlError)(" ".join(dict.fromkeys(map(str, problems))))
 
 
 def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequence[Row]) -> Row:
-    """Return the row of a trial, from the store or from a run that is made now.
-
-    Raises:
-        InputError: The store holds this run on other data or from other weights.
-    """
+    """Return the row of a trial, from the store or from a run that is made now."""
     stored = store.find([trial.point]).get(trial.point, [])
     facts = runner.facts(trial)
     key = run_key(trial.point, content(facts))
@@ -219,20 +185,19 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
     )
 
 
-def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Problem]]:
+def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[SpmlError]]:
     """Make all runs with processes of this machine.
 
     Returns:
         The state of the comparison afterwards, and the problems that occurred.
 
     Raises:
-        SpmlError: The store can't be read; finished runs are kept.
         KeyboardInterrupt, SystemExit: A signal arrived; the workers have been stopped.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.SimpleQueue()
     processes = [context.Process(target=_process, args=(job, messages), daemon=True) for _ in range(workers)]
-    problems: list[Problem] = []
+    problems: list[SpmlError] = []
     stopped: set[Any] = set()
 
     def alive() -> bool:
@@ -293,40 +258,75 @@ def _process(job: Job, messages: Any) -> None:
     except Interrupted:
         stopped.set()
     except SpmlError as error:
-        messages.put([Problem(str(error), error.exit_code)])
+        messages.put([error])
     if stopped.is_set():
         sys.exit(_TERMINATED)
 
 
-def _drain(messages: Any) -> list[Problem]:
-    problems: list[Problem] = []
+def _drain(messages: Any) -> list[SpmlError]:
+    problems: list[SpmlError] = []
     while not messages.empty():
         problems += messages.get()
     return problems
 
 
-def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -> State:
-    """Show progress as long as workers are alive, and return the state of the comparison afterwards.
+def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[SpmlError]]:
+    """Make all runs on a Ray cluster.
+
+    All machines must reach the store, the data and the output folder: with several machines, use a database
+    server (`--store postgresql://...`) and a shared folder.
 
     Args:
         job: The comparison.
+        address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
+        workers: Number of workers; 0 = one per core of the cluster.
         console: Console that shows progress.
-        alive: Whether any worker is alive; called about once a second.
-        workers: Number of workers, for the time left.
+    """
+    from ..runs.compute.cluster.connection import connected
+
+    with connected(address, console.line) as ray:
+        count = workers or int(ray.cluster_resources().get("CPU", 1))
+        # Ray does not restart a worker that dies: the other workers take over its series.
+        remote = ray.remote(num_cpus=1, max_retries=0)(work)
+        pending: list[Any] = [remote.remote(job) for _ in range(count)]
+        started = list(pending)
+
+        def alive() -> bool:
+            nonlocal pending
+            _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
+            return bool(pending)
+
+        state, problems = watch(job, console, alive, count), list[SpmlError]()
+        for task in started:
+            try:
+                problems += ray.get(task)
+            except ray.exceptions.RayError as error:
+                reason = str(error).strip().splitlines()[-1]
+                problems.append(SpmlError(f"a worker ended early ({reason})"))
+        return state, problems
+
+
+def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -> State:
+    """Show progress as long as workers are alive, and return the state of the comparison afterwards.
+
+    `alive` is called about once a second, and the number of workers is needed for the time left.
 
     Raises:
-        SpmlError: The store can't be read.
         KeyboardInterrupt, SystemExit: A signal arrived; a line says what is finished and how to continue.
     """
     spec, store, root = job.spec(), Store(job.url), Path(job.root)
     state: State | None = None
+
+    def status(state: State) -> str:
+        return "; ".join(filter(None, (state.describe(), describe_left(spec, state, workers))))
+
     try:
         tracker = Tracker(spec, store, root)
         state = tracker.state
-        console.line(_progress(spec, state, workers))
+        console.line(status(state))
         last_line = time.monotonic()
         with console.progress(
-            state.total, spec.title, lambda: _left(spec, tracker.state, workers)
+            state.total, spec.title, lambda: describe_left(spec, tracker.state, workers)
         ) as advance:
             advance(state.finished)
             while alive():
@@ -335,20 +335,10 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
                 advance(state.finished - before)
                 if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
                     last_line = time.monotonic()
-                    console.line(_progress(spec, state, workers))
+                    console.line(status(state))
     except (KeyboardInterrupt, SystemExit) as stop:
         name = signal.Signals(int(stop.code or 0) - 128).name if isinstance(stop, SystemExit) else "Ctrl-C"
         kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""
         console.line(f"Stopped by {name}.{kept} Run the same command again to continue.")
         raise
     return read_state(spec, store, root)
-
-
-def _progress(spec: Spec, state: State, workers: int) -> str:
-    """Describe the state of a comparison in one line, with the time left as far as it can be estimated."""
-    return "; ".join(filter(None, (state.describe(), _left(spec, state, workers))))
-
-
-def _left(spec: Spec, state: State, workers: int) -> str:
-    seconds = time_left(spec, state, workers)
-    return f"{in_words(seconds)} left" if seconds else ""

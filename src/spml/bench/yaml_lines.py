@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 import yaml
 
 from ..common.errors import InputError, nearest, quoted
 from ..common.parsing import check_yaml, read_yaml_text, yaml_errors
+from ..setting_types import parts_of
 
 KeyPath = tuple[str | int, ...]
 """Keys and positions that lead to a value."""
@@ -41,8 +43,6 @@ class Document:
         text: Its content, if it is known already.
 
     Attributes:
-        path: Path of the file.
-        text: Its content.
         value: The mapping.
 
     Raises:
@@ -69,12 +69,16 @@ class Document:
             at = at[:-1]
         return InputError(f"{self.path}, line {self._lines.get(at, 1)}: {message}")
 
-    def check_keys(self, at: KeyPath, value: Any, known: list[str], what: str) -> dict[str, Any]:
-        """Return `value` if it is a mapping with known keys only.
+    @contextmanager
+    def at(self, at: KeyPath, start: str = "") -> Iterator[None]:
+        """Report a `ValueError`, such as an `InputError`, with the line of a path and `start` before it."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.error(at, f"{start}{error}") from error
 
-        Raises:
-            InputError: Names the line of the first unknown key and the nearest known ones.
-        """
+    def check_keys(self, at: KeyPath, value: Any, known: list[str], what: str) -> dict[str, Any]:
+        """Return `value` if it is a mapping with known keys only."""
         if not isinstance(value, dict):
             raise self.error(at, f"{what}: expected a mapping, got {quoted(value)}")
         for key in value:
@@ -107,11 +111,13 @@ class Document:
             for step in steps:
                 value = value[step]
             if text.startswith("Invalid enum value"):
-                text = "Expected one of " + ", ".join(_choices(hints[str(steps[0])]))
+                choices = [name for part in parts_of(hints[str(steps[0])]) for name in get_args(part)]
+                text = "Expected one of " + ", ".join(choices)
             text = re.sub("`([^`]*)`", lambda match: _readable(match[1]), text.partition(", got `")[0])
-            got = f", got {quoted(value)}" if steps else ""
-            message = f"{_dotted((*at, *steps))}: {text[0].lower()}{text[1:]}{got}"
-            raise self.error((*at, *steps), message) from error
+            path = (*at, *steps)
+            name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+            message = f"{name}: {text[0].lower()}{text[1:]}, got {quoted(value)}"
+            raise self.error(path, message) from error
 
     def _note_lines(self, node: yaml.Node, at: KeyPath) -> None:
         self._lines.setdefault(at, node.start_mark.line + 1)
@@ -132,17 +138,5 @@ class Document:
                 self._note_lines(item, (*at, position))
 
 
-def _dotted(at: KeyPath) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
-
-
 def _readable(types: str) -> str:
     return " or ".join(_TYPES.get(name, name) for name in types.split(" | "))
-
-
-def _choices(hint: Any) -> Iterator[str]:
-    if get_origin(hint) is Literal:
-        yield from map(str, get_args(hint))
-    for part in get_args(hint):
-        if get_origin(part) is not None:
-            yield from _choices(part)

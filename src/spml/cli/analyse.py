@@ -2,100 +2,75 @@
 
 from __future__ import annotations
 
-import inspect
+from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from jsonargparse import ArgumentParser, Namespace
 
 from ..common.errors import InputError
-from ..config import from_dict
-from .own_network import add_backbone_argument
-
-_OUTPUT = "analysis"
+from .arguments import Parser
+from .shared import Network, Tables, data_config, new_table, print_table
 
 
-def add_analyse_command(commands: Any, *, with_figures: bool) -> None:
-    """Add `analyse` to the commands of `spml`.
+def analyse(*, list: bool = False) -> None:
+    """Draw a figure from runs or from the store of a comparison, as PNG and SVG, with its numbers as CSV.
+    `spml analyse FIGURE --help` lists the options of a figure.
 
     Args:
-        commands: Sub-commands of the parser.
-        with_figures: Add a sub-command per figure, for which the figures are imported.
-    """
-    parser = ArgumentParser(
-        description="Draw a figure from runs or from the store of a comparison, as PNG and SVG, with its "
-        "numbers as CSV. `spml analyse FIGURE --help` lists the options of a figure."
-    )
-    parser.add_argument("--list", action="store_true", help="list the figures and what each needs")
-    commands.add_subcommand("analyse", parser, help="draw the figures of the papers from runs")
-    if with_figures:
-        from ..analysis.registry import figures
-
-        each = parser.add_subcommands(required=False)
-        for figure in figures().values():
-            each.add_subcommand(figure.name, _figure_parser(figure), help=figure.title)
-
-
-def _figure_parser(figure: Any) -> ArgumentParser:
-    parser = ArgumentParser(description=f"{figure.title}. Needs {figure.needs}.")
-    first = _first_parameter(figure)
-    parser.add_argument(first, nargs="+", type=str, help=figure.needs)
-    parser.add_function_arguments(figure.draw, skip={first}, as_group=False)
-    parser.add_argument("--output", default=_OUTPUT, help="folder of the files")
-    parser.add_argument("--name", default=figure.name, help="name of the files, without suffix")
-    parser.add_argument("--overwrite", action="store_true", help="replace files of this name")
-    add_backbone_argument(parser)
-    return parser
-
-
-def _first_parameter(figure: Any) -> str:
-    return next(iter(inspect.signature(figure.draw).parameters))
-
-
-def run_analyse(arguments: Namespace) -> None:
-    """Draw a figure, or list the figures.
-
-    Raises:
-        InputError: No figure is named, or its sources or options do not suit, or a file exists.
-        SpmlError: A file could not be written.
+        list: List the figures and what each needs.
     """
     from ..analysis.registry import figures
 
-    name = arguments.get("subcommand")
-    if arguments.list:
-        _print_list()
-        return
-    if not name:
+    if not list:
         raise InputError("name a figure; `spml analyse --list` lists them")
-    options = arguments[name].as_dict()
-    options.pop("backbone")  # is at hand already
-    _draw(figures()[name], options)
-
-
-def _draw(figure: Any, options: dict[str, Any]) -> None:
-    from ..analysis.result import check_free
-
-    folder, name, overwrite = Path(options.pop("output")), options.pop("name"), options.pop("overwrite")
-    check_free(folder, name, overwrite=overwrite)
-    sources = options.pop(_first_parameter(figure))
-    if isinstance(options.get("data"), dict):  # the `--data.*` settings of a figure that opens data
-        options["data"] = from_dict({"data": options["data"]}).data
-    result = figure.draw(sources, **options)
-    for note in result.notes:
-        print(f"note: {note}")
-    files = result.write(folder, name, overwrite=overwrite)
-    print(f"{files[0].parent}: {', '.join(file.name for file in files)} written")
-
-
-def _print_list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from ..analysis.registry import figures
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("figure", "draws", "needs"):
-        table.add_column(column, no_wrap=column == "figure")
+    table = new_table(("figure", "draws", "needs"), left=3, wrapped=(1, 2))
     for figure in figures().values():
         table.add_row(figure.name, figure.title, figure.needs)
-    Console().print(table)
+    print_table(table)
+
+
+@dataclass
+class Files:
+    """Options of every figure.
+
+    Attributes:
+        output: Folder of the files.
+        name: Name of the files, without suffix; default: that of the figure.
+        overwrite: Replace files of this name.
+    """
+
+    network: Network
+    tables: Tables
+    output: str = "analysis"
+    name: str = ""
+    overwrite: bool = False
+
+
+class FigureParser(Parser):
+    """Parser of `spml analyse FIGURE`: the parameters of the function that draws it are its options."""
+
+    def __init__(self, name: str) -> None:
+        from ..analysis.registry import figures
+
+        self.figure = figures()[name]
+        about = f"{self.figure.title}. Needs {self.figure.needs}."
+        super().__init__(f"analyse {name}", self.figure.draw, description=about, flags=False)
+        self.add(Files)
+        first = next(action for action in self.actions.values() if not action.option_strings)
+        first.help = self.figure.needs
+
+    def run(self, parsed: Namespace) -> None:
+        """Draw the figure and write its files."""
+        from ..analysis.registry import check_free
+
+        files = Files(**self.values(Files, parsed))
+        folder, name = Path(files.output), files.name or self.figure.name
+        check_free(folder, name, overwrite=files.overwrite)
+        (_, sources), *options = self.values(self.figure.draw, parsed).items()
+        given = {option: value for option, value in options if not isinstance(value, dict)}
+        if "data" in parsed.settings:
+            given["data"] = data_config(parsed.settings["data"])
+        result = self.figure.draw(sources, **given)
+        for note in result.notes:
+            print(f"note: {note}")
+        paths = result.write(folder, name, overwrite=files.overwrite)
+        print(f"{paths[0].parent}: {', '.join(path.name for path in paths)} written")

@@ -1,386 +1,400 @@
-"""Parse a command line, and say in one sentence what is wrong with it."""
+"""Parse the command line of one command, and say in one sentence what is wrong with it."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
-from functools import wraps
+import inspect
+import re
+import shutil
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import yaml
-from jsonargparse import ActionConfigFile, ArgumentParser, Namespace, get_loader, set_loader
+from ..common.errors import InputError
+from ..common.parsing import parse_yaml, read_yaml_text
+from ..config import Config, DataConfig, read_yaml
+from ..setting_types import describe_type, parts_of, read_value, typed
+from ..short_names import SHORT_NAMES
 
-from ..common.errors import InputError, nearest
-from ..common.parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
-from ..config import Config, read_yaml
-from ..setting_types import describe_type, typed
+Settings = Annotated[dict[str, Any], Config]
+"""The part of `Config` that a user states, nested as in config.yaml."""
 
-_MANY = ("+", "*")
-"""`nargs` of an argument that takes several values."""
+DataSettings = Annotated[dict[str, Any], DataConfig]
+"""The part of `DataConfig` that a user states."""
 
-
-class Command(NamedTuple):
-    """Command that a command line names.
-
-    Attributes:
-        parser: Parser of its arguments.
-        words: Words that name it, such as ("data", "inspect").
-        arguments: Arguments after these words.
-    """
-
-    parser: ArgumentParser
-    words: tuple[str, ...]
-    arguments: list[str]
-
-    @property
-    def name(self) -> str:
-        """What a user types to call the command; `audit-sample` is typed as two words."""
-        return " ".join(("spml", *self.words)).replace("-", " ")
+_SHORT = {setting: name for name, setting in SHORT_NAMES.items()} | {"init_from": "init-from"}
 
 
-def find_command(parser: ArgumentParser, arguments: Sequence[str]) -> Command:
-    """Find the command that a command line names, as far as it is a known one."""
-    words: tuple[str, ...] = ()
-    rest = list(arguments)
-    while commands := subcommands(parser):
-        first = next((position for position, word in enumerate(rest) if not _is_option(word)), None)
-        if first is None or rest[first] not in commands:
-            break
-        parser, words, rest = commands[rest[first]], (*words, rest[first]), rest[first + 1 :]
-    return Command(parser, words, rest)
+class Parser(argparse.ArgumentParser):
+    """Parser of one command, made from the function that runs it.
 
-
-def join_words(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
-    """Name a command of two words as the parser knows it: `audit sample` is `audit-sample` there.
-
-    `spml audit` has arguments of its own, so that its relatives can't be commands below it.
-    """
-    joined = "-".join(arguments[:2])
-    if len(arguments) > 1 and joined in subcommands(parser):
-        return [joined, *arguments[2:]]
-    return list(arguments)
-
-
-def subcommands(parser: ArgumentParser) -> dict[str, ArgumentParser]:
-    """Parsers of the commands of a parser by name; empty if it has none."""
-    return {
-        name: each
-        for action in parser._actions
-        if isinstance(action, argparse._SubParsersAction)
-        for name, each in action.choices.items()
-    }
-
-
-def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
-    """Parse a command line. In the name of an option, a hyphen is as good as an underscore.
+    The docstring of the function is the help, and its parameters are what the command takes: positional ones
+    are arguments, of which a list takes several, and the others are options. A parameter whose type is a
+    dataclass stands for an option per field; one of the type `Settings` or `DataSettings` for an option per
+    setting. Values are read by their type hints, as in a configuration file. In the name of an option, a
+    hyphen is as good as an underscore.
 
     Args:
-        parser: Parser of all commands, made with `exit_on_error=False`.
-        arguments: Words of the command line after `spml`.
-
-    Raises:
-        InputError: Says in one sentence what is wrong, and what comes nearest to it.
+        command: What a user types after `spml`, such as `data inspect`.
+        function: Function that runs the command.
+        common: Options of a short help, with a text in place of one that is too long there.
+        description: Text of the help in place of that of the docstring.
+        flags: Whether options that are true or false take no value.
+        **settings: Of `argparse.ArgumentParser`.
     """
-    _forbid_abbreviations(parser)
-    _take_text_as_typed(parser)
-    command = find_command(parser, arguments)
-    named = len(arguments) - len(command.arguments)
-    spelled = [_with_known_spelling(command.parser, word) for word in command.arguments]
-    command = command._replace(arguments=spelled)
-    for given in _given(command):
-        if isinstance(given.action, ActionConfigFile) and os.path.isfile("".join(given.values)):
-            _check_settings(Path(given.values[0]))
-    try:
-        return parser.parse_args([*arguments[:named], *spelled])
-    except (argparse.ArgumentError, ValueError, OverflowError) as error:
-        raise InputError(_explain(command, str(error))) from error
 
-
-def _check_settings(path: Path) -> None:
-    """Refuse a configuration file that is too long, or reads another one, before jsonargparse reads it."""
-    settings = parse_yaml(read_yaml_text(path), str(path))
-    if isinstance(settings, dict) and "config" in settings:
-        raise InputError(
-            f"{path}: names another configuration file (`config`), which is not supported. Copy its settings."
+    def __init__(
+        self,
+        command: str,
+        function: Callable[..., Any],
+        *,
+        common: Mapping[str, str] | None = None,
+        description: str = "",
+        flags: bool = True,
+        **settings: Any,
+    ) -> None:
+        width = shutil.get_terminal_size().columns - 2
+        about, _, examples = (inspect.getdoc(function) or "").partition("\n\nExamples:")
+        about = re.split("\n\n(?:Args|Raises):", about)[0]
+        super().__init__(
+            prog=f"spml {command}".strip(),
+            description=textwrap.fill(description or " ".join(about.split()), width),
+            epilog=settings.pop("epilog", f"examples:{examples}" if examples else None),
+            add_help=False,
+            allow_abbrev=False,
+            exit_on_error=False,
+            argument_default=argparse.SUPPRESS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **settings,
         )
+        self.function = function
+        self.actions: dict[str, argparse.Action] = {}
+        """Every argument and option by its name on the command line; one with two names is there twice."""
+        self.hints: dict[str, Any] = {}
+        """Type hints of arguments, options and settings by name, such as `optim.lr`."""
+        self.defaults: dict[str, Any] = {}
+        """Values of arguments and options that are not stated; settings have none."""
+        if common:
+            self.add_printing(
+                "-h", "--help", help="show common options and exit", action=_ShortHelp, common=common
+            )
+            self.add_printing("--help-all", help="show all options and exit")
+        else:
+            self.add_printing("-h", "--help", help="show this help and exit")
+        self.add(function, flags=flags)
 
+    # -- what a command takes ------------------------------------------------------------------------------
 
-def _load_limited(text: str) -> Any:
-    """Read a value, or the content of a configuration file, as jsonargparse reads YAML."""
-    try:
-        check_yaml(text, "a value")
-        return get_loader("yaml")(text)
-    except InputError:
-        raise
-    except YAML_ERRORS as error:
-        raise yaml.YAMLError(str(error)) from error
+    def add_printing(self, *names: str, action: Any = "help", **settings: Any) -> None:
+        """Add an option that prints something and exits."""
+        found = self.add_argument(*names, action=action, default=argparse.SUPPRESS, **settings)
+        self.actions |= dict.fromkeys(names, found)
 
+    def add(self, source: Any, prefix: str = "", *, of_settings: bool = False, flags: bool = True) -> None:
+        """Add the parameters of a function, or the fields of a dataclass, which its docstring describes.
 
-PARSER_MODE = "limited yaml"
-"""Mode of the parser of all commands, in which jsonargparse reads YAML within limits."""
+        Args:
+            source: The function or dataclass.
+            prefix: What is in front of their names, such as `data.`.
+            of_settings: Whether they are settings.
+            flags: Whether options that are true or false take no value.
+        """
+        group: Any = self
+        if prefix:
+            group = self.add_argument_group((inspect.getdoc(source) or "").partition(":")[0].rstrip("."))
+        texts, hints = descriptions(source), type_hints(source)
+        parameters = inspect.signature(source).parameters.values()
+        for parameter in parameters:
+            name, hint = prefix + parameter.name, hints[parameter.name]
+            if dataclass_of(source, parameter.name):
+                continue
+            if parameter.kind is parameter.KEYWORD_ONLY or is_dataclass(source):
+                self._add_option(group, name, hint, parameter.default, texts[parameter.name], flags=flags)
+            else:
+                self._add_argument(name, hint, parameter.default, texts[name])
+            if of_settings:
+                del self.defaults[name]
+        for parameter in parameters:  # groups of options come last, as in the help
+            cls = dataclass_of(source, parameter.name)
+            if cls is Config:
+                self._add_option(
+                    self, "config", str, "", "YAML file with settings, such as config.yaml of a run"
+                )
+            if cls and cls is hints[parameter.name] and not of_settings:
+                self.add(cls)
+            elif cls:
+                self.add(cls, "" if cls is Config else f"{parameter.name}.", of_settings=True, flags=False)
 
-set_loader(PARSER_MODE, _load_limited, (yaml.YAMLError,))
+    def _add_argument(self, name: str, hint: Any, default: Any, text: str) -> None:
+        many = get_origin(hint) in (list, Sequence)
+        nargs = "+" if many else None if default is inspect.Parameter.empty else "?"
+        action = self.add_argument(name, nargs=nargs, help=_escape(text))
+        self._keep(action, str if many else hint, default)
 
-
-def _forbid_abbreviations(parser: ArgumentParser) -> None:
-    """Make the parser refuse `--epoch` for `--epochs`: an abbreviation means something else one day."""
-    parser.allow_abbrev = False
-    for each in subcommands(parser).values():
-        _forbid_abbreviations(each)
-
-
-def _take_text_as_typed(parser: ArgumentParser) -> None:
-    """Make options of text take a value as it is: jsonargparse reads `#`, `~` and `null` as YAML for None."""
-    for action in parser._actions:
-        hint = getattr(action, "_typehint", None)
-        if {str} <= {*(get_args(hint) or (hint,))} <= {str, type(None)}:
-            action._check_type = _unless_text(action._check_type)
-    for each in subcommands(parser).values():
-        _take_text_as_typed(each)
-
-
-def _unless_text(check: Callable[..., Any]) -> Callable[..., Any]:
-    """Check of a value that leaves text alone."""
-
-    @wraps(check)
-    def checked(value: Any, *arguments: Any, **named: Any) -> Any:
-        return value if isinstance(value, str) else check(value, *arguments, **named)
-
-    return checked
-
-
-def _is_option(word: str) -> bool:
-    """Whether argparse takes a word for an option: negative numbers and words with spaces are values."""
-    if not word.startswith("-") or word in ("-", "--") or " " in word:
-        return False
-    try:
-        float(word)
-    except ValueError:
-        return True
-    return False
-
-
-def _with_known_spelling(parser: ArgumentParser, word: str) -> str:
-    if not _is_option(word):
-        return word
-    name, equals, value = word.partition("=")
-    known = {option.replace("-", "_"): option for option in parser._option_string_actions}
-    plain = name.replace("-", "_")
-    if plain not in known and _find_action(parser, "--" + plain[2:]) is not None:
-        return "--" + plain[2:] + equals + value  # a name that the method defines, such as --hp.q2
-    return str(known.get(plain, name)) + equals + value
-
-
-def _find_action(parser: ArgumentParser, option: str) -> argparse.Action | None:
-    """Find what an option sets; for `--hp.NAME`, the dictionary that it is an entry of."""
-    action: argparse.Action | None = parser._option_string_actions.get(option)
-    root, dot, _ = option.partition(".")
-    if action is None and dot:
-        above = parser._option_string_actions.get(root)
-        action = above if above is not None and describe_type(_hint(above)) == describe_type(dict) else None
-    return action
-
-
-def _hint(action: argparse.Action) -> Any:
-    """Type hint of the value of an option; text unless stated."""
-    return getattr(action, "_typehint", None) or action.type or str
-
-
-# -- what is wrong ---------------------------------------------------------------------------------------
-
-
-def _explain(command: Command, message: str) -> str:
-    """Say what is wrong with a command line that the parser refused with a message."""
-    if commands := subcommands(command.parser):
-        return _wrong_command(command, commands) or _in_one_line(message)
-    problems = (_wrong_option, _wrong_positional, _missing_option)
-    return next(filter(None, (find(command) for find in problems)), "") or _in_one_line(message)
-
-
-def _in_one_line(message: str) -> str:
-    return " ".join(message.split())
-
-
-def _wrong_command(command: Command, commands: dict[str, ArgumentParser]) -> str:
-    for word in command.arguments:
-        if not _is_option(word):
-            return f"unknown command {word!r}. {nearest(word, commands)}"
-        if _find_action(command.parser, word.partition("=")[0]) is None:
-            return _unknown_option(command, word.partition("=")[0])
-    return f"name a command: {', '.join(commands)}."
-
-
-class _Given(NamedTuple):
-    """One option as it is given, or one word that is no option (without an action)."""
-
-    name: str
-    action: argparse.Action | None
-    values: list[str]
-    with_equals: bool = False
-
-
-def _given(command: Command) -> Iterator[_Given]:
-    """Go through the words of a command as argparse does."""
-    words = list(command.arguments)
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            yield from (_Given("", None, [rest]) for rest in words)
+    def _add_option(
+        self, group: Any, name: str, hint: Any, default: Any, text: str, *, flags: bool = False
+    ) -> None:
+        names = [f"--{each}" for each in (name, _SHORT.get(name)) if each]
+        if hint is bool and flags:
+            self._keep(group.add_argument(*names, action="store_true", help=_escape(text)), hint, default)
             return
-        if not _is_option(word):
-            yield _Given("", None, [word])
-            continue
+        if isinstance(default, str | int | float) and default != "" and "efault:" not in text:
+            text += f" (default: {default})"
+        choices = [choice for part in parts_of(hint) for choice in choices_of(part)]
+        metavar = {int: "INT", float: "FLOAT"}.get(parts_of(hint)[0], name.rpartition(".")[2].upper())
+        metavar = f"{{{','.join(map(str, choices))}}}" if choices else metavar
+        self._keep(group.add_argument(*names, metavar=metavar, help=_escape(text)), hint, default)
+
+    def _keep(self, action: argparse.Action, hint: Any, default: Any) -> None:
+        self.actions |= dict.fromkeys(action.option_strings or [action.dest], action)
+        self.hints[action.dest] = hint
+        self.defaults[action.dest] = default
+
+    # -- what a user has typed -----------------------------------------------------------------------------
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words after the name of the command.
+
+        Returns:
+            Arguments and options by name; `settings`, those of `--config` and of the command line, nested as
+            in config.yaml; and `stated`, what the command line itself states, by name.
+
+        Raises:
+            InputError: Says in one sentence what is wrong, and what comes nearest to it.
+        """
+        words = [self._as_known(word) for word in words]
+        names: dict[str, str] = {}  # under which names options are stated
+        options = words[: words.index("--") if "--" in words else None]
+        for name in (word.partition("=")[0] for word in options if is_option(word)):
+            if name not in self.actions:
+                self._add_entry(name)
+            names[self.actions[name].dest] = name
+        needed = [each for each in self.actions.values() if self._is_needed(each)]
+        for action in needed:
+            action.required = False  # the message below is better
+        try:
+            found, rest = self.parse_known_args(words)
+        except argparse.ArgumentError as error:
+            raise InputError(self._explain(str(error.argument_name), words)) from error
+        stated = {
+            dest: read_value(value, self.hints[dest], names.get(dest, dest.upper()))
+            if isinstance(value, str)
+            else value
+            for dest, value in vars(found).items()
+        }
+        missing = [action for action in needed if action.dest not in stated]
+        for action in sorted(missing, key=lambda action: len(action.option_strings)):
+            text = str(action.help)
+            text = text[0].lower() + text[1:] if text[1:2].islower() else text
+            if action.option_strings:
+                raise InputError(f"{action.option_strings[0]} is required: {text}")
+            raise InputError(
+                f"{action.dest.upper()} is missing: {text} `{self.prog} --help` shows how to call it."
+            )
+        if rest:
+            raise InputError(
+                f"unexpected argument {rest[0]!r}. Put quotes round a name with spaces; `{self.prog} --help` "
+                "shows what the command takes."
+            )
+        others = dict(self.defaults)
+        settings: dict[str, Any] = {}
+        if "config" in stated:
+            settings = self._read_file(Path(stated["config"]))
+            others |= {name: settings.pop(name) for name in others.keys() & settings.keys()}
+        for name, value in stated.items():
+            if name in others:
+                others[name] = value
+            else:
+                _put(settings, name, value)
+        return argparse.Namespace(**others, settings=settings, stated=stated)
+
+    def run(self, parsed: argparse.Namespace) -> None:
+        """Run the command.
+
+        Args:
+            parsed: Result of `parse`.
+        """
+        self.function(**self.values(self.function, parsed))
+
+    def values(self, source: Any, parsed: argparse.Namespace) -> dict[str, Any]:
+        """Values of the parameters of a function, or of the fields of a dataclass, as they were typed."""
+        values = {}
+        for name, hint in type_hints(source).items():
+            cls = dataclass_of(source, name)
+            if cls is Config:
+                values[name] = parsed.settings
+            elif cls is hint:
+                values[name] = cls(**self.values(cls, parsed))
+            elif cls:
+                values[name] = parsed.settings.get(name, {})
+            else:
+                values[name] = getattr(parsed, name)
+        return values
+
+    def _is_needed(self, action: argparse.Action) -> bool:
+        return self.defaults.get(action.dest) is inspect.Parameter.empty
+
+    def error(self, message: str) -> Any:
+        """Raise an error instead of ending the process."""
+        raise InputError(" ".join(message.split()))
+
+    def _as_known(self, word: str) -> str:
+        """Spell the name of an option as the parser knows it; `--hp.some-rate` is an entry of `--hp`."""
+        if not is_option(word):
+            return word
         name, equals, value = word.partition("=")
-        action = _find_action(command.parser, name)
-        values = [value] if equals else []
-        if action is not None and not equals:
-            limit = len(words) if action.nargs in _MANY else 0 if action.nargs == 0 else 1
-            while words and len(values) < limit and not _is_option(words[0]):
-                values.append(words.pop(0))
-        yield _Given(name, action, values, bool(equals))
+        known = {option.replace("-", "_"): option for option in self.actions}
+        plain = name.replace("-", "_")
+        if plain not in known and self._holds_entries(plain.partition(".")[0].lstrip("_")):
+            return "--" + plain[2:] + equals + value
+        return known.get(plain, name) + equals + value
+
+    def _holds_entries(self, name: str) -> bool:
+        return self.hints.get(name) == dict[str, Any]
+
+    def _add_entry(self, name: str) -> None:
+        """Add an option for the entry of a dictionary that a command line names, such as `--hp.q2`.
+
+        Raises:
+            InputError: The option is unknown, because no setting of this name takes entries.
+        """
+        root, dot, _ = name[2:].partition(".")
+        if not dot or not self._holds_entries(root):
+            raise InputError(self._unknown_option(name))
+        self._keep(self.add_argument(name), Any, None)
+        del self.defaults[name[2:]]
+
+    def _read_file(self, path: Path) -> dict[str, Any]:
+        """Read a file of settings, which may also state arguments and other options of the command.
+
+        Raises:
+            InputError: It can't be read, or names something unknown, or a value is of the wrong type.
+        """
+        read_yaml(path, other=self.defaults)
+        settings: dict[str, Any] = parse_yaml(read_yaml_text(path), str(path))
+        if "config" in settings:
+            raise InputError(
+                f"{path}: names another configuration file (`config`), which is not supported. Copy its "
+                "settings."
+            )
+        for name in settings.keys() & self.defaults.keys():
+            settings[name] = typed(settings[name], self.hints[name], f"{path}: {name}")
+        return settings
+
+    # -- what is wrong -------------------------------------------------------------------------------------
+
+    def _explain(self, argument: str, words: Sequence[str]) -> str:
+        """Say what is wrong with an option: argparse refuses values of flags, and options without a value."""
+        action = self.actions[argument.partition("/")[0]]
+        takes_value = action.nargs != 0
+        word = next(
+            word
+            for word in words
+            if word.partition("=")[0] in action.option_strings and ("=" in word) != takes_value
+        )
+        name, _, value = word.partition("=")
+        if not takes_value:
+            return f"{name} takes no value, got {value!r}."
+        hint = self.hints[action.dest]
+        expected = "" if str in parts_of(hint) else describe_type(hint)
+        return f"{name} needs a value: {expected}." if expected else f"{name} needs a value."
+
+    def _unknown_option(self, name: str) -> str:
+        """Name the nearest options: those of this name in another group, or those of similar letters."""
+        known = {_plain(option): option for option in self.actions if option.startswith("-")}
+        plain = _plain(name)
+        leaves = {_leaf(option): option for option in known}
+        close = (
+            [option for option in known if _leaf(option) == _leaf(plain)]
+            or difflib.get_close_matches(plain, known, n=2, cutoff=0.75)
+            or [leaves[leaf] for leaf in difflib.get_close_matches(_leaf(plain), leaves, n=2, cutoff=0.75)]
+        )
+        close.sort(key=lambda option: difflib.SequenceMatcher(None, plain, option).ratio(), reverse=True)
+        suggested: dict[argparse.Action, str] = {}  # one name of each option
+        for option in close:
+            suggested.setdefault(self.actions[known[option]], known[option])
+        if suggested:
+            return f"unknown option {name}. Did you mean {' or '.join(suggested.values())}?"
+        everything = "--help-all" if "--help-all" in self.actions else "--help"
+        return f"unknown option {name}. `{self.prog} {everything}` lists the options."
 
 
-def values_of(command: Command, destinations: Sequence[str]) -> list[str]:
-    """Values that a command line itself states for a setting, in their order; files that it names are not
-    read.
+class _ShortHelp(argparse.Action):
+    """Prints the common options and the examples, and exits."""
 
-    Args:
-        command: Command with its arguments.
-        destinations: Names of the setting, such as `model.backbone`.
-    """
-    return [
-        given.values[0]
-        for given in _given(command)
-        if given.action is not None and given.action.dest in destinations and given.values
-    ]
+    def __init__(self, *, common: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(nargs=0, **settings)
+        self._common = common
 
-
-def _wrong_option(command: Command) -> str:
-    for given in _given(command):
-        if not given.name:
-            continue
-        if given.action is None:
-            return _unknown_option(command, given.name)
-        if given.action.nargs == 0:
-            if given.with_equals:
-                return f"{given.name} takes no value, got {given.values[0]!r}."
-        elif not given.values and given.action.nargs != "*":
-            return f"{given.name} needs a value{_expected(given.action)}."
-        elif problem := _wrong_value(command.parser, given):
-            return problem
-    return ""
+    def __call__(self, parser: Any, *ignored: Any) -> None:
+        short = argparse.ArgumentParser(
+            usage=f"{parser.prog} [options] [path]",
+            description=parser.description,
+            epilog=f"{parser.epilog}\n\n`{parser.prog} --help-all` lists all options.",
+            add_help=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        group = short.add_argument_group("common options")
+        for name, action in parser.actions.items():
+            if not action.option_strings:
+                short.add_argument(name, nargs=action.nargs, help=action.help)
+        for name, text in self._common.items():
+            action = parser.actions[name]
+            if action.nargs == 0:
+                group.add_argument(name, action="store_true", help=action.help)
+            else:
+                group.add_argument(name, metavar=action.metavar, help=text or action.help)
+        short.print_help()
+        parser.exit()
 
 
-def _unknown_option(command: Command, name: str) -> str:
-    """Name the nearest options: those of this name in another group, or those of similar letters."""
-    actions = command.parser._option_string_actions
-    known = {_plain(option): option for option in actions if actions[option].help != argparse.SUPPRESS}
-    plain = _plain(name)
-    leaves = {_leaf(option): option for option in known}
-    close = (
-        [option for option in known if _leaf(option) == _leaf(plain)]
-        or difflib.get_close_matches(plain, known, n=2, cutoff=0.75)
-        or [leaves[leaf] for leaf in difflib.get_close_matches(_leaf(plain), leaves, n=2, cutoff=0.75)]
-    )
-    suggested: dict[argparse.Action, str] = {}  # one name of each option
-    for option in sorted(close, key=lambda option: _similarity(plain, option), reverse=True):
-        suggested.setdefault(actions[known[option]], known[option])
-    if suggested:
-        return f"unknown option {name}. Did you mean {' or '.join(suggested.values())}?"
-    everything = known.get("help_all", "--help")
-    return f"unknown option {name}. `{command.name} {everything}` lists the options."
+def type_hints(source: Any) -> dict[str, Any]:
+    """Type hints of parameters or fields; a parameter without one takes several values as text."""
+    hints = get_type_hints(source)
+    return {name: hints.get(name, list[str]) for name in inspect.signature(source).parameters}
+
+
+def dataclass_of(source: Any, name: str) -> Any:
+    """Dataclass whose fields a parameter of a function, or a field of a dataclass, stands for, if it does."""
+    hint = get_type_hints(source, include_extras=True).get(name)
+    return next(filter(is_dataclass, (hint, *get_args(hint))), None)
+
+
+def choices_of(hint: Any) -> tuple[Any, ...]:
+    """Values that a user can choose from."""
+    return ("true", "false") if hint is bool else get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def descriptions(documented: Any) -> dict[str, str]:
+    """Texts on each attribute or argument in the docstring of a class or function."""
+    text = inspect.getdoc(documented) or ""
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.M)
+    return {name: " ".join(words.split()) for name, words in entries}
+
+
+def is_option(word: str) -> bool:
+    """Whether argparse treats a word as an option: negative numbers and words with spaces are values."""
+    return re.fullmatch(r"-[^ \d.][^ ]*", word) is not None and word != "--"
+
+
+def _put(settings: dict[str, Any], name: str, value: Any) -> None:
+    """Set a setting by its name with dots."""
+    *groups, last = name.split(".")
+    for group in groups:
+        settings = settings.setdefault(group, {})
+    settings[last] = value
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%%")  # which argparse reads as a field
 
 
 def _plain(option: str) -> str:
     return option.lstrip("-").replace("-", "_").lower()
 
 
-def _similarity(first: str, second: str) -> float:
-    return difflib.SequenceMatcher(None, first, second).ratio()
-
-
 def _leaf(option: str) -> str:
     return option.rpartition(".")[2]
-
-
-def _expected(action: argparse.Action) -> str:
-    hint = _hint(action)
-    return "" if hint is str or not describe_type(hint) else f": {describe_type(hint)}"
-
-
-def _wrong_file(parser: ArgumentParser, path: Path) -> str:
-    """What is wrong with a file of settings, which may also set the other arguments of the command."""
-    settings = {field.name for field in fields(Config)}
-    try:
-        read_yaml(path, other=[action.dest for action in parser._actions if action.dest not in settings])
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-def _wrong_value(parser: ArgumentParser, given: _Given) -> str:
-    """What is wrong with the value of an option, if its type is a simple one."""
-    action = given.action
-    assert action is not None
-    if action.nargs in _MANY:
-        return ""
-    (text,) = given.values
-    if isinstance(action, ActionConfigFile):
-        return _wrong_file(parser, Path(text))
-    if action.choices and text not in action.choices:
-        return f"{given.name} must be one of {', '.join(map(str, action.choices))}, got {text!r}"
-    try:
-        _check_value(text, _hint(action), given.name)
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-def _check_value(text: str, hint: Any, name: str) -> None:
-    """Check a value as it stands on the command line, where it is YAML unless it is text.
-
-    Raises:
-        InputError: It is not of the type that the option needs.
-    """
-    if get_origin(hint) is Literal:
-        typed(text, hint, name)
-    elif {*(get_args(hint) or (hint,))} <= {int, float, bool, type(None)}:
-        try:
-            value = parse_yaml(text, name)
-        except InputError:
-            value = text
-        typed(value, hint, name)
-
-
-def _wrong_positional(command: Command) -> str:
-    words = [given.values[0] for given in _given(command) if not given.name]
-    expected = [action for action in command.parser._actions if not action.option_strings]
-    needed = [action for action in expected if action.nargs not in ("?", "*")]
-    if len(words) < len(needed):
-        action = needed[len(words)]
-        return (
-            f"{action.dest.upper()} is missing: {action.help}. `{command.name} --help` shows how to call it."
-        )
-    for word, action in zip(words, expected, strict=False):
-        if action.choices and word not in action.choices:
-            return f"{action.dest.upper()} must be one of {', '.join(map(str, action.choices))}, got {word!r}"
-    if len(words) > len(expected) and not any(action.nargs in _MANY for action in expected):
-        return (
-            f"unexpected argument {words[len(expected)]!r}. Put quotes round a name with spaces; "
-            f"`{command.name} --help` shows what the command takes."
-        )
-    return ""
-
-
-def _missing_option(command: Command) -> str:
-    named = {given.action for given in _given(command)}
-    required = getattr(command.parser, "required_args", ())  # older versions of jsonargparse keep them apart
-    for action in command.parser._actions:
-        needed = action.required or action.dest in required
-        if needed and action.option_strings and action not in named:
-            return f"{action.option_strings[0]} is required: {action.help}."
-    return ""

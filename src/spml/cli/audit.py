@@ -2,125 +2,91 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jsonargparse import ArgumentParser, Namespace
-
-from ..config import DataConfig
-from .evaluate import add_cluster_arguments, add_engine_arguments
+from .arguments import DataSettings
+from .shared import Cluster, Prediction, Tables, columns, with_path
 
 if TYPE_CHECKING:
     from ..audit.folder import Audit
     from ..audit.report import ClassSummary
 
-_OUTPUT = "audit"
 _FIRST = 10
+_BEGINNINGS = (100, 300, 1000)
+"""Lengths of beginnings of the list whose expected yield is printed."""
 
 
-def add_audit_command(commands: Any) -> None:
-    """Add `audit` to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Find labels that are probably missing in a data set, with the scores of a trained run: "
-        "a ranked list with its expected yield, given labels that look wrong, and a report on every class. "
-        "Samples that the run was trained on are scored by models that were fitted without them."
-    )
-    parser.add_argument("run", help="folder of the run")
-    parser.add_argument(
-        "data_path", nargs="?", default="", metavar="data", help="data; default: that of the training"
-    )
-    # Only what is stated replaces a setting of the training.
-    first = len(parser._actions)
-    parser.add_class_arguments(DataConfig, "data")
-    for action in parser._actions[first:]:
-        action.default = argparse.SUPPRESS
-    parser.add_argument("--output", default="", help=f"folder of the audit; default: {_OUTPUT} in the run")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier audit")
-    parser.add_argument(
-        "--folds",
-        type=int | None,
-        default=None,
-        help="parts of the training samples, each scored by a model that is fitted without it; 0 = none. "
-        "Default: 5 where the head is solved, in seconds; 0 where the model is trained, because each part "
-        "takes as long as the training. A command that was killed goes on when it is given again",
-    )
-    parser.add_argument("--top", type=int, default=1000, help="most labels that are listed; 0 = all")
-    parser.add_argument("--per_class", type=int, default=0, help="most labels of a class; 0 = any")
-    parser.add_argument(
-        "--min_probability", type=float, default=0.05, help="least probability of a label that is listed"
-    )
-    parser.add_argument(
-        "--mean_labels",
-        type=float | None,
-        default=None,
-        help="mean number of labels per sample K; default: as stated for the training",
-    )
-    parser.add_argument(
-        "--format",
-        type=Literal["csv", "jsonl", "parquet"],
-        default="csv",
-        help="also write the list as missing.jsonl or missing.parquet",
-    )
-    add_engine_arguments(parser)
-    add_cluster_arguments(parser, "samples are scored")
-    commands.add_subcommand("audit", parser, help="find missing labels")
+def audit(
+    run: Path,
+    path: str = "",
+    *,
+    data: DataSettings,
+    prediction: Prediction,
+    cluster: Cluster,
+    tables: Tables,
+    output: Path | None = None,
+    overwrite: bool = False,
+    folds: int | None = None,
+    top: int = 1000,
+    per_class: int = 0,
+    min_probability: float = 0.05,
+    mean_labels: float | None = None,
+    format: Literal["csv", "jsonl", "parquet"] = "csv",
+) -> None:
+    """Find labels that are probably missing in a data set, with the scores of a trained run: a ranked list
+    with its expected yield, given labels that look wrong, and a report on every class. Samples that the run
+    was trained on are scored by models that were fitted without them.
 
-
-def run_audit_command(arguments: Namespace) -> None:
-    """Audit a data set, and print what was found.
-
-    Raises:
-        InputError: Run, data or output do not suit.
-        SpmlError: A training failed or was interrupted.
+    Args:
+        run: Folder of the run.
+        path: Data; default: that of the training.
+        data: Settings of the data, in place of those of the training.
+        prediction: How scores are computed.
+        cluster: Where samples are scored.
+        tables: How names are written.
+        output: Folder of the audit; default: `audit` in the folder of the run.
+        overwrite: Replace an earlier audit.
+        folds: Parts of the training samples, each scored by a model that is fitted without it; 0 = none.
+            Default: 5 where the head is solved, in seconds; 0 where the model is trained, because each part
+            takes as long as the training. A command that was killed goes on when it is given again.
+        top: Most labels that are listed; 0 = all.
+        per_class: Most labels of a class; 0 = any.
+        min_probability: Least probability of a label that is listed.
+        mean_labels: Mean number of labels per sample K; default: as stated for the training.
+        format: Also write the list as missing.jsonl or missing.parquet.
     """
-    from ..common.errors import InputError
     from ..engine import Interrupted
     from ..runs.audits.find import Limits, run_audit
-    from ..runs.compute.cluster.connection import check_engine
-    from ..runs.compute.predict import Engine
     from ..runs.console import Console
 
-    cluster = check_engine(arguments.engine, arguments.address)
-    settings = arguments.data.as_dict() if "data" in arguments else {}
-    if arguments.data_path:
-        if settings.get("path", arguments.data_path) != arguments.data_path:
-            raise InputError(
-                f"the data is named twice: {arguments.data_path} and --data.path {settings['path']}"
-            )
-        settings["path"] = arguments.data_path
-    output = Path(arguments.output or Path(arguments.run) / _OUTPUT)
+    output = output or run / "audit"
+    engine = prediction.engine(Console(), cluster=cluster.find())
     try:
-        audit, health = run_audit(
-            Path(arguments.run),
-            settings,
+        found, health = run_audit(
+            run,
+            with_path(data, path),
             output=output,
-            folds=arguments.folds,
-            limits=Limits(arguments.top, arguments.per_class, arguments.min_probability),
-            mean_labels=arguments.mean_labels,
-            form=arguments.format,
-            overwrite=arguments.overwrite,
-            engine=Engine(
-                arguments.batch_size, arguments.workers, arguments.device, Console(), cluster=cluster
-            ),
+            folds=folds,
+            limits=Limits(top, per_class, min_probability),
+            mean_labels=mean_labels,
+            form=format,
+            overwrite=overwrite,
+            engine=engine,
         )
     except Interrupted as stop:
         raise Interrupted(f"{stop}; the same command goes on with what is saved.") from stop
-    for line in describe_audit(output, audit, health):
+    for line in describe_audit(output, found, health):
         print(line)
 
 
 def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell what an audit has found.
+    """Yield the lines that tell what an audit in a folder has found, and the health of the data set."""
+    import numpy as np
 
-    Args:
-        folder: Folder of the audit.
-        audit: The audit.
-        health: Health of the data set.
-    """
-    from ..audit.missing import Yield
+    from ..audit.missing import Yield, expected_yields
     from ..common.phrases import counted
 
     about = audit.about
@@ -132,6 +98,14 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
     yield f"scores: {about.how}"
     yield f"probably missing (probability above .5): {about.probable:,}"
     yield f"listed: {about.listed:,}; expected to be right: {Yield(about.listed, about.expected)}"
+    total = np.cumsum([row.probability for row in audit.missing])
+    firsts = [f"{total[n - 1]:,.0f} of the first {n:,}" for n in _BEGINNINGS if n < about.listed]
+    if firsts:
+        yield f"expected to be right: {', '.join(firsts)}"
+    column = {name: number for number, name in enumerate(about.classes)}
+    columns_listed = [column[row.label] for row in audit.missing]
+    of_classes = expected_yields(columns_listed, [row.probability for row in audit.missing], len(column))
+    yields = dict(zip(about.classes, of_classes, strict=True))
     if audit.missing:
         yield ""
         rows = [
@@ -148,12 +122,14 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
     yield ""
     worst = sorted(audit.classes, key=_quality)[:_FIRST]
     yield from _table(
-        ("class", "known", "hidden", "separation", ""),
+        ("class", "known", "hidden", "listed", "right", "separation", ""),
         [
             (
                 each.label,
                 f"{each.known:,}",
                 f"{each.hidden:,.0f}",
+                f"{yields[each.label].listed:,}",
+                f"{yields[each.label].expected:,.0f}",
                 f"{each.separation:.2f}" if each.known else "-",
                 f"not learnable: {each.reason}" if each.reason else "",
             )
@@ -177,15 +153,9 @@ def _quality(summary: ClassSummary) -> tuple[bool, float]:
     return summary.learnable, summary.separation if summary.known else 0.0
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> Iterator[str]:
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
     """Lay out a table; the first `right` columns are flush right, the last one is as wide as it needs."""
     from ..plots.style import cut
 
     cells = [tuple(header), *(tuple(cut(cell, 30) for cell in row[:-1]) + (row[-1],) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        parts = [
-            cell.rjust(width) if number < right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(parts).rstrip()
+    return columns(cells, right=range(right))

@@ -3,79 +3,62 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from jsonargparse import ArgumentParser, Namespace
 
 from ..common.errors import InputError
-from ..config import DataConfig, from_dict
-from .evaluate import add_engine_arguments
-from .own_network import add_backbone_argument
-
-if TYPE_CHECKING:
-    from ..runs.run import Run
-
-_SHEET = "sample.csv"
+from ..config import DataConfig
+from .arguments import DataSettings
+from .shared import Network, Prediction, Tables, runs_and_data
 
 
-def add_audit_sample_command(parent: Any) -> None:
-    """Add `audit-sample`, which people call `spml audit sample`, to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Draw random samples to label in full, write a table for their labels, and say what they "
-        "would tell: the mean labels per sample K, mAP, and which of several models is better. Images are "
-        "neither copied nor linked."
-    )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        help="folder of a run, or of several to compare, and after them, optionally, the data to draw from; "
-        "default: all samples that the runs have held-out scores of",
-    )
-    parser.add_class_arguments(DataConfig, "data")
-    parser.add_argument("--rows", type=int, default=100, help="number of samples to label in full")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
-    parser.add_argument(
-        "--mean_labels",
-        type=float | None,
-        default=None,
-        help="mean labels per sample K, for what the samples would tell; default: that of the first run",
-    )
-    parser.add_argument(
-        "--output", default="", help=f"table to write (CSV); default: {_SHEET} in the folder of the first run"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace the table if it exists")
-    add_backbone_argument(parser)
-    parent.add_subcommand("audit-sample", parser, help="draw random samples to label in full")
+def audit_sample(
+    runs: list[str],
+    *,
+    data: DataSettings,
+    network: Network,
+    tables: Tables,
+    rows: int = 100,
+    seed: int = 0,
+    mean_labels: float | None = None,
+    output: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Draw random samples to label in full, write a table for their labels, and say what they would tell: the
+    mean labels per sample K, mAP, and which of several models is better. Images are neither copied nor
+    linked.
 
-
-def run_audit_sample(arguments: Namespace) -> None:
-    """Draw samples, write the table, and print what its labels would tell.
-
-    Raises:
-        InputError: Runs, data, number of rows or output do not suit.
+    Args:
+        runs: Folder of a run, or of several to compare, and after them, optionally, the data to draw from;
+            default: all samples that the runs have held-out scores of.
+        data: Settings of the data.
+        network: Network of the user's own.
+        tables: How names are written.
+        rows: Number of samples to label in full.
+        seed: Seed of the draw.
+        mean_labels: Mean labels per sample K, for what the samples would tell; default: that of the first
+            run.
+        output: Table to write (CSV); default: sample.csv in the folder of the first run.
+        overwrite: Replace the table if it exists.
     """
     from ..audit.sheets import check_sheet
     from ..common.phrases import counted
+    from ..runs.api import load_each
     from ..runs.audits.sample import sample_for_audit
     from ..runs.console import Console
     from .audit_text import worth
 
-    settings: dict[str, Any] = arguments.data.as_dict()
-    folders, settings["path"] = _runs_and_data(arguments.runs, settings["path"])
-    data = from_dict({"data": settings}).data
-    if not data.path and data != DataConfig():
+    folders, config = runs_and_data(runs, data)
+    if not config.path and config != DataConfig():
         raise InputError("--data options say how data is read: name the data after the runs.")
-    sheet = Path(arguments.output) if arguments.output else Path(folders[0]) / _SHEET
-    runs = _load_runs(folders)
-    check_sheet(sheet, overwrite=arguments.overwrite)
+    sheet = output or Path(folders[0]) / "sample.csv"
+    loaded = dict(zip(folders, load_each(folders), strict=True))
+    check_sheet(sheet, overwrite=overwrite)
     sample = sample_for_audit(
-        runs,
-        data if data.path else None,
-        rows=arguments.rows,
-        seed=arguments.seed,
-        mean_labels=arguments.mean_labels,
+        loaded,
+        config if config.path else None,
+        rows=rows,
+        seed=seed,
+        mean_labels=mean_labels,
         report=Console().line,
     )
     files = sample.write(sheet)
@@ -85,7 +68,8 @@ def run_audit_sample(arguments: Namespace) -> None:
         f"{sample.data['path'] if sample.data else 'the training data'}."
     )
     print(
-        "Write ALL labels of each row into `labels`, with | between them, and then yes into `complete`. "
+        f"Label them on a page: spml review {shlex.quote(str(sheet))}. Or write ALL labels of each row into "
+        "`labels`, with | between them, and then yes into `complete`. "
         f"The names of the {counted(len(sample.classes), 'class', 'classes')} are in {files.classes}."
     )
     for line in worth(sample):
@@ -93,91 +77,63 @@ def run_audit_sample(arguments: Namespace) -> None:
     print(f"Afterwards: spml audit use {shlex.join([str(sheet), *folders])}")
 
 
-def add_audit_use_command(parent: Any) -> None:
-    """Add `audit-use`, which people call `spml audit use`, to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Learn from samples that people labelled in full: the mean labels per sample K, the "
-        "shares of the classes, thresholds and probabilities of each run, and which of several runs is best. "
-        "Writes thresholds.json, thresholds.png and audited.json into the folder of each run."
-    )
-    parser.add_argument("file", help="table that `spml audit sample` wrote and people filled in")
-    parser.add_argument("runs", nargs="+", help="folder of a run, or of several to compare")
-    parser.add_argument(
-        "--target",
-        default="",
-        help="what thresholds aim at, as for `spml thresholds`; default: as in the run",
-    )
-    parser.add_argument("--per_class", action="store_true", help="reach the target in each class")
-    parser.add_argument(
-        "--images",
-        type=str | None,
-        default=None,
-        help="folder that file names are relative to, for samples that a run has no held-out scores of; "
-        "default: the folder of the table",
-    )
-    parser.add_argument("--draws", type=int, default=200, help="number of bootstrap draws, at least 50")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap draws")
-    add_engine_arguments(parser)
-    parent.add_subcommand("audit-use", parser, help="learn from samples that people labelled in full")
+def audit_use(
+    file: str,
+    runs: list[str],
+    *,
+    prediction: Prediction,
+    target: str = "",
+    per_class: bool = False,
+    images: str | None = None,
+    draws: int = 200,
+    seed: int = 0,
+) -> None:
+    """Learn from samples that people labelled in full: the mean labels per sample K, the shares of the
+    classes, thresholds and probabilities of each run, and which of several runs is best. Writes
+    thresholds.json, thresholds.png and audited.json into the folder of each run.
 
-
-def run_audit_use(arguments: Namespace) -> None:
-    """Learn from fully labelled samples, print what they tell and write it.
-
-    Raises:
-        InputError: Table, runs or target do not suit.
+    Args:
+        file: Table that `spml audit sample` wrote and people filled in, or labelled with `spml review`.
+        runs: Folder of a run, or of several to compare.
+        prediction: How scores are computed.
+        target: What thresholds aim at, as for `spml thresholds`; default: as in the run.
+        per_class: Reach the target in each class.
+        images: Folder that file names are relative to, for samples that a run has no held-out scores of;
+            default: the folder of the table.
+        draws: Number of bootstrap draws, at least 50.
+        seed: Seed of the bootstrap draws.
     """
     from ..decisions import read_target
     from ..metrics import MIN_DRAWS
+    from ..review.labelling import write_page_labels
+    from ..runs.api import load_each
     from ..runs.audits.use import use_audit
-    from ..runs.compute.predict import Engine
     from ..runs.console import Console
     from .audit_text import learned
 
-    if arguments.draws < MIN_DRAWS:
-        raise InputError(f"--draws must be at least {MIN_DRAWS}, got {arguments.draws}")
-    if arguments.per_class and not arguments.target:
+    if draws < MIN_DRAWS:
+        raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
+    if per_class and not target:
         raise InputError("--per_class belongs to --target: pass both.")
-    target = read_target(arguments.target, per_class=arguments.per_class) if arguments.target else None
-    runs, console = _load_runs(arguments.runs), Console()
+    aim = read_target(target, per_class=per_class) if target else None
+    table, remarks = write_page_labels(Path(file))
+    for remark in remarks:
+        print(remark)
+    models, console = dict(zip(runs, load_each(runs), strict=True)), Console()
+    engine = prediction.engine(console)
     used = use_audit(
-        arguments.file,
-        runs,
-        images=arguments.images,
-        target=target,
-        draws=arguments.draws,
-        seed=arguments.seed,
-        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, console),
+        table,
+        models,
+        images=images,
+        target=aim,
+        draws=draws,
+        seed=seed,
+        engine=engine,
     )
-    used.write(runs, console.line)
+    used.write(models, console.line, engine)
     for line in learned(used):
         print(line)
     for name, policy in used.thresholds.items():
         print(
             f"{name}: thresholds.json, thresholds.png and audited.json written ({policy.target.describe()})"
         )
-
-
-def _load_runs(folders: Sequence[str]) -> dict[str, Run]:
-    """Load runs, each named by its folder.
-
-    Raises:
-        InputError: A folder holds no finished run, or is named twice.
-    """
-    from ..runs.api import load
-
-    runs: dict[str, Run] = {}
-    for folder in folders:
-        if any(Path(folder).resolve() == run.folder.resolve() for run in runs.values()):
-            raise InputError(f"{folder}: is named twice; name each run once.")
-        runs[folder] = load(folder)
-    return runs
-
-
-def _runs_and_data(paths: Sequence[str], data: str) -> tuple[list[str], str]:
-    """Separate the folders of the runs from the data, which may be named last or by --data.path."""
-    from ..runs.folder.layout import holds_run
-
-    if data or len(paths) == 1 or holds_run(Path(paths[-1])):
-        return list(paths), data
-    return list(paths[:-1]), paths[-1]

@@ -1,4 +1,4 @@
-"""What `spml audit sample` and `spml audit use` print."""
+"""Output of `spml audit sample` and `spml audit use` on the terminal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from ..audit.sampling import CORRELATION
 from ..audit.selection import Selection
 from ..common.phrases import counted, first_few
 from ..decisions.priors import BIASED_GAMMA
-from ..metrics import shown_score
+from ..metrics import TRUSTED, shown_score
 from ..runs.audits.sample import AuditSample
 from ..runs.audits.use import UsedAudit
+from .shared import columns
 
 _MOST_NAMED = 5
 """Classes that a line names."""
-
-_TRUSTED = 2.5
-"""Standard deviations from which a difference between runs is called clear."""
 
 
 def worth(sample: AuditSample) -> list[str]:
@@ -73,16 +71,15 @@ def learned(used: UsedAudit) -> list[str]:
 def _compared(selection: Selection) -> list[str]:
     """A table of runs, the best one first, and what follows from it."""
     contenders = sorted(selection.contenders.items(), key=lambda item: item[1].z)
-    width = max(map(len, selection.contenders))
-    lines = ["", f"{'run':<{width}}  SP-score  behind  mAP of these samples  behind  both"]
+    rows = [("run", "SP-score", "behind", "mAP of these samples", "behind", "both")]
     for name, (observed, audited, z_audited, z) in contenders:
         interval = f"{100 * audited.value:.1f} ±{100 * audited.margin:.1f}"
-        lines.append(
-            f"{name:<{width}}  {shown_score(observed.sp):>8}  {observed.z:>6.1f}  {interval:>20}  "
-            f"{z_audited:>6.1f}  {z:>4.1f}"
-        )
+        behind = f"{observed.z:.1f}", interval, f"{z_audited:.1f}"
+        rows.append((name, shown_score(observed.sp), *behind, f"{z:.1f}"))
     sp, audit, best = selection.by_observed, selection.by_audit, selection.best
-    lines += [
+    lines = [
+        "",
+        *columns(rows, right=range(1, 6)),
         f"behind: {sp} in standard deviations of the difference; below 0 = ahead of it. both: their sum over "
         "the square root of 2.",
         "mAP of few samples compares runs; as a level it is too high, because rare classes score higher on "
@@ -92,7 +89,7 @@ def _compared(selection: Selection) -> list[str]:
         else f"SP-score and audit disagree: {sp} is the best by the SP-score, {audit} by mAP of the audited "
         f"samples, and {best} by both together.",
     ]
-    if selection.lead < _TRUSTED:
+    if selection.lead < TRUSTED:
         lines.append(
             f"{best} is only {selection.lead:.1f} standard deviations ahead of {contenders[1][0]}: label "
             "more samples if the choice matters."

@@ -6,73 +6,78 @@ The script holds all names, so that the Tab key starts no Python.
 from __future__ import annotations
 
 import argparse
-from typing import Any, Literal, get_args, get_origin
-
-from jsonargparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
 
 from ..config import AUTO
-from .arguments import subcommands
+from ..setting_types import parts_of
+from .arguments import Parser, choices_of
 
-_SHELLS = ("bash", "zsh")
 _WIDTH = 70
 """Characters of a help text that fit beside an option in the list that zsh shows."""
 
 
-def add_completion_command(commands: Any) -> None:
-    """Add `completion` to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Print a script with which the shell completes commands, options and values. bash: "
-        "spml completion bash > ~/.local/share/bash-completion/completions/spml"
-    )
-    parser.add_argument("shell", choices=_SHELLS, help="bash or zsh")
-    commands.add_subcommand("completion", parser, help="print a completion script for the shell")
-
-
-def run_completion(arguments: Namespace, parser: ArgumentParser) -> None:
-    """Print the script with which a shell completes the command line of a parser."""
-    from ..methods.registry import methods
-
-    print(completion_script(parser, arguments.shell, [AUTO, *methods()]))
-
-
-def completion_script(parser: ArgumentParser, shell: str, methods: list[str]) -> str:
-    """Make the script with which a shell completes the command line of a parser.
+def completion(shell: Literal["bash", "zsh"]) -> None:
+    """Print a script with which the shell completes commands, options and values. bash: spml completion bash
+    > ~/.local/share/bash-completion/completions/spml
 
     Args:
-        parser: Parser of all commands; its actions are changed.
+        shell: bash or zsh.
+    """
+    from ..analysis.registry import figures
+
+    print(completion_script(shell, [f"analyse {figure}" for figure in figures()]))
+
+
+def completion_script(shell: str, further: Sequence[str] = ()) -> str:
+    """Make the script with which a shell completes the command line.
+
+    Args:
         shell: `bash` or `zsh`.
-        methods: Names of the methods.
+        further: Commands besides those of `main.COMMANDS`, such as `analyse maps`.
     """
     import shtab
 
-    subcommands(parser)["methods"]._actions[-1].choices = methods
-    _prepare(parser, {"--method": methods})
-    script: str = shtab.complete(parser, shell)
+    from ..methods.registry import methods
+    from .main import COMMANDS, find_parser
+
+    whole = argparse.ArgumentParser("spml")
+    groups = {"": whole.add_subparsers()}
+    for command in [*COMMANDS, *further]:
+        group, _, word = command.rpartition(" ")
+        parser = find_parser(command)
+        _prepare(parser, [AUTO, *methods()])
+        if group in COMMANDS and group != "analyse":  # it has arguments of its own
+            group, word = "", f"{group}-{word}"
+        if group not in groups:
+            groups[group] = groups[""].add_parser(group, help=group).add_subparsers()
+        added = groups[group].add_parser(
+            word, parents=[parser], add_help=False, help=_shortened(COMMANDS.get(command, ("", ""))[1])
+        )
+        if command == "analyse":
+            groups[command] = added.add_subparsers()
+    script: str = shtab.complete(whole, shell)
     return script
 
 
-def _prepare(parser: ArgumentParser, choices: dict[str, list[str]]) -> None:
+def _prepare(parser: Parser, methods: Sequence[str]) -> None:
     """Give each argument the values that it may have, and a help text that fits into a line."""
     import shtab
 
-    for action in parser._actions:
-        text = action.help or ""
-        action.help = text if len(text) <= _WIDTH or text == argparse.SUPPRESS else _shortened(text)
-        if action.choices or action.nargs == 0:
+    for name, action in parser.actions.items():
+        action.help = _shortened(action.help or "")
+        parts = parts_of(parser.hints.get(action.dest, bool))
+        if action.nargs == 0:
             continue
-        hint = getattr(action, "_typehint", None) or action.type or str
-        names = [name for option in action.option_strings for name in choices.get(option, ())]
-        if names:
-            action.choices = names
-        elif get_origin(hint) is Literal:
-            action.choices = get_args(hint)
-        elif hint is bool:
-            action.choices = ("true", "false")
-        elif hint is str or str in get_args(hint):
-            action.complete = shtab.FILE  # most texts are paths, and a shell offers files for others, too
-    for each in subcommands(parser).values():
-        _prepare(each, choices)
+        if name == "--method" or (parser.prog, name) == ("spml methods", "name"):
+            action.choices = methods
+        elif choices := choices_of(parts[0]):
+            action.choices = list(map(str, choices))
+        elif str in parts or Path in parts:
+            # Most texts are paths; a shell offers files for others, too.
+            vars(action)["complete"] = shtab.FILE
 
 
 def _shortened(text: str) -> str:
-    return text[: text.rfind(" ", 0, _WIDTH - 3)] + " ..."
+    return text if len(text) <= _WIDTH else text[: text.rfind(" ", 0, _WIDTH - 3)] + " ..."

@@ -1,4 +1,4 @@
-"""What `spml evaluate` prints."""
+"""Output of `spml evaluate` on the terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..common.phrases import first_few
-from ..metrics import FEWEST_SHOWN, metrics, shown_score
+from ..metrics import FEWEST_SHOWN, TRUSTED, metrics, shown_score
 from ..runs.judge.evaluate import of_one
+from .shared import new_table, print_table
 
 _LISTED = 500
 """Largest number of classes that are printed one by one."""
@@ -51,7 +50,12 @@ def print_evaluation(result: dict[str, Any]) -> None:
         _print_score(of_one(result))
     else:
         _print_candidates(result)
-    _print_remarks(result)
+    sources = {"default": " (assumed; state yours with --mean_labels)", "runs": " (as the runs know it)"}
+    source = sources.get(result["mean_labels_source"], "")
+    print(
+        f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models; it is not mAP."
+    )
+    _print_notes(result)
 
 
 def _print_metrics(result: dict[str, Any]) -> None:
@@ -142,7 +146,10 @@ def _print_candidates(result: dict[str, Any]) -> None:
     checks = result["cross_checks"]
     tie_set = result["tie_set"]
     print(f"\n(in brackets: ranks)\ntie set, {len(tie_set)} of {count}: {', '.join(tie_set)}")
-    print("Trust a difference only if z is above 2.5. z is not a p-value: it is over-confident.")
+    print(
+        f"tie set: at most {TRUSTED:g} standard deviations of the difference (z) behind the best; no order "
+        "among them can be trusted."
+    )
     print(
         f"Spearman of SP-score and naive mAP over {count} runs: {_number(checks['spearman_SP_naive_mAP'])}; "
         f"of P and A over the upper {-(-count // 2)}: {_number(checks['spearman_P_A_upper_half'])}"
@@ -151,31 +158,17 @@ def _print_candidates(result: dict[str, Any]) -> None:
 
 def _print_rows(headers: Sequence[str], rows: Sequence[tuple[str, bool, Sequence[str]]]) -> None:
     """Print a table: the name of a run, whether it is emphasised, and its cells."""
-    terminal = sys.stdout.isatty()
-    table = Table(pad_edge=False, box=None) if not terminal else Table()
-    table.add_column("run", overflow="fold")
-    for name in headers:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table(("run", *headers), wrapped=(0,), lines=True)
+    table.columns[0].overflow = "fold"
     for name, emphasised, cells in rows:
         table.add_row(Text(name, style="bold" if emphasised else ""), *cells)
     print()
     # Rich would cut numbers where a terminal is narrow; a terminal wraps them. A file has room for names.
-    width = max(shutil.get_terminal_size().columns, 120) if terminal else 1000
-    Console(width=width).print(table)
+    print_table(table, max(shutil.get_terminal_size().columns, 120) if sys.stdout.isatty() else 1000)
 
 
 def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"
-
-
-def _print_remarks(result: dict[str, Any]) -> None:
-    assumed = (
-        " (assumed; state yours with --mean_labels)" if result["mean_labels_source"] == "default" else ""
-    )
-    print(
-        f"K = {result['mean_labels']:g} labels per sample{assumed}. The SP-score ranks models; it is not mAP."
-    )
-    _print_notes(result)
 
 
 def _print_notes(result: dict[str, Any]) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..common.phrases import counted, first_few
 from ..data.inspection.class_names import Finding
 from ..data.inspection.report import Inspection
+from .shared import new_table, print_table
 
 _EXTENT = {
     "full": "every label is known",
@@ -66,21 +64,14 @@ def _print_label_means(inspection: Inspection) -> None:
     }
     if any(means.wrong_positives for means in inspection.label_means.values()):
         columns["wrong_positives"] = "wrong positives"
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mean per sample")
-    for column in ("samples", *columns.values()):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = new_table(("mean per sample", "samples", *columns.values()))
     for split, means in inspection.label_means.items():
         values = (getattr(means, name) for name in columns)
         cells = ("unknown" if value is None else f"{value:.2f}" for value in values)
         table.add_row(split, f"{means.samples:,}", *cells)
     print()
-    _print_table(table)
+    print_table(table)
     print()
-
-
-def _print_table(table: Table) -> None:
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _print_content(inspection: Inspection) -> None:
@@ -94,9 +85,10 @@ def _print_content(inspection: Inspection) -> None:
             print(f"width / height: {low:.2f} ({tallest}) to {high:.2f} ({widest})")
     if features:
         low, high = features.scales
+        parts = f" (mean of {features.parts:,} parts)" if features.parts else ""
         print(
-            f"features: {features.width:,} per sample, {features.density:.1%} of the values are not 0; "
-            f"{features.smallest:.4g} to {features.largest:.4g}; ranges of columns {low:.3g} to {high:.3g}"
+            f"features: {features.width:,} per sample{parts}, {features.density:.1%} of the values are not "
+            f"0; {features.smallest:.4g} to {features.largest:.4g}; ranges of columns {low:.3g} to {high:.3g}"
         )
         if features.constant:
             count = counted(len(features.constant), "feature is", "features are")
@@ -111,10 +103,9 @@ def _print_classes(inspection: Inspection) -> None:
     # The column would repeat that of the train split where no label is hidden and no sample held out.
     differs = any(c.training != c.by_split.get("train") for c in inspection.classes)
     with_training = not inspection.refused and differs
-    table = Table(box=None, pad_edge=False)
-    table.add_column("class", no_wrap=True, max_width=40)
-    for column in ("positive", "negative", "unknown", *splits, *(["training"] if with_training else [])):
-        table.add_column(column, justify="right", no_wrap=True)
+    training = ["training"] if with_training else []
+    table = new_table(("class", "positive", "negative", "unknown", *splits, *training))
+    table.columns[0].max_width = 40
     ranked = sorted(inspection.classes, key=lambda c: -c.positive)
     left_out = max(0, len(ranked) - _FIRST_ROWS - _LAST_ROWS)
     for row, c in enumerate(ranked):
@@ -128,7 +119,7 @@ def _print_classes(inspection: Inspection) -> None:
         # Text, since a name in brackets would be treated as markup.
         table.add_row(Text(_printable(c.name)), *(f"{count:,}" for count in counts))
     print()
-    _print_table(table)
+    print_table(table)
     if left_out:
         more = counted(left_out, "more class", "more classes")
         print(f"({more}; with --output, all are in classes.csv)")
@@ -142,11 +133,13 @@ def _print_imbalance(inspection: Inspection) -> None:
         positives = counted(many, "positive")
         print(f"imbalance: {most!r} has {positives}, {least!r} {few:,}: {many / few:,.0f} to 1")
         if rare:
-            print(f"  {_classes(len(rare))} with 1 to 9 positives: {_first(map(repr, rare))}")
+            print(
+                f"  {counted(len(rare), 'class', 'classes')} with 1 to 9 positives: {_first(map(repr, rare))}"
+            )
     for split, names in inspection.without_positive.items():
         if names:
             where = "" if split == "all" else f" in {split}"
-            total = _classes(len(inspection.classes))
+            total = counted(len(inspection.classes), "class", "classes")
             print(f"no positive{where}: {len(names):,} of {total}: {_first(map(repr, names))}")
 
 
@@ -183,7 +176,3 @@ def _printable(text: str) -> str:
 
 def _first(values: Iterable[object]) -> str:
     return first_few(list(map(str, values)), _LIMIT)
-
-
-def _classes(number: int) -> str:
-    return counted(number, "class", "classes")

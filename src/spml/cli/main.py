@@ -1,59 +1,48 @@
-"""The command `spml`. A command imports what it needs when it runs, so that `--help` is quick."""
+"""The command `spml`. Only the named command is imported, and it imports heavy modules when it runs."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 
-from jsonargparse import ArgumentParser, Namespace
-
-from ..common.errors import SpmlError, escaped, memory_asked_for
+from ..common.errors import InputError, SpmlError, escaped, memory_asked_for, nearest
+from ..common.spreadsheets import csv_cells
 from ..short_names import command_line
 from ..version import __version__
-from .analyse import add_analyse_command, run_analyse
-from .arguments import PARSER_MODE, find_command, join_words, parse
-from .audit import add_audit_command, run_audit_command
-from .audit_sample import (
-    add_audit_sample_command,
-    add_audit_use_command,
-    run_audit_sample,
-    run_audit_use,
-)
-from .bench import add_bench_commands, run_bench
-from .completion import add_completion_command, run_completion
-from .data import add_data_commands, run_data
-from .demo import add_demo_command, run_demo_command
-from .evaluate import add_evaluate_command, run_evaluate
-from .export import add_export_command, run_export
-from .methods import add_methods_command, run_methods
+from .arguments import Parser, is_option
 from .own_network import own_network
-from .predict import add_predict_command, run_predict
-from .review import add_review_command, add_review_export_command, run_review, run_review_export
-from .serve import add_serve_command, run_serve
 from .streams import guarded_streams
-from .thresholds import add_thresholds_command, run_thresholds
-from .train import add_train_command, run_train
 
-_COMMANDS: dict[str, Callable[[Namespace], None]] = {
-    "analyse": run_analyse,
-    "audit": run_audit_command,
-    "audit-sample": run_audit_sample,
-    "audit-use": run_audit_use,
-    "bench": run_bench,
-    "completion": lambda arguments: run_completion(arguments, make_parser()),
-    "data": run_data,
-    "demo": run_demo_command,
-    "evaluate": run_evaluate,
-    "export": run_export,
-    "methods": run_methods,
-    "predict": run_predict,
-    "review": run_review,
-    "review-export": run_review_export,
-    "serve": run_serve,
-    "thresholds": run_thresholds,
-    "train": run_train,
+COMMANDS = {
+    "demo": ("demo", "compare methods on embedded data"),
+    "train": ("train", "train a model"),
+    "thresholds": ("thresholds", "decide from which score on labels are predicted"),
+    "predict": ("predict", "label new samples"),
+    "evaluate": ("evaluate", "measure or compare models on labelled data"),
+    "export": ("export", "write a model for programs without spml"),
+    "audit": ("audit", "find missing labels"),
+    "audit sample": ("audit_sample", "draw random samples to label in full"),
+    "audit use": ("audit_sample", "learn from samples that people labelled in full"),
+    "data inspect": ("data", "report what a data set contains"),
+    "data prepare": ("data", "check a benchmark's files"),
+    "data convert": ("data", "write labels in another format"),
+    "review": ("review", "answer an audit's lists, or label a sample in full, on a local page"),
+    "review export": ("review", "write the answers of a review as labels"),
+    "loop": ("loop", "train, label a sample in full, review and train again, step by step"),
+    "serve": ("serve", "answer HTTP requests with labels"),
+    "analyse": ("analyse", "draw the figures of the papers from runs"),
+    "bench run": ("bench", "make the runs of a comparison of methods, and the report"),
+    "bench status": ("bench", "show what is finished"),
+    "bench report": ("bench", "write the report"),
+    "bench config": ("bench", "print the configuration of a run"),
+    "methods": ("methods", "list methods"),
+    "completion": ("completion", "print a completion script for the shell"),
 }
+"""Module and purpose of each command. The module has a function that runs the command: `data_inspect` for
+`data inspect`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,20 +51,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted, 141 if the process that
     reads standard output went away.
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = make_parser(with_figures=arguments[:1] == ["analyse"])
-    arguments = join_words(parser, arguments)
-    name = find_command(parser, arguments).name
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    command, words = split_command(typed)
+    name = f"spml {command}".strip()
     # Images with more than `data.max_pixels` are refused before they are decoded, which says more.
     warnings.filterwarnings("ignore", message=r"Image size \(\d+ pixels\) exceeds limit")
     with guarded_streams(name):
-        if not arguments:
-            parser.print_help()
-            sys.exit(2)
         try:
-            parsed = parse(parser, arguments)
-            with command_line(), own_network(find_command(parser, arguments)):
-                _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
+            if not command and not words:
+                _group_parser("").print_help()
+                sys.exit(2)
+            parser = find_parser(command, words)
+            parsed = parser.parse(words)
+            safe = getattr(parsed, "spreadsheet_safe", None)
+            with (
+                command_line(["spml", *typed]),
+                own_network(parser.prog, parsed.stated),
+                csv_cells(safe, _note),
+            ):
+                parser.run(parsed)
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
             sys.exit(error.exit_code)
@@ -100,35 +94,83 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(130)
 
 
-def make_parser(*, with_figures: bool = True) -> ArgumentParser:
-    """Make the parser of all commands.
+def _note(text: str) -> None:
+    print(escaped(f"note: {text}"), file=sys.stderr)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line, without running the command.
+
+    Raises:
+        InputError: Says in one sentence what is wrong.
+    """
+    command, words = split_command(arguments)
+    return find_parser(command, words).parse(words)
+
+
+def split_command(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Separate the command, as far as it is a known one, from its arguments.
+
+    The command is empty if there is none, and one word such as `data` where a second one is missing. A hyphen
+    between two words is as good as a space. With a figure, `analyse` is a command of two words.
+    """
+    words = list(arguments)
+    if words and words[0].replace("-", " ") in COMMANDS:
+        words[:1] = words[0].split("-")
+    count = 0
+    while words[count:] and words[count] in _next_words(" ".join(words[:count])):
+        count += 1
+    return " ".join(words[:count]), words[count:]
+
+
+def find_parser(command: str, words: Sequence[str] = ()) -> Parser:
+    """Find the parser of a command.
 
     Args:
-        with_figures: Add the options of each figure, which imports PyTorch.
+        command: The command, from `split_command`.
+        words: Words after it.
+
+    Raises:
+        InputError: The next word had to be that of a command, and is not.
     """
-    parser = ArgumentParser(
-        prog="spml",
-        description="Single-positive multi-label learning: one known label per sample in, every label out.",
-        version=__version__,
-        parser_mode=PARSER_MODE,
-        exit_on_error=False,
+    if words and not is_option(words[0]) and (command not in COMMANDS or command == "analyse"):
+        known = _next_words(command)
+        if known:
+            raise InputError(f"unknown command {words[0]!r}. {nearest(words[0], known)}")
+    if command.startswith("analyse "):
+        from .analyse import FigureParser
+
+        return FigureParser(command.removeprefix("analyse "))
+    if command not in COMMANDS:
+        return _group_parser(command)
+    module = import_module(f".{COMMANDS[command][0]}", __package__)
+    return Parser(command, getattr(module, command.replace(" ", "_")), common=getattr(module, "COMMON", None))
+
+
+def _next_words(command: str) -> set[str]:
+    """Words that make another command of a command or group of commands, or of nothing."""
+    if command == "analyse":
+        from ..analysis.registry import figures
+
+        return set(figures())
+    start = f"{command} ".lstrip()
+    return {name.removeprefix(start).split()[0] for name in COMMANDS if name.startswith(start)}
+
+
+def _group_parser(group: str) -> Parser:
+    """Parser of `spml` without a command, or of a group such as `spml data`: it lists the commands."""
+    names = [name for name in COMMANDS if name.startswith(f"{group} ".lstrip())]
+
+    def refuse() -> None:
+        """Single-positive multi-label learning: one known label per sample in, every label out."""
+        raise InputError(f"name a command: {', '.join(name.removeprefix(group).strip() for name in names)}.")
+
+    listed = "\n".join(f"  {name:<15} {COMMANDS[name][1]}" for name in names)
+    parser = Parser(
+        group,
+        refuse,
+        usage=f"{f'spml {group}'.strip()} COMMAND ...",
+        epilog=f"commands:\n{listed}\n\n`spml COMMAND --help` shows the arguments and options of a command.",
     )
-    commands = parser.add_subcommands(required=True)
-    add_demo_command(commands)
-    add_train_command(commands)
-    add_thresholds_command(commands)
-    add_predict_command(commands)
-    add_evaluate_command(commands)
-    add_export_command(commands)
-    add_audit_command(commands)
-    add_audit_sample_command(commands)
-    add_audit_use_command(commands)
-    add_data_commands(commands)
-    add_review_command(commands)
-    add_review_export_command(commands)
-    add_serve_command(commands)
-    add_analyse_command(commands, with_figures=with_figures)
-    add_bench_commands(commands)
-    add_methods_command(commands)
-    add_completion_command(commands)
+    parser.add_printing("--version", action="version", version=f"spml {__version__}", help="show the version")
     return parser

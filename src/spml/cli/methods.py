@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from typing import Any
-
-from jsonargparse import ArgumentParser, Namespace
 
 from ..config import AUTO
+from .shared import new_table, print_table
 
 
-def add_methods_command(commands: Any) -> None:
-    """Add `methods` to the commands of `spml`."""
-    parser = ArgumentParser(description="List the registered methods, or show the card of one.")
-    parser.add_argument("name", nargs="?", default="", help="name of a method")
-    commands.add_subcommand("methods", parser, help="list methods")
+def methods(name: str = "") -> None:
+    """List the registered methods, or show the card of one.
 
-
-def run_methods(arguments: Namespace) -> None:
-    """Print the list of methods, or the card of one.
-
-    Raises:
-        InputError: There is no such method.
+    Args:
+        name: Name of a method.
     """
-    if arguments.name == AUTO:
+    if name == AUTO:
         _print_auto()
-    elif arguments.name:
-        _print_card(arguments.name)
+    elif name:
+        _print_card(name)
     else:
         _print_list()
 
@@ -65,18 +55,13 @@ def _print_auto() -> None:
 
 
 def _print_list() -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from ..methods.registry import methods as registered
+    from ..models import CLOSED_FORM
 
-    from ..methods.registry import methods
-    from ..models.solved import CLOSED_FORM
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "method", "year", "state", "paper"):
-        table.add_column(column, no_wrap=column in ("name", "year"))
-    for name, cls in methods().items():
+    table = new_table(("name", "method", "year", "state", "paper"), left=5, wrapped=(1, 3, 4))
+    for name, cls in registered().items():
         table.add_row(name, cls.card.title, str(cls.card.year), cls.card.state, cls.card.paper)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    print_table(table)
     heads = ", ".join(f"--model.head {head}" for head in CLOSED_FORM)
     print(f"\n--method {AUTO}, the default on fixed features, averages heads in closed form.")
     print(f"Heads that need no method: {heads}. `spml methods NAME` shows a card.")

@@ -5,51 +5,34 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jsonargparse import ArgumentParser
-
 from ..common.errors import InputError, nearest, quoted, unexpected
-from ..common.parsing import parse_yaml
-from .arguments import Command, values_of
 
 if TYPE_CHECKING:
     from ..models import OwnNetwork
 
 
-def add_backbone_argument(parser: ArgumentParser) -> None:
-    """Add the option with which a command gets the network of runs that have one of the user's own."""
-    parser.add_argument(
-        "--backbone",
-        default="",
-        help="module:callable that makes the network of a run with a network of your own; it is imported, "
-        "from the current folder, too",
-    )
-
-
 @contextmanager
-def own_network(command: Command) -> Iterator[None]:
+def own_network(command: str, stated: Mapping[str, Any]) -> Iterator[None]:
     """Import the network that a command line names, if it does, and use it while the command runs.
 
     Only the words of the command line count: no configuration file can make anything be imported.
 
     Args:
-        command: Command with its arguments.
-
-    Raises:
-        InputError: The code can't be imported, or makes no network.
+        command: Name of the command, for messages.
+        stated: What the command line itself states.
     """
-    names = values_of(command, ("backbone", "model.backbone"))
-    is_training = command.words == ("train",)
-    if not names or (is_training and ":" not in names[-1]):
+    name = str(stated.get("backbone") or stated.get("model.backbone") or "")
+    is_training = "model.backbone" in stated
+    if not name or (is_training and ":" not in name):
         yield
         return
     from ..models import at_hand
     from ..models.spec import OWN, origin_of
 
-    name = names[-1]
     if origin_of(name) != OWN:
         if is_training:  # `hf/...` with a colon, or a name that is refused as unknown
             yield
@@ -58,31 +41,23 @@ def own_network(command: Command) -> Iterator[None]:
             f"--backbone names the code of a network of your own (module:callable), got {name!r}: a run "
             "knows its backbone itself if that has a name."
         )
-    with _current_folder():
-        seed = parse_yaml((values_of(command, ("seed",)) or ["0"])[-1], "--seed")
-        network = _make(name, int(seed))
-        with at_hand(network):
-            yield
-    if not network.used:
-        print(
-            f"{command.name}: --backbone {name} had no effect: nothing here has a network of its own.",
-            file=sys.stderr,
-        )
-
-
-@contextmanager
-def _current_folder() -> Iterator[None]:
-    """Let modules of the current folder be imported, after those that are installed."""
     folder = os.getcwd()
     added = folder not in sys.path
     if added:
         # Last, so that no file there can take the place of an installed package.
         sys.path.append(folder)
     try:
-        yield
+        network = _make(name, stated.get("seed", 0))
+        with at_hand(network):
+            yield
     finally:
         if added:
             sys.path.remove(folder)
+    if not network.used:
+        print(
+            f"{command}: --backbone {name} had no effect: nothing here has a network of its own.",
+            file=sys.stderr,
+        )
 
 
 def _make(name: str, seed: int) -> OwnNetwork:

@@ -6,114 +6,113 @@ import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from jsonargparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError
-from .decision import add_decision_arguments, decision_settings
-from .evaluate import add_cluster_arguments, add_engine_arguments
+from .shared import Cluster, Decision, Prediction, Tables
 
 if TYPE_CHECKING:
     from ..data import Inputs
-    from ..decisions import Decision
-    from ..runs.compute.predict import Engine
-    from ..runs.compute.prediction_files import Format
-    from ..runs.run import Run
+    from ..decisions import Decision as ModelDecision
 
 
-def add_predict_command(commands: Any) -> None:
-    """Add `predict` to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Label new samples with a trained model, however many they are. A command that was "
-        "stopped or killed continues when it is given again: until the output is complete, it is "
-        "called OUTPUT.partial."
-    )
-    parser.add_argument("run", help="folder of the run")
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        help="images, folders of images, tables (CSV, TSV, Parquet) with a column `file` that names images, "
-        "or a feature file",
-    )
-    parser.add_argument("--output", default="", help="file to write; standard output by default")
-    parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
-    parser.add_argument(
-        "--format",
-        type=Literal["auto", "csv", "tsv", "jsonl", "parquet", "xlsx"],
-        default="auto",
-        help="csv, tsv, jsonl (an object per line), parquet or xlsx (Excel); by default as the suffix of "
-        "--output says, or csv on standard output",
-    )
-    parser.add_argument(
-        "--scores",
-        type=Literal["auto", "all", "predicted", "none"],
-        default="auto",
-        help="scores to write: of all classes, of the predicted labels only, or none; auto = all up to 100 "
-        "classes, otherwise of the predicted labels",
-    )
-    parser.add_argument(
-        "--images",
-        type=str | None,
-        default=None,
-        help="folder that file names in tables are relative to; default: the folder of the table",
-    )
-    add_decision_arguments(parser)
-    add_engine_arguments(parser)
-    parser.add_argument(
-        "--cache",
-        type=str | None,
-        default=None,
-        help="folder for the features of a frozen backbone, or `none` to keep none; default: the one that "
-        "the run was trained with",
-    )
-    add_cluster_arguments(parser, "images and features are processed")
-    commands.add_subcommand("predict", parser, help="label new samples")
+def predict(
+    run: str,
+    paths: list[str],
+    *,
+    decision: Decision,
+    prediction: Prediction,
+    cluster: Cluster,
+    tables: Tables,
+    output: Path | None = None,
+    overwrite: bool = False,
+    format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "xlsx"] = "auto",
+    scores: Literal["auto", "all", "predicted", "none"] = "auto",
+    where: bool = False,
+    images: str | None = None,
+    cache: str | None = None,
+) -> None:
+    """Label new samples with a trained model, however many they are. A command that was stopped or killed
+    continues when it is given again: until the output is complete, it is called OUTPUT.partial.
 
-
-def run_predict(arguments: Namespace) -> None:
-    """Predict, and print or write the result.
-
-    Raises:
-        InputError: Run, samples or output do not suit.
+    Args:
+        run: Folder of the run.
+        paths: Images, folders of images, tables (CSV, TSV, Parquet) with a column `file` that names images,
+            or a feature file.
+        decision: How labels are predicted from scores.
+        prediction: How scores are computed.
+        cluster: Where images and features are processed.
+        tables: How names are written.
+        output: File to write; standard output by default.
+        overwrite: Replace the output if it exists.
+        format: csv, tsv, jsonl (an object per line), parquet or xlsx (Excel); by default as the suffix of
+            --output says, or csv on standard output.
+        scores: Scores (0 to 1) to write: of all classes, of the predicted labels only, or none; auto = all up
+            to 100 classes, otherwise of the predicted labels.
+        where: Write, for each label, the window of the image that speaks most for it: left, top, width and
+            height as shares of the image. For models that score windows (spml train --local).
+        images: Folder that file names in tables are relative to; default: the folder of the table.
+        cache: Folder for the features of a frozen backbone, or `none` to keep none; default: the one that the
+            run was trained with.
     """
-    from ..common.files import check_output
-    from ..runs.compute.cluster.connection import check_engine
+    from ..common.files import check_output, sha256_file
 
-    cluster = check_engine(arguments.engine, arguments.address)
-    output = Path(arguments.output) if arguments.output else None
-    name = _format_name(arguments.format, output)
+    address = cluster.find()
+    format_name = _format_name(format, output)
     if output:
-        check_output(output, map(Path, [arguments.run, *arguments.paths]))
-        if output.exists() and not arguments.overwrite:
+        check_output(output, map(Path, [run, *paths]))
+        if output.exists() and not overwrite:
             raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
 
+    from ..common.phrases import counted
     from ..runs.api import load
-    from ..runs.compute.predict import Engine
-    from ..runs.compute.prediction_files import make_format
+    from ..runs.compute.prediction_files import make_format, scores_to_give
+    from ..runs.compute.unfinished import Unfinished
     from ..runs.console import Console
 
-    run = load(arguments.run)
-    form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
     console = Console()
-    engine = Engine(
-        arguments.batch_size, arguments.workers, arguments.device, console, arguments.cache, cluster
-    )
+    engine = prediction.engine(console, cache, address)
+    model = load(run)
+    if where:
+        model.check_windows()
+    calibrated = model.calibration is not None
+    form = make_format(format_name, model.classes, scores, calibrated=calibrated, where=where)
+    if form.note:
+        console.line(form.note)
     engine.check()
-    ids, inputs = run.list_inputs(arguments.paths, arguments.images, console.line)
+    ids, inputs = model.list_inputs(paths, images, console.line)
     form.check(len(ids))
+    cut = model.decision(**vars(decision))
+    sparse = scores_to_give(scores, len(model.classes)) != "all"
     if output is None:
-        _to_standard_output(run, ids, inputs, engine, arguments, form)
-    else:
-        _to_file(run, ids, inputs, engine, arguments, form, output)
+        skipped: dict[int, str] = {}
+        _print(form.start())
+        for batch in model.stream(inputs, engine, where=where):
+            _print(form.block(model.labelled(ids, batch, cut, sparse=sparse)))
+            skipped |= batch.unreadable
+        for note in model.notes(ids, skipped):
+            console.line(note)
+        return
+    identity = {
+        "model": sha256_file(model.folder / "model.json"),  # which names the SHA-256 of the weights
+        "samples": _digest(ids, inputs),
+        "decision": _digest_of_decision(cut),
+        "calibration": None if model.calibration is None else model.calibration.to_dict(),
+        "format": [type(form).__name__, scores, where, tables.spreadsheet_safe],
+        "engine": [engine.batch_size, engine.device],
+    }
+    with Unfinished(output, identity, form.start(), console.line) as unfinished:
+        for batch in model.stream(inputs, engine, unfinished.samples, where=where):
+            content = form.block(model.labelled(ids, batch, cut, sparse=sparse))
+            unfinished.add(content, batch.end, batch.unreadable)
+        for note in model.notes(ids, unfinished.skipped):
+            console.line(note)
+        unfinished.finish(form.complete)
+    console.line(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
 
 
 def _format_name(stated: str, output: Path | None) -> str:
-    """Name of the format, as stated or as the suffix of the output says.
-
-    Raises:
-        InputError: The suffix is that of no format, or of another one than stated.
-    """
+    """Name of the format, as stated or as the suffix of the output says."""
     from ..runs.compute.prediction_files import FORMATS
 
     if output is None:
@@ -131,61 +130,7 @@ def _format_name(stated: str, output: Path | None) -> str:
     return suffix if stated == "auto" else stated
 
 
-def _to_standard_output(
-    run: Run,
-    ids: Sequence[str],
-    inputs: Inputs,
-    engine: Engine,
-    arguments: Namespace,
-    form: Format,
-) -> None:
-    from ..runs.compute.prediction_files import scores_to_give
-
-    decision = run.decision(**decision_settings(arguments))
-    sparse = scores_to_give(arguments.scores, len(run.classes)) != "all"
-    skipped: dict[int, str] = {}
-    _print(form.start())
-    for batch in run.stream(inputs, engine):
-        _print(form.block(run.labelled(ids, batch, decision, sparse=sparse)))
-        skipped |= batch.unreadable
-    _note(run, ids, skipped, engine)
-
-
-def _to_file(
-    run: Run,
-    ids: Sequence[str],
-    inputs: Inputs,
-    engine: Engine,
-    arguments: Namespace,
-    form: Format,
-    output: Path,
-) -> None:
-    from ..common.files import sha256_file
-    from ..common.phrases import counted
-    from ..runs.compute.prediction_files import scores_to_give
-    from ..runs.compute.unfinished import Unfinished
-
-    assert engine.console is not None
-    decision = run.decision(**decision_settings(arguments))
-    sparse = scores_to_give(arguments.scores, len(run.classes)) != "all"
-    identity = {
-        "model": sha256_file(run.folder / "model.json"),  # which names the SHA-256 of the weights
-        "samples": _digest(ids, inputs),
-        "decision": _digest_of_decision(decision),
-        "calibration": None if run.calibration is None else run.calibration.to_dict(),
-        "format": [type(form).__name__, arguments.scores],
-        "engine": [engine.batch_size, engine.device],
-    }
-    with Unfinished(output, identity, form.start(), engine.console.line) as unfinished:
-        for batch in run.stream(inputs, engine, unfinished.samples):
-            content = form.block(run.labelled(ids, batch, decision, sparse=sparse))
-            unfinished.add(content, batch.end, batch.unreadable)
-        _note(run, ids, unfinished.skipped, engine)
-        unfinished.finish(form.complete)
-    engine.console.line(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
-
-
-def _digest_of_decision(decision: Decision) -> str:
+def _digest_of_decision(decision: ModelDecision) -> str:
     """SHA-256 of everything that a decision states, of which there may be a number per class."""
     import numpy as np
 
@@ -195,12 +140,6 @@ def _digest_of_decision(decision: Decision) -> str:
         digest.update(np.asarray(decision.threshold, np.float64).tobytes())
     digest.update(np.asarray(decision.never, np.int64).tobytes())
     return digest.hexdigest()
-
-
-def _note(run: Run, ids: Sequence[str], skipped: dict[int, str], engine: Engine) -> None:
-    assert engine.console is not None
-    for note in run.notes(ids, skipped):
-        engine.console.line(note)
 
 
 def _print(content: bytes) -> None:
@@ -213,8 +152,6 @@ def _digest(ids: Sequence[str], inputs: Inputs) -> str:
     from ..data.images.image_files import ImageFiles
 
     digest = hashlib.sha256("\n".join(ids).encode(errors="backslashreplace"))
-    if isinstance(inputs, ImageFiles):
-        digest.update(inputs.stamp().encode())
-    else:
-        digest.update(inputs.fingerprint().encode())
+    stamp = inputs.stamp() if isinstance(inputs, ImageFiles) else inputs.fingerprint()
+    digest.update(stamp.encode())
     return digest.hexdigest()

@@ -3,84 +3,78 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from pathlib import Path
-from typing import Any, Literal
-
-from jsonargparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError, require_packages
+from .shared import Tables
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
-def add_review_command(commands: Any) -> None:
-    """Add `review` to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Say yes or no to probable missing labels on a local web page, whose address is printed. "
-        "Every answer is on disk before the page goes on. `spml review export` writes the answers as labels."
-    )
-    _add_common(parser)
-    parser.add_argument("--port", type=int, default=0, help="port of the page; 0 = a free one")
-    parser.add_argument("--reviewer", default="", help="name kept with each answer; default: your user name")
-    parser.add_argument(
-        "--order",
-        type=Literal["rank", "class"],
-        default="rank",
-        help="most probable entries first, or the best of every class first, then the second of every class",
-    )
-    parser.add_argument(
-        "--rows",
-        default="",
-        metavar="FILE",
-        help="CSV, TSV or Parquet file whose columns are shown with each sample, such as its text; the first "
-        "column holds the names of the samples",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    commands.add_subcommand("review", parser, help="say yes or no to probable missing labels on a local page")
+def review(
+    path: Path,
+    *,
+    data: str = "",
+    port: int = 0,
+    reviewer: str = "",
+    order: Literal["rank", "class"] = "rank",
+    rows: Path | None = None,
+    open: bool = False,
+) -> None:
+    """Say yes or no to the lists of an audit, or label a random sample in full, on a local web page, whose
+    address is printed. Every answer is on disk before the page goes on. `spml review export` writes the
+    answers to an audit as labels, `spml audit use` learns from a sample.
 
-
-def add_review_export_command(commands: Any) -> None:
-    """Add `review-export`, which people call `spml review export`, to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Write the labels of the data with the answers merged in: yes as a known positive, no as "
-        "a known negative. `spml train` reads the result."
-    )
-    _add_common(parser)
-    parser.add_argument("output", help="file to write; a folder for COCO JSON of data with a split")
-    # Not a list of choices: the registry of writers imports torch, which --help does without.
-    parser.add_argument(
-        "--format", type=str, required=True, metavar="NAME", help="format, as for `spml data convert`"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
-    commands.add_subcommand("review-export", parser, help="write the answers of a review as labels")
-
-
-def _add_common(parser: ArgumentParser) -> None:
-    parser.add_argument("audit", help="folder that `spml audit` wrote")
-    parser.add_argument("--data", default="", help="path of the data, if it was moved since the audit")
-
-
-def run_review(arguments: Namespace) -> None:
-    """Serve the page until it is interrupted.
-
-    Raises:
-        InputError: The audit, the data, the table or the port do not suit, or FastAPI or uvicorn is not
-            installed.
+    Args:
+        path: Folder that `spml audit` wrote, or table (CSV) that `spml audit sample` wrote.
+        data: Path of the data, if it was moved since.
+        port: Port of the page; 0 = a free one.
+        reviewer: Name kept with each answer; default: your user name.
+        order: Of the lists of an audit: most probable entries first, or the best of every class first, then
+            the second of every class.
+        rows: CSV, TSV or Parquet file whose columns are shown with each sample, such as its text; the first
+            column holds the names of the samples.
+        open: Open the page in the browser.
     """
     require_packages("review", "fastapi", "uvicorn")
-    reviewer = arguments.reviewer.strip() or _user()
-    if len(reviewer) > 100 or not reviewer.isprintable():
+    name = reviewer.strip() or _user()
+    if len(name) > 100 or not name.isprintable():
         raise InputError("--reviewer must be a name of at most 100 printable characters.")
 
-    from ..review.serve import prepare, serve
+    from ..review.labelling import Labelling
+    from ..review.session import Review
+    from ..review.site import open_site, serve
 
-    site = prepare(
-        Path(arguments.audit),
-        reviewer,
-        port=arguments.port,
-        data=arguments.data,
-        by_class=arguments.order == "class",
-        rows=Path(arguments.rows) if arguments.rows else None,
-    )
-    serve(site, browser=arguments.open, report=lambda text: print(text, flush=True))
+    opened: Review | Labelling
+    if path.is_file() or path.suffix.lower() == ".csv":
+        scores, remark = _scores_of(path)
+        opened = Labelling(path, name, data=data, rows=rows, scores=scores)
+    else:
+        opened, remark = Review(path, name, data=data, by_class=order == "class", rows=rows), ""
+    site = open_site(opened, port=port)
+    if remark:
+        print(f"note: {remark}", file=sys.stderr)
+    serve(site, browser=open, report=lambda text: print(text, flush=True))
+
+
+def _scores_of(sheet: Path) -> tuple[npt.NDArray[np.float32] | None, str]:
+    """Scores of a sample by the runs that it was drawn for, or None and why there are none."""
+    from ..audit.sheets import read_sample
+    from ..runs.api import load_each
+    from ..runs.audits.sample import scores_of_sample
+    from ..runs.folder.layout import holds_run
+
+    sample = read_sample(sheet)
+    if not sample.runs:
+        return None, f"{sheet} names no run, so classes are not ordered by scores."
+    if gone := [run for run in sample.runs if not holds_run(Path(run))]:
+        return None, f"{gone[0]} is gone, so classes are not ordered by its scores."
+    runs = dict(zip(sample.runs, load_each(sample.runs), strict=True))
+    return scores_of_sample(runs, sample.ids, sample.classes), ""
 
 
 def _user() -> str:
@@ -91,20 +85,36 @@ def _user() -> str:
         return "reviewer"
 
 
-def run_review_export(arguments: Namespace) -> None:
-    """Write the labels of the data with the answers merged in.
+def review_export(
+    audit: Path,
+    output: Path,
+    *,
+    tables: Tables,
+    format: str,
+    data: str = "",
+    damaged: Literal["stop", "skip"] = "stop",
+    overwrite: bool = False,
+) -> None:
+    """Write the labels of the data with the answers merged in: yes as a known positive, no as a known
+    negative. `spml train` reads the result.
 
-    Raises:
-        InputError: The audit, the data, the answers or the output do not suit.
+    Args:
+        audit: Folder that `spml audit` wrote.
+        output: File to write; a folder for COCO JSON of data with a split.
+        tables: How names are written.
+        format: Format, as for `spml data convert`.
+        data: Path of the data, if it was moved since the audit.
+        damaged: Damaged rows of the database: stop and name them, or skip them and write what the others say.
+        overwrite: Replace files that exist.
     """
     from ..common.phrases import counted
     from ..data.writers import check_place, find_writer, write
-    from ..review.export import reviewed
+    from ..review.merged import reviewed
 
     # Before the data is read, which may take long.
-    check_place(Path(arguments.output), find_writer(arguments.format))
-    records, notes = reviewed(Path(arguments.audit), arguments.data)
-    further = write(records, Path(arguments.output), arguments.format, overwrite=arguments.overwrite)
-    print(f"{arguments.output}: {counted(len(records.ids), 'sample')}")
+    check_place(output, find_writer(format))
+    records, notes = reviewed(audit, data, skip_damaged=damaged == "skip")
+    further = write(records, output, format, overwrite=overwrite)
+    print(f"{output}: {counted(len(records.ids), 'sample')}")
     for note in (*notes, *further):
         print(note)

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
+
+from ..common.errors import visible
 
 _READER_WENT_AWAY = 141
 """Exit code that a shell shows for a process that SIGPIPE ended, such as `cat` in `cat x | head -1`."""
@@ -31,7 +33,8 @@ def guarded_streams(name: str) -> Iterator[None]:
     before = sys.stdout, sys.stderr
     # Without a stream, Python has None in its place. A file opened for reading fails when it is written to.
     output, messages = sys.stdout or open(os.devnull), sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    sys.stdout, sys.stderr = cast(TextIO, _Output(output)), cast(TextIO, _Messages(messages))
+    sys.stdout = cast(TextIO, _Guarded(output, _lose))
+    sys.stderr = cast(TextIO, _Guarded(messages, lambda error: None))
     try:
         try:
             yield
@@ -60,36 +63,31 @@ class _OutputLost(BaseException):
         self.cause = cause
 
 
-class _Output:
-    """Standard output that raises `_OutputLost` instead of `OSError`."""
+class _Guarded:
+    """A stream that tells `fail` of errors in writing instead of raising them.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    On a terminal, hidden characters are shown; what a program or a file reads stays as it is.
+    """
+
+    def __init__(self, stream: TextIO, fail: Callable[[OSError], None]) -> None:
+        self._stream, self._fail, self._terminal = stream, fail, stream.isatty()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         try:
-            return self._stream.write(text)
+            return self._stream.write(visible(text) if self._terminal else text)
         except OSError as error:
-            raise _OutputLost(error) from error
+            self._fail(error)
+            return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError as error:
-            raise _OutputLost(error) from error
+            self._fail(error)
 
 
-class _Messages(_Output):
-    """Standard error, whose errors are ignored."""
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(_OutputLost):
-            return super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(_OutputLost):
-            super().flush()
+def _lose(cause: OSError) -> None:
+    raise _OutputLost(cause) from cause

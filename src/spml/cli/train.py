@@ -2,104 +2,75 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
-from jsonargparse import ArgumentParser, Namespace
-
-from ..common.errors import InputError
 from ..config import Config, from_dict, to_yaml
-from ..short_names import SHORT_NAMES
-from .common_options import CommonOption, add_aliases, add_two_helps
-from .evaluate import add_cluster_arguments
+from ..short_names import typed_command
+from .arguments import Settings
+from .shared import Cluster, with_path
 
-_ALIASES = {
-    **{f"--{setting}": f"--{name}" for name, setting in SHORT_NAMES.items()},
-    "--init_from": "--init-from",
+COMMON = {
+    "--method": "",
+    "--head": "What is trained or solved on the features, such as `linear`, or in seconds `ridge` or `lda`.",
+    "--backbone": "Any timm model, `hf/FOLDER`, or `module:callable` of your own.",
+    "--weights": "`pretrained`, `random`, or a .safetensors file.",
+    "--frozen": "",
+    "--local": "Whether to score windows of each image, too.",
+    "--epochs": "",
+    "--lr": "",
+    "--mean_labels": "",
+    "--data.unlisted": "",
+    "--like": "Train again like a finished run; what is stated replaces its settings.",
+    "--output": "",
+    "--config": "",
+    "--print_config": "",
+    "--resume": "",
+    "--overwrite": "",
 }
-
-_COMMON = (
-    CommonOption("--method"),
-    CommonOption(
-        "--head",
-        "what is trained or solved on the features: `linear`, `mlp`, ..., or in seconds `ridge` or `lda`",
-    ),
-    CommonOption(
-        "--backbone", "any timm model, `torchvision/NAME`, `hf/FOLDER`, or `module:callable` of your own"
-    ),
-    CommonOption("--weights", "`pretrained`, `random`, or a .safetensors file"),
-    CommonOption("--frozen"),
-    CommonOption("--epochs"),
-    CommonOption("--lr"),
-    CommonOption("--mean_labels"),
-    CommonOption("--data.unlisted"),
-    CommonOption("--init-from", "folder of a finished run whose model to start from"),
-    CommonOption("--output"),
-    CommonOption("--config"),
-    CommonOption("--print_config"),
-    CommonOption("--resume"),
-    CommonOption("--overwrite"),
-)
-
-_EXAMPLES = """examples:
-  spml train photos/ --output runs/photos           a folder of images per class
-  spml train labels.csv --mean_labels 2             a table of files and one known label each
-  spml train features.npz --head ridge              features of your own, solved in seconds
-
-`spml train --help-all` lists all options, those of data, model and optimiser."""
+"""Options of the short help, with a text in place of one that is too long there."""
 
 
-def add_train_command(commands: Any) -> None:
-    """Add `train` to the commands of `spml`."""
-    parser = ArgumentParser(
-        description="Train a model on one known label per sample.",
-        usage="spml train [options] [path]",
-        add_help=False,
-        print_config=None,
-    )
-    add_two_helps(parser, _COMMON, _EXAMPLES)
-    parser.add_argument(
-        "path", nargs="?", default="", help="folder with one sub-folder per class, CSV, .npz, or `digits`"
-    )
-    parser.add_argument(
-        "--config", action="config", help="YAML file with settings, such as config.yaml of a run"
-    )
-    parser.add_argument(
-        "--print_config",
-        action="store_true",
-        help="print what would run, with every default settled, as YAML for --config; train nothing",
-    )
-    parser.add_class_arguments(Config, as_group=False)
-    parser.add_argument("--resume", action="store_true", help="continue the run in --output")
-    parser.add_argument("--overwrite", action="store_true", help="replace the run in --output")
-    add_cluster_arguments(parser, "features of a frozen backbone are computed")
-    add_aliases(parser, _ALIASES)
-    commands.add_subcommand("train", parser, help="train a model")
+def train(
+    path: str = "",
+    *,
+    settings: Settings,
+    cluster: Cluster,
+    like: str = "",
+    print_config: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Train a model on one known label per sample.
 
+    Args:
+        path: Folder with one sub-folder per class, CSV, .npz, or `digits`.
+        settings: Settings of the run.
+        cluster: Where features of a frozen backbone are computed.
+        like: Folder of a finished run to train again with all its settings: its data, backbone, weights,
+            method and K. Settings that are stated take the place of its own. Data that is stated is read as
+            the command line says, with nothing of how that of the run was read.
+        print_config: Print what would run, with every default settled, as YAML for --config; train nothing.
+        resume: Continue the run in --output.
+        overwrite: Replace the run in --output.
 
-def run_train(arguments: Namespace) -> None:
-    """Train a model.
-
-    Raises:
-        InputError: Settings, data or folder do not suit.
-        SpmlError: Training failed or was interrupted.
+    Examples:
+      spml train photos/ --output runs/photos           a folder of images per class
+      spml train labels.csv --mean_labels 2             a table of files and one known label each
+      spml train features.npz --head ridge              features of your own, solved in seconds
     """
     from ..engine import Interrupted
     from ..engine.distributed import started_processes
-    from ..runs.compute.cluster.connection import check_engine
     from ..runs.folder.layout import how_to_continue
     from ..runs.settle.resolve import run_folder
     from ..runs.train import complete_config, run_training
 
-    settings = arguments.as_dict()
-    resume, overwrite = settings.pop("resume"), settings.pop("overwrite")
-    print_config = settings.pop("print_config")
-    cluster = check_engine(settings.pop("engine"), settings.pop("address"))
-    settings.pop("config", None)
-    path = settings.pop("path")
-    if path and settings["data"]["path"] not in ("", path):
-        raise InputError(f"the data is named twice: {path} and --data.path {settings['data']['path']}")
-    settings["data"]["path"] = path or settings["data"]["path"]
+    settings = {**settings, "data": with_path(settings.get("data", {}), path)}
+    if like:
+        from ..runs.settle.like import like_run
+
+        settings = like_run(Path(like), settings)
     config = from_dict(settings)
     if config.devices == 1:
         config = replace(config, devices=started_processes())
@@ -107,10 +78,18 @@ def run_train(arguments: Namespace) -> None:
         print(to_yaml(complete_config(config, resume=resume)), end="")
         return
     try:
-        run_training(config, resume=resume, overwrite=overwrite, cluster=cluster)
+        run_training(
+            config, resume=resume, overwrite=overwrite, cluster=cluster.find(), command=_command(config)
+        )
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."
         ) from stop
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted; {how_to_continue(run_folder(config))}") from stop
+
+
+def _command(config: Config) -> str:
+    """The command that makes the run, without what only says how it goes on; empty if it names no data."""
+    words = (word for word in typed_command() if word not in ("--resume", "--overwrite"))
+    return shlex.join(words) if config.data.path else ""

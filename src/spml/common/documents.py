@@ -36,15 +36,10 @@ T = TypeVar("T")
 
 
 class Outline(NamedTuple):
-    """Outermost layer of a JSON file, which is enough to recognise a format.
+    """Outermost layer of a JSON file, which is enough to recognise a format."""
 
-    Attributes:
-        kind: `an object`, `a list`, or the value itself, for messages.
-        keys: Keys of the object, or of the first entry of the list if that is an object.
-    """
-
-    kind: str
-    keys: tuple[str, ...]
+    kind: str  # `an object`, `a list`, or the value itself, for messages
+    keys: tuple[str, ...]  # of the object, or of the first entry of the list if that is an object
 
     def __str__(self) -> str:
         """Description for messages, such as "the keys 'images', 'info'"."""
@@ -54,11 +49,7 @@ class Outline(NamedTuple):
 
 
 def read_outline(path: Path) -> Outline:
-    """Read the top-level keys of a JSON file without its values; of a list, only the first entry is parsed.
-
-    Raises:
-        InputError: The file can't be read, is not UTF-8, is not valid JSON, or is nested too deeply.
-    """
+    """Read the top-level keys of a JSON file without values; of a list, only the first entry is parsed."""
     text = read_text(path, MAX_BYTES)
     if opening := _LIST.match(text):
         first = None
@@ -67,51 +58,37 @@ def read_outline(path: Path) -> Outline:
                 first, _ = json.JSONDecoder().raw_decode(text, opening.end())
         return Outline("a list", tuple(first) if type(first) is dict else ())
     scalar = str | int | float | bool | None
-    document: Any = _decode(path, text, dict[str, msgspec.Raw] | scalar, fallback=dict[str, Any] | scalar)
+    with _input_errors(path):
+        document = _decode(text, dict[str, msgspec.Raw] | scalar, dict[str, Any] | scalar)
     is_object = type(document) is dict
     return Outline("an object" if is_object else quote(document), tuple(document) if is_object else ())
 
 
-def load_json(path: Path, kind: type[T]) -> T:
+def load_json(path: Path, kind: type[T], *, advice: str = "") -> T:
     """Read a JSON file in UTF-8.
 
     Args:
         path: File to read.
         kind: Type of the content for msgspec, such as a `msgspec.Struct`. Fields that it does not declare are
             skipped without being kept in memory.
-
-    Raises:
-        InputError: The file can't be read, is too large, is not UTF-8, is not valid JSON or is nested too
-            deeply, or a field has another type.
+        advice: Last sentence of a message about the content of the file.
     """
-    content: T = _decode(path, read_text(path, MAX_BYTES), kind, fallback=kind)
-    return content
+    text = read_text(path, MAX_BYTES)
+    with _input_errors(path, advice):
+        content: T = _decode(text, kind)
+        return content
 
 
 def convert(value: Any, kind: type[T], where: str) -> T:
-    """Check a value that was parsed from JSON without a type.
-
-    Args:
-        value: Value to check.
-        kind: Expected type.
-        where: File and field that hold the value, for messages.
-
-    Raises:
-        InputError: The value, or a part of it, has another type.
-    """
+    """Check that a value parsed from JSON is of a type; `where` names its file and field, for messages."""
     with _input_errors(where):
         return msgspec.convert(value, kind)
 
 
 def parse_xml(path: Path, limit: int) -> ET.Element:
-    """Parse an XML file; a document type and entities, which can make a small file large, are refused.
+    """Parse an XML file of at most `limit` bytes.
 
-    Args:
-        path: File to read.
-        limit: Largest size in bytes.
-
-    Raises:
-        InputError: The file can't be read, is larger than `limit`, or is not valid XML without entities.
+    A document type and entities, which can make a small file large, are refused.
     """
 
     def refuse(*_: object) -> None:
@@ -131,25 +108,13 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
 
 
 def read_text(path: Path, limit: int) -> str:
-    """Read a text file in UTF-8, with or without a byte order mark.
-
-    Args:
-        path: File to read.
-        limit: Largest size in bytes.
-
-    Raises:
-        InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
-    """
+    """Read a text file of at most `limit` bytes in UTF-8, with or without a byte order mark."""
     with _input_errors(path):
         return _read_bytes(path, limit).decode("utf-8-sig")
 
 
 def class_name(text: str, where: str) -> str:
-    """Strip a class name.
-
-    Raises:
-        InputError: The name is empty, too long, or holds control characters.
-    """
+    """Strip a class name; one that is empty, too long, or holds control characters is refused."""
     name = text.strip()
     if not name or len(name) > MAX_NAME or CONTROL.search(name):
         wrong = "holds control characters" if name and len(name) <= MAX_NAME else "is empty or too long"
@@ -170,35 +135,32 @@ def _read_bytes(path: Path, limit: int) -> bytes:
     return path.read_bytes()
 
 
-def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
-    with _input_errors(path):
-        try:
-            return msgspec.json.decode(text, type=kind)
-        except msgspec.ValidationError:
-            raise
-        except msgspec.DecodeError:
-            # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
-            content = json.loads(
-                text, object_hook=lambda entry: {k: entry[k] for k in entry if k not in _MASKS}
-            )
-            return msgspec.convert(content, fallback)
+def _decode(text: str, kind: Any, fallback: Any = None) -> Any:
+    """Decode JSON to a type, or to `fallback` where msgspec can't, but the standard library can."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
+        content = json.loads(text, object_hook=lambda entry: {k: entry[k] for k in entry if k not in _MASKS})
+        return msgspec.convert(content, fallback or kind)
 
 
 @contextlib.contextmanager
-def _input_errors(where: Path | str) -> Iterator[None]:
+def _input_errors(where: Path | str, advice: str = "") -> Iterator[None]:
     """Report the errors of parsers, with the file, or with the file and the field that a text names."""
     try:
         yield
     except InputError:
         raise
     except _DAMAGED as error:
-        raise InputError(_message(where, error)) from error
+        raise InputError(f"{_message(where, error)} {advice}".rstrip()) from error
 
 
 def _message(where: Path | str, error: Exception) -> str:
-    if isinstance(
-        error, msgspec.ValidationError
-    ):  # such as "expected a string, got a list - at `$.images[3].id`"
+    if isinstance(error, msgspec.ValidationError):
+        # Such as "expected a string, got a list - at `$.images[3].id`".
         reason, _, field = str(error).partition(" - at ")
         reason = re.sub("`([^`]*)`", _in_words, reason).replace("Object missing required", "there is no")
         field = field.strip("`").removeprefix("$")

@@ -33,14 +33,9 @@ def raw(count: int, *key: int | str) -> UInt64:
 
 
 def of_rows(rows: npt.ArrayLike, count: int, *key: int | str) -> UInt64:
-    """Uniform 64-bit integers of shape (rows, count): one stream per row, independent of the other rows.
+    """Uniform 64-bit integers of shape (rows, count): one stream per row number, independent of other rows.
 
-    Meant for many rows: every call of `raw` takes 25 microseconds to create its stream.
-
-    Args:
-        rows: Row numbers, at least 0.
-        count: Integers per row.
-        key: Key of the table that the rows belong to.
+    The key is that of a table with many rows: every call of `raw` takes 25 microseconds to create its stream.
     """
     table = np.asarray(_entropy(8, key), np.uint64)
     return split_mix(_mixed(table + np.asarray(rows, np.int64).astype(np.uint64) * _GAMMA), count)

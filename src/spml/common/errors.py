@@ -12,6 +12,16 @@ from pathlib import Path
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that would break the line of a message, change a terminal, or can't be printed."""
 
+HIDDEN = re.compile(
+    "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "|(?<![^\x00-\u02af\u2000-\u206f])[\u200c\u200d]"
+)
+"""Characters that are not seen, or change the order of others; names may hold them, but show them escaped.
+
+Joiners after a letter of a script other than Latin, or in an emoji, stay: Persian and Indic words have them.
+"""
+_ESCAPED = re.compile(f"{CONTROL.pattern}|{HIDDEN.pattern}")
+
 LONGEST = 2000
 """Characters of a message."""
 
@@ -39,8 +49,8 @@ class InputError(SpmlError, ValueError):
 
 
 def one_line(text: str) -> str:
-    """Escape the control characters of a text, and leave out its middle if it is longer than `LONGEST`."""
-    text = CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Escape control and hidden characters, and leave out the middle of a text longer than `LONGEST`."""
+    text = _ESCAPED.sub(_escape, text)
     # What to do comes last in a message.
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 605]} ... {text[-600:]}"
 
@@ -51,14 +61,9 @@ def missing_extra(package: str, extra: str) -> InputError:
 
 
 def require_packages(extra: str, *modules: str) -> None:
-    """Check that modules of an optional dependency are installed, without importing them.
+    """Check that the modules that an extra brings are installed, without importing them.
 
-    Args:
-        extra: Extra that brings them.
-        modules: Names by which they are imported; packages are called the same, with hyphens.
-
-    Raises:
-        InputError: One is missing.
+    The packages are called like the modules, with hyphens.
     """
     for module in modules:
         if importlib.util.find_spec(module) is None:
@@ -72,6 +77,12 @@ def unexpected(error: Exception) -> str:
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
+def first_line(error: BaseException) -> str:
+    """Type of an exception of a library, and the first line of its message."""
+    text = str(error).strip().partition("\n")[0].strip()
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
 def quoted(value: object) -> str:
     """Represent a value in a message, in one line of at most 100 characters."""
     text = repr(value)
@@ -79,12 +90,21 @@ def quoted(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Replace control characters other than line breaks and tabs, which a terminal would obey, by escapes."""
-    return CONTROL.sub(lambda found: found[0] if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+    """Replace hidden characters, and control characters other than line breaks and tabs, by escapes."""
+    return _ESCAPED.sub(lambda found: found[0] if found[0] in "\n\t" else _escape(found), text)
+
+
+def visible(text: str) -> str:
+    """Replace hidden characters by escapes."""
+    return HIDDEN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
 
 
 def memory_asked_for(error: Exception) -> str | None:
-    """How much memory could not be had, such as "2.4 GiB".
+    """Amount of memory that could not be allocated, such as "2.4 GiB".
 
     Returns:
         Empty if the error does not tell; None if it is no error about memory.

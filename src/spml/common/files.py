@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
 import hashlib
-import io
 import json
 import os
 import re
@@ -19,6 +17,7 @@ from typing import Any, BinaryIO
 
 from .errors import InputError, SpmlError
 from .locks import has_ended
+from .spreadsheets import csv_text
 
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{6})-(\d{1,9})\.[0-9a-f]{6}\.tmp", re.DOTALL)
 """Name of a temporary file: of the final one, machine and process that write it, and a random part."""
@@ -52,16 +51,31 @@ def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def create_with(path: Path, make: Callable[[Path], object]) -> None:
+    """Call `make(temporary)` to make a file next to `path`, and rename it to `path` unless a file is there.
+
+    Of several processes that do so at once, the first one makes the file.
+    """
+    _remove_own_leftovers(path.parent.absolute())
+    temporary = _temporary(path)
+    try:
+        make(temporary)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # the file system has no hard links
+            if not path.exists():
+                temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def check_output(path: Path, read: Iterable[Path] = ()) -> None:
     """Check, before long work, that a file may be written to `path`.
 
-    Args:
-        path: Path of the file.
-        read: Files and folders that are read. They, and what is in them, must not be replaced.
-
-    Raises:
-        InputError: The path is a folder, its folder does not exist or can't be written to, its name is too
-            long, or a file that is read, a device or a pipe would be replaced.
+    The path may not be a folder, and its folder must exist. Files and folders that are `read`, and what is in
+    them, must not be replaced. The rest is checked by `check_writable`.
     """
     try:
         if path.is_dir():
@@ -80,11 +94,8 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
 def check_writable(path: Path) -> None:
     """Check, before long work, that `write_with` can make a file of this name: one is made and removed.
 
-    What killed processes of this machine left in the folder is removed, too.
-
-    Raises:
-        InputError: Its folder can't be written to, its name is too long for a temporary name beside it, or it
-            is read-only, a device or a pipe, which a file would replace.
+    What killed processes of this machine left in the folder is removed, too. A file that is read-only, a
+    device or a pipe must not be replaced.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is a device or a pipe; --output must name a file.")
@@ -101,11 +112,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Check, before long work, that a folder exists or can be made.
-
-    Raises:
-        InputError: A part of the path is a file, may not be written to, or has an impossible name.
-    """
+    """Check, before long work, that a folder exists or can be made, and may be written to."""
     try:
         nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if nearest.is_dir() and os.access(nearest, os.W_OK):
@@ -121,16 +128,17 @@ def check_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if it does not exist.
-
-    Raises:
-        InputError: The folder can't be made.
-    """
+    """Make a folder if it does not exist, after the checks of `check_folder`."""
     check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+
+
+def same_path(first: str | Path, second: str | Path) -> bool:
+    """Whether two paths lead to the same place; False if one is empty."""
+    return bool(str(first) and str(second)) and Path(first).resolve() == Path(second).resolve()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -150,11 +158,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file in UTF-8, completely or not at all."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(path, stream.getvalue())
+    write_text(path, csv_text([header, *rows]))
 
 
 def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
@@ -203,11 +207,7 @@ def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def check_json_sha256(content: Mapping[str, Any]) -> None:
-    """Check a JSON object against its field `sha256`, if it has one: files of earlier versions have none.
-
-    Raises:
-        ValueError: It has another one.
-    """
+    """Raise a `ValueError` if a JSON object has another SHA-256 than its field `sha256`, if it has one."""
     if "sha256" in content and content["sha256"] != json_sha256(content):
         raise ValueError(
             "its content does not have the SHA-256 that it states; to keep a change of your own, remove the "

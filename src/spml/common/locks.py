@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn
 
-from .errors import InputError, SpmlError
+from .errors import InputError, SpmlError, quoted
 
 Report = Callable[[str], None]
 
@@ -50,15 +50,7 @@ def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterat
 
 
 def check_no_writer(target: Path, *, inside: bool = False) -> None:
-    """Check, before long work, that no other process writes to a file or folder. Nothing is written.
-
-    Args:
-        target: File or folder.
-        inside: As in `only_writer`.
-
-    Raises:
-        InputError: Another process writes to the target.
-    """
+    """Check, before long work, that no other process writes to a file or folder. Nothing is written."""
     lock, owner_file = _files(target, inside)
     owner = _read_owner(owner_file)
     if owner and not owner.has_ended():
@@ -72,13 +64,8 @@ def check_no_writer(target: Path, *, inside: bool = False) -> None:
 def one_at_a_time(path: Path, report: Report, busy: str) -> Iterator[None]:
     """Hold a lock file while the context lasts; others wait for it. Where there are no locks, nobody waits.
 
-    Args:
-        path: Lock file, which is removed in the end. Its folder must exist.
-        report: Callback for messages.
-        busy: What another process does if this one has to wait, such as `writes the report`.
-
-    Raises:
-        InputError, SpmlError: The lock file can't be written.
+    The folder of the file must exist; the file is removed in the end. `busy` says what another process does
+    if this one has to wait, such as `writes the report`.
     """
     with _os_errors_explained(path):
         file, _ = _open_locked(path, lambda: report(f"another process {busy}: waiting for it"))
@@ -90,11 +77,10 @@ def one_at_a_time(path: Path, report: Report, busy: str) -> Iterator[None]:
 
 
 def try_lock(stream: BinaryIO) -> bool:
-    """Lock an open file unless another process has locked it.
+    """Lock an open file, and return whether it is locked now.
 
-    Returns:
-        False where another process holds the lock, or where there are no locks (Windows, some network file
-        systems).
+    It is not if another process has locked it, or where there are no locks (Windows, some network file
+    systems).
     """
     return _lock(stream.fileno(), wait=False) is True
 
@@ -108,25 +94,17 @@ def has_ended(host: str, process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:
-        return False
+        pass
     return False
 
 
 class _Owner(NamedTuple):
-    """Process that holds a lock.
+    """Process that holds a lock."""
 
-    Attributes:
-        process: Its number.
-        host: Name of its machine.
-        since: When it took the lock.
-        start: When it started, in units of the system: another process may have the same number later. Empty
-            where the system does not tell.
-    """
-
-    process: int
-    host: str
-    since: str
-    start: str
+    process: int  # its number
+    host: str  # name of its machine
+    since: str  # when it took the lock
+    start: str  # when it started: another process may have the same number later. Empty if not known
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
@@ -135,6 +113,17 @@ class _Owner(NamedTuple):
         if self.host == socket.gethostname() and self.start != _start(self.process):
             return True
         return has_ended(self.host, self.process)
+
+    def command(self) -> str:
+        """Its command line in brackets, with a blank before it; empty where it is not known."""
+        if self.host != socket.gethostname():
+            return ""
+        try:
+            words = Path(f"/proc/{self.process}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            return ""
+        text = " ".join(words).strip()
+        return f" ({quoted(text[max(text.find('spml '), 0) :])})"
 
 
 _OWNER = re.compile(
@@ -196,35 +185,22 @@ def _start(process: int) -> str:
 
 def _refuse(target: Path, path: Path) -> NoReturn:
     """Raise the error that another process writes to a target; `path` is the file that it has locked."""
-    owner = _current_owner(path)
-    who = (
-        f"{owner} has been writing to it since {owner.since}" if owner else "another process is writing to it"
-    )
-    stale = f" If it has ended, remove {path}." if path.suffix == ".owner" else ""
-    raise InputError(f"{target}: {who}. Wait until that process has ended, or write to another place.{stale}")
-
-
-def _current_owner(path: Path) -> _Owner | None:
-    """Read the owner of a lock that is held; None if it does not say its name within a second.
-
-    A process names itself just after it has taken the lock. Until then the file is empty, or names a process
-    that was killed.
-    """
+    who = "another process is writing to it"
     for attempt in range(20):
+        # A process names itself just after it has taken the lock. Until then the file is empty, or names a
+        # process that was killed.
         if attempt:
             time.sleep(0.05)
         owner = _read_owner(path)
         if owner is not None and not owner.has_ended():
-            return owner
-    return None
+            who = f"{owner} has been writing to it since {owner.since}{owner.command()}"
+            break
+    stale = f" If it has ended, remove {path}." if path.suffix == ".owner" else ""
+    raise InputError(f"{target}: {who}. Wait until that process has ended, or write to another place.{stale}")
 
 
 def _take(path: Path, target: Path, report: Report) -> None:
-    """Make the file that takes the place of a lock.
-
-    Raises:
-        InputError: Another process has made it, and may still be running.
-    """
+    """Make the file that takes the place of a lock; refuse if another process that may be running has one."""
     while True:
         try:
             file = _open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -260,9 +236,7 @@ if hasattr(os, "register_at_fork"):
 def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
     """Open a lock file, which is made if it does not exist, and lock it.
 
-    Args:
-        path: Lock file.
-        on_busy: Called if another process holds the lock, before this one waits for it.
+    `on_busy` is called if another process holds the lock, before this one waits for it.
 
     Returns:
         File descriptor, and whether there are locks.
@@ -276,8 +250,9 @@ def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
                 on_busy()
                 locked = _lock(file, wait=True)
             # The process that held the lock may have removed the file.
-            if not locked or _is_at(file, path):
-                return file, locked is True
+            with contextlib.suppress(FileNotFoundError):
+                if not locked or os.path.samestat(os.fstat(file), path.stat()):
+                    return file, locked is True
         except BaseException:
             _close(file)
             raise
@@ -305,11 +280,3 @@ def _lock(file: int, *, wait: bool) -> bool | None:
     except (ImportError, OSError):
         return None
     return True
-
-
-def _is_at(file: int, path: Path) -> bool:
-    """Whether an open file is still the one at `path`."""
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False

@@ -23,16 +23,12 @@ MAX_DIGITS = 3000
 """Characters of a number: 1:1:1:... is one in base 60, and Python does not print numbers of more digits."""
 
 YAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError)
-"""What PyYAML raises for a text: what only looks like a date (2001-99-99), or has a wrong tag (`!!int x`),
-raises the error of its conversion."""
+"""Errors of PyYAML for a text. A value that only looks like a date (2001-99-99), or has a wrong tag
+(`!!int x`), raises that of its conversion."""
 
 
 def read_yaml_text(path: Path) -> str:
-    """Read the text of a YAML file in UTF-8.
-
-    Raises:
-        InputError: The file can't be read, is longer than a configuration can be, or is not UTF-8.
-    """
+    """Read the text of a YAML file in UTF-8, which may be no longer than a configuration can be."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read(MAX_YAML + 1)
@@ -45,14 +41,9 @@ def read_yaml_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse one YAML document of plain values.
+    """Parse one YAML document of plain values, within the limits of `check_yaml`.
 
-    Args:
-        text: The document.
-        where: File that holds it, for messages.
-
-    Raises:
-        InputError: It is not valid YAML, or exceeds a limit (see `check_yaml`). The message states the line.
+    Messages name the file `where` and the line.
     """
     with yaml_errors(where):
         check_yaml(text, where)
@@ -62,11 +53,8 @@ def parse_yaml(text: str, where: str) -> Any:
 def check_yaml(text: str, where: str) -> None:
     """Check that a YAML text can be parsed in little time and memory, without building anything from it.
 
-    References (`*name`) are refused, because a few of them, nested, stand for billions of values.
-
-    Args:
-        text: The text.
-        where: File that holds it, for messages.
+    References (`*name`) are refused, because a few of them, nested, stand for billions of values. Messages
+    name the file `where`.
 
     Raises:
         InputError: It is too long, is nested too deeply, or has references or an endless number.
@@ -98,11 +86,7 @@ def check_yaml(text: str, where: str) -> None:
 
 @contextmanager
 def yaml_errors(where: str) -> Iterator[None]:
-    """Report what PyYAML raises for a text as an `InputError` in one line.
-
-    Args:
-        where: File that holds the text, for messages.
-    """
+    """Report what PyYAML raises for the text of the file `where` as an `InputError` in one line."""
     try:
         yield
     except InputError:
@@ -125,11 +109,7 @@ def _check_length(text: str, where: str) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON as `json.loads` does, NaN included.
-
-    Raises:
-        ValueError: It is not valid, or is nested too deeply.
-    """
+    """Parse JSON as `json.loads` does, NaN included; a `ValueError` if it is nested too deeply, too."""
     try:
         return json.loads(text)
     except RecursionError as error:  # the parser, which is written in C, counts its levels

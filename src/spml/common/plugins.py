@@ -35,7 +35,7 @@ def import_plugins(package: str, group: str) -> None:
 
 
 class Registry(Generic[Entry]):
-    """Entries by name that decorated functions add when their modules are imported.
+    """Entries by name that decorated functions or classes add when their modules are imported.
 
     Args:
         kind: What an entry is, for messages, such as "reader".
@@ -43,25 +43,24 @@ class Registry(Generic[Entry]):
         group: Group of entry points in which other packages name their modules.
 
     Attributes:
-        entries: Module and entry by name.
+        entries: Full name of the function or class, and entry, by name.
     """
 
     def __init__(self, kind: str, package: str, group: str) -> None:
         self.kind, self.package, self.group = kind, package, group
         self.entries: dict[str, tuple[str, Entry]] = {}
 
-    def add(self, name: str, make: Callable[[Function], Entry]) -> Callable[[Function], Function]:
-        """Decorator that adds what `make` makes of the function.
+    def add(self, name: str, make: Callable[[Any], Entry]) -> Callable[[Function], Function]:
+        """Decorator that adds what `make` makes of the function or class.
 
-        Raises:
-            ValueError: Another module has added an entry of this name; the same one may be imported again.
+        Another one of the same name is refused with a `ValueError`; the same one may be imported again.
         """
 
         def decorate(function: Function) -> Function:
-            module = function.__module__
-            if (known := self.entries.get(name, (module,))[0]) != module:
+            own = f"{function.__module__}.{function.__qualname__}"
+            if (known := self.entries.get(name, (own,))[0]) != own:
                 raise ValueError(f"{self.kind} {name!r} is already registered by {known}")
-            self.entries[name] = module, make(function)
+            self.entries[name] = own, make(function)
             return function
 
         return decorate

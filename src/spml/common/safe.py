@@ -80,11 +80,9 @@ def shown(folder: Path) -> str:
 
 
 def shorter_name(root: Path, text: str) -> str:
-    """Sentence and a blank on a path or address whose end is a file below `root`; empty if there is none.
+    """Sentence and a blank on a name from elsewhere whose end is a file below `root`; empty if there is none.
 
-    Args:
-        root: Folder of the images.
-        text: Name from elsewhere, such as `C:\\data\\a.jpg` or `/data/local-files/?d=a.jpg`.
+    Such a name is `C:\\data\\a.jpg` or `/data/local-files/?d=a.jpg`.
     """
     for start in _STARTS.finditer(text[:MAX_PATH]):
         tail = posixpath.normpath(text[start.end() :].replace("\\", "/"))
@@ -95,11 +93,7 @@ def shorter_name(root: Path, text: str) -> str:
 
 
 def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
-    """Refuse a path whose links lead outside all folders of `roots`.
-
-    Raises:
-        InputError: The target lies outside; the message names it.
-    """
+    """Refuse a path whose links lead outside all folders of `roots`."""
     target = Path(os.path.realpath(path))
     if not any(target.is_relative_to(os.path.realpath(root)) for root in roots):
         raise InputError(
@@ -113,11 +107,7 @@ is_file = os.path.isfile
 
 
 def check_readable(path: Path) -> None:
-    """Check that a file can be opened or a folder listed, before its format is recognised.
-
-    Raises:
-        InputError: It can't be, for lack of permission or because the disk fails.
-    """
+    """Check that a file can be opened or a folder listed, before its format is recognised."""
     try:
         if path.is_dir():
             os.scandir(path).close()
@@ -146,7 +136,7 @@ def quote(value: object) -> str:
 
 
 def _advice(root: Path, text: str, absolute: bool) -> str:
-    """What to do about a path that lies outside `root`."""
+    """Advice for a path that lies outside `root`."""
     origin = ""
     if "?d=" in text:
         origin = "It is an address of Label Studio, whose JSON export is read as it is. "

@@ -1,7 +1,6 @@
 """Data sets: read, checked, with labels hidden and split. `open_dataset` is the one way in."""
 
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
-from .images.cache import cached_features
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
 from .memory import read_memory
@@ -19,7 +18,6 @@ __all__ = [
     "Opening",
     "Records",
     "Samples",
-    "cached_features",
     "inspect",
     "list_inputs",
     "list_samples",

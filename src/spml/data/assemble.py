@@ -1,8 +1,11 @@
-"""From the content of a file to a data set: hide labels, split, leave out samples that can't be used."""
+"""From the content of a file to a data set: hide labels, split, leave out samples that can't be used; remarks
+on equal images, names that may mean the same class, and classes that a split lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Literal
 
 import numpy as np
@@ -10,12 +13,14 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..common.phrases import counted, first_few
+from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import ObservedLabels
 from .dataset import Dataset, Inputs, Samples
 from .files.names import take
 from .hiding import hide
-from .images.image_files import MISSING
+from .images.image_files import MISSING, ImageFiles
+from .inspection.class_names import group_alike, spelled
 from .matrix import FeatureMatrix, check_finite
 from .records import NO_LABEL, Records, note_unlabelled
 from .splits import SPLITS, hold_out
@@ -23,6 +28,8 @@ from .splits import SPLITS, hold_out
 Purpose = Literal["train", "evaluate"]
 Split = npt.NDArray[np.str_]
 """Name of the split of each sample; empty for a sample that is left out."""
+
+EXAMPLES = 3  # examples that a remark names
 
 
 def to_dataset(
@@ -36,20 +43,10 @@ def to_dataset(
 
     The observed labels of a sample depend on the file and `observe_seed` only: neither the split nor a
     skipped image changes them. Validation samples are stratified by the observed labels, and test samples,
-    where they are drawn, by the labels of the file.
+    where they are drawn, by the labels of the file. `skipped` has the reason for each row that can't be used.
 
-    Args:
-        records: Content of a file or folder.
-        config: Settings of the data; those on hiding and splits are used.
-        inputs: One sample per record.
-        skipped: Reason for each row that can't be used.
-        purpose: `train`, or `evaluate` to take the data as it is: without a split every sample is in `test`,
-            none is held out, and no training sample is required.
-
-    Raises:
-        InputError: Features that are not finite; labels are to be hidden of data that is not fully labelled;
-            samples without any label, if `config.unlabelled` is `stop`; fewer than two classes; a class that
-            occurs outside the training samples only; a split without samples.
+    The purpose `evaluate` takes the data as it is: without a split every sample is in `test`, none is held
+    out, and no training sample is required.
     """
     if isinstance(inputs, FeatureMatrix):
         check_finite(inputs, records.source)
@@ -92,9 +89,6 @@ def check_share_skipped(records: Records, skipped: Mapping[int, str], config: Da
     """Check that no more images are skipped than `config.max_unreadable` allows.
 
     Files that do not exist do not count if `config.missing` is `skip`.
-
-    Raises:
-        InputError: More are; names the first ones.
     """
     _, skipped = _by_reason(skipped, config)
     if len(skipped) > config.max_unreadable * len(records.ids):
@@ -218,3 +212,69 @@ def _summary(records: Records, rows: Mapping[str, npt.NDArray[np.int64]]) -> str
     else:
         meaning = f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
     return f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
+
+
+def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[str, ...]:
+    """Remarks on a data set, one line each; `labels` are those of all its samples as the file gives them."""
+    lines = [_alike_classes(data.classes, labels), _equal_images(data)]
+    if has_split and "train" in data.splits:
+        lines += [_missing_classes(data, name) for name in ("val", "test") if name in data.splits]
+    return tuple(line for line in lines if line)
+
+
+def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
+    groups = [names for names in group_alike(classes).values() if len(names) > 1]
+    if not groups:
+        return ""
+    counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
+    phrases = [
+        " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
+    ]
+    return (
+        f"{counted(len(groups), 'group')} of class names may mean the same: "
+        f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file for "
+        "--data.rename that merges them."
+    )
+
+
+def _equal_images(data: Dataset) -> str:
+    places: list[tuple[str, str]] = []
+    digests: list[str] = []
+    for split, samples in data.splits.items():
+        if isinstance(samples.inputs, ImageFiles):
+            places += zip(samples.ids, repeat(split))
+            digests += samples.inputs.digests
+    groups = [[places[row] for row in rows] for rows in group_equal(digests)]
+    if not groups:
+        return ""
+    text = f"{counted(len(groups), 'image occurs', 'images occur')} several times, byte for byte"
+    across = [group for group in groups if len({split for _, split in group}) > 1]
+    if not across:
+        phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
+        return f"{text}: {first_few(phrases, EXAMPLES, '; ')}."
+    firsts = ({split: name for name, split in reversed(group)}.items() for group in across)
+    phrases = [" = ".join(f"{name} ({split})" for split, name in reversed(first)) for first in firsts]
+    return (
+        f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
+        f"{first_few(phrases, EXAMPLES, '; ')}."
+    )
+
+
+def group_equal(digests: Iterable[str]) -> list[list[int]]:
+    """Rows of samples with the same content, by its digest, which is empty for one that can't be read."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, digest in enumerate(digests):
+        rows[digest].append(row)
+    return [group for digest, group in rows.items() if digest and len(group) > 1]
+
+
+def _missing_classes(data: Dataset, split: str) -> str:
+    in_training = data.splits["train"].observed.positives_per_class()
+    in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
+    names = [quote(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
+    if not names:
+        return ""
+    return (
+        f"{counted(len(names), 'class', 'classes')} with known positives in training but none in the {split} "
+        f"split can't be evaluated there: {first_few(names, EXAMPLES)}."
+    )

@@ -66,29 +66,26 @@ class Inputs(Protocol):
         ...
 
 
+class Loaded(NamedTuple):
+    """Samples of a batch as far as they can be read, or what a network computes of them.
+
+    Identities are the SHA-256 of all images of the batch and of the settings that their pixels depend on,
+    uint8 (B, 32); those of unreadable ones mean nothing. They are empty for other samples.
+    """
+
+    values: torch.Tensor  # samples as `Inputs.fetch` loads them, or outputs of a network (n, ...)
+    rows: list[int]  # which samples of the batch they belong to, as positions in the batch
+    identities: npt.NDArray[np.uint8]
+    unreadable: dict[int, str]  # reason for each position in the batch whose image can't be used
+    machine: str = ""  # name of the machine of a cluster that computed the values
+
+
 @runtime_checkable
 class ImageInputs(Inputs, Protocol):
     """Images, each of which can be told from all others by its content."""
 
     def identities(self) -> npt.NDArray[np.uint8]:
         """SHA-256 of the content of each image and of all settings that its pixels depend on, (N, 32)."""
-        ...
-
-
-@runtime_checkable
-class DecodedInputs(ImageInputs, Protocol):
-    """Images that are decoded from files and resized whenever they are fetched."""
-
-    def fetch_views(
-        self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
-    ) -> tuple[torch.Tensor, ...]:
-        """Load the ordinary view of a batch and further ones, each as `fetch` would; decode a file once.
-
-        Args:
-            rows: Samples to load.
-            augment: Random change of the ordinary view (its `view` is 0); None for no change.
-            further: Random changes of the other views (their `view` is not 0).
-        """
         ...
 
 
@@ -149,7 +146,7 @@ class Dataset:
     @property
     def decoded(self) -> bool:
         """Whether loading a sample decodes a file, so that worker processes speed it up."""
-        return any(isinstance(samples.inputs, DecodedInputs) for samples in self.splits.values())
+        return any(hasattr(samples.inputs, "fetch_views") for samples in self.splits.values())
 
     @property
     def width(self) -> int:

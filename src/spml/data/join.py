@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..common.files import sha256_file
+from ..common.label_checks import rows_of
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
@@ -26,50 +27,28 @@ from .images.image_files import ImageSource
 from .records import Objects, Records, move_classes, take_rows
 
 
-class Part(NamedTuple):
-    """One part of a data set.
-
-    Attributes:
-        records: Its content, with image files.
-        split: Split of its samples; None = as its records say.
-        unlisted: What it means that the part does not have a class of another part.
-    """
-
-    records: Records
-    split: str | None = None
-    unlisted: Unlisted = "unknown"
-
-
-def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
-    """Join parts: all their samples, over all their classes.
+def join_records(
+    parts: Sequence[Records], source: str, name: str, unlisted: Sequence[Unlisted] = ()
+) -> Records:
+    """Join parts of a data set: all their samples, over all their classes.
 
     Classes keep the order of the parts if all have the same ones or list theirs, and are sorted otherwise. A
     sample that several parts name has the labels that any of them knows. Splits of a sample are those of the
-    parts; if a part has none, its samples are for training.
-
-    Args:
-        parts: At least one part.
-        source: Path of the whole, for messages.
-        name: Name of the whole.
-
-    Raises:
-        InputError: A part holds no image files, or a sample is in two splits or has contradicting labels;
-            names it.
+    parts; if a part has none, its samples are for training. That a part does not have a class of another one
+    means what `unlisted` says of this part; without it, the label is unknown.
     """
-    classes = tuple(dict.fromkeys(label for part in parts for label in part.records.classes))
-    if not all(part.records.classes_given or part.records.classes == classes for part in parts):
+    classes = tuple(dict.fromkeys(label for part in parts for label in part.classes))
+    if not all(part.classes_given or part.classes == classes for part in parts):
         classes = tuple(sorted(classes))
-    records = [_over(part, classes) for part in parts]
+    meanings = unlisted or ["unknown"] * len(parts)
+    records = [_over(part, classes, meaning) for part, meaning in zip(parts, meanings, strict=True)]
     starts = [0, *accumulate(len(each.ids) for each in records)]
     boxes = [
         each.objects._replace(row=each.objects.row + start)
         for each, start in zip(records, starts, strict=False)
         if each.objects
     ]
-    splits: list[str] = []
-    for part in parts:
-        count = len(part.records.ids)
-        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
+    splits = [part.split or ("train",) * len(part.ids) for part in parts]
     whole = Records(
         source=source,
         name=name,
@@ -78,7 +57,7 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         classes=classes,
         classes_given=any(each.classes_given for each in records),
         labels=ObservedLabels.join([each.labels for each in records]),
-        split=tuple(splits) if any(part.split or part.records.split for part in parts) else None,
+        split=tuple(chain(*splits)) if any(part.split for part in parts) else None,
         notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
         objects=Objects(*map(np.concatenate, zip(*boxes, strict=True))) if boxes else None,
         skipped=tuple(left_out for each in records for left_out in each.skipped),
@@ -91,13 +70,9 @@ def merge_rows(
 ) -> tuple[ObservedLabels, npt.NDArray[np.int64]]:
     """Labels of groups of samples: what any sample of a group knows; a positive label outweighs a negative.
 
-    Args:
-        labels: Labels of N samples.
-        groups: Group of each sample, 0 ... G - 1, int64 (N,).
-
-    Returns:
-        Labels of the G groups, and group and class of each label that samples of a group contradict each
-        other about, int64 (M, 2).
+    `groups` is the group of each of the N samples, 0 ... G - 1, int64 (N,). Returns the labels of the G
+    groups, and group and class of each label that samples of a group contradict each other about, int64 (M,
+    2).
     """
     from scipy.sparse import csr_matrix
 
@@ -112,16 +87,15 @@ def merge_rows(
     return ObservedLabels.from_csr(merged, unlisted=unlisted), np.stack(both.nonzero(), axis=1)
 
 
-def _over(part: Part, classes: tuple[str, ...]) -> Records:
+def _over(records: Records, classes: tuple[str, ...], unlisted: Unlisted) -> Records:
     """Records of a part over the classes of the whole."""
-    records, labels = part.records, part.records.labels
-    position = {name: column for column, name in enumerate(classes)}
-    columns = np.array([position[name] for name in records.classes], np.int64)
+    labels = records.labels
+    columns = rows_of(classes, records.classes)
     more = len(columns) < len(classes)
-    if more and (part.unlisted == "unknown" or labels.full):
-        records = replace(records, labels=ObservedLabels.from_csr(labels.to_csr(), unlisted=part.unlisted))
+    if more and (unlisted == "unknown" or labels.full):
+        records = replace(records, labels=ObservedLabels.from_csr(labels.to_csr(), unlisted=unlisted))
     moved = move_classes(records, columns, classes)
-    if more and part.unlisted == "negative" and not labels.full:
+    if more and unlisted == "negative" and not labels.full:
         ternary = moved.labels.to_ternary()
         ternary[:, np.delete(np.arange(len(classes)), columns)] = -1
         moved = replace(moved, labels=ObservedLabels.from_ternary(ternary))
@@ -181,17 +155,11 @@ def relative_names(records: Records, path: Path) -> Sequence[str]:
 
 
 class Checked(NamedTuple):
-    """Records of image files that have been read.
+    """Records of image files that have been read."""
 
-    Attributes:
-        records: The records.
-        digests: SHA-256 of the content of each file; empty for one that can't be used.
-        skipped: Reason for each row that can't be used.
-    """
-
-    records: Records
-    digests: list[str]
-    skipped: dict[int, str]
+    records: Records  # the records
+    digests: list[str]  # SHA-256 of the content of each file; empty for one that can't be used
+    skipped: dict[int, str]  # reason for each row that can't be used
 
 
 def merge_same_content(checked: Checked, config: DataConfig) -> Checked:

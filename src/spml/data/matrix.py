@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,31 +20,25 @@ _SCATTERED = 32  # rows per part, below which it is quicker to copy them one by 
 
 
 class ShardedArray:
-    """Arrays (n_i, D) of one type as one array (N, D), whose rows are copied when they are asked for.
+    """Arrays (n_i, ...) of one type as one array (N, ...), whose rows are copied when they are asked for.
 
-    Args:
-        parts: The arrays. For speed, give plain arrays: rows of a `numpy.memmap` are slower to gather than
-            those of `numpy.asarray(memmap)`, which shares its memory.
-        names: Name of each part, for messages.
-
-    Attributes:
-        shape: (N, D).
-        dtype: Type of the numbers.
+    For speed, give plain arrays: rows of a `numpy.memmap` are slower to gather than those of
+    `numpy.asarray(memmap)`, which shares its memory. Messages name the parts by `names`.
     """
 
     def __init__(self, parts: Sequence[npt.NDArray[Any]], names: Sequence[str] = ()) -> None:
         self._parts, self._names = list(parts), names
         self._starts = np.cumsum([0, *map(len, self._parts)])
-        self.shape = int(self._starts[-1]), int(self._parts[0].shape[1])
+        self.shape = (int(self._starts[-1]), *map(int, self._parts[0].shape[1:]))
         self.dtype = self._parts[0].dtype
 
     def __getitem__(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Rows (B, D), in the order of `rows`, int64 (B,)."""
+        """Rows (B, ...), in the order of `rows`, int64 (B,)."""
         which = self._which(rows)
         local = rows - self._starts[which]
         if len(rows) and (which == which[0]).all():
             return np.asarray(self._parts[which[0]][local])
-        block = np.empty((len(rows), self.shape[1]), self.dtype)
+        block = np.empty((len(rows), *self.shape[1:]), self.dtype)
         if len(rows) < _SCATTERED * len(self._parts):
             for row, (number, position) in enumerate(zip(which.tolist(), local.tolist(), strict=True)):
                 block[row] = self._parts[number][position]
@@ -65,20 +60,23 @@ class ShardedArray:
 class FeatureMatrix:
     """Feature vectors: rows of a dense array, a memory map, shards or a SciPy CSR matrix of shape (N, D).
 
-    The matrix is stored as it is; the rows of a batch are converted to dense float32.
+    The matrix is stored as it is; the rows of a batch are converted to dense float32. The samples are the
+    rows `rows`, or all of them; `names` are those of the D features, empty if they have none.
 
-    Args:
-        matrix: Features of shape (N, D).
-        rows: Rows of the matrix that the samples are; all of them if None.
-        names: Names of the D features; empty if they have none.
+    Where samples have parts, such as the positions of a feature map or the frames of a film, the matrix holds
+    the mean of the parts of each sample, and `parts` an array of the same kinds, (N, P, D).
     """
 
     kind: Kind = "feature"
 
     def __init__(
-        self, matrix: Any, rows: npt.NDArray[np.int64] | None = None, names: tuple[str, ...] = ()
+        self,
+        matrix: Any,
+        rows: npt.NDArray[np.int64] | None = None,
+        names: tuple[str, ...] = (),
+        parts: Any = None,
     ) -> None:
-        self._matrix, self.names = matrix, names
+        self._matrix, self.names, self._parts = matrix, names, parts
         self._rows = np.arange(matrix.shape[0], dtype=np.int64) if rows is None else rows
 
     def __len__(self) -> int:
@@ -89,21 +87,25 @@ class FeatureMatrix:
         """Number of features D."""
         return int(self._matrix.shape[1])
 
+    @property
+    def num_parts(self) -> int:
+        """Number of parts P of each sample; 0 if they have none."""
+        return 0 if self._parts is None else int(self._parts.shape[1])
+
     def dense(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Features of some samples as a dense float32 array of shape (B, D)."""
         block = self._matrix[self._rows[np.asarray(rows, np.int64)]]
-        if hasattr(block, "toarray"):
-            block = block.toarray()
-        if block.dtype == np.float16:  # torch converts it twenty times as fast as NumPy
-            return torch.from_numpy(np.ascontiguousarray(block)).float().numpy()
-        # Values outside the range of float32 become inf, which `check_finite` reports.
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(block, np.float32)
+        return _as_float32(block.toarray() if hasattr(block, "toarray") else block)
+
+    def by_part(self) -> FeatureParts:
+        """The same samples with all of their parts."""
+        return FeatureParts(self._parts, self._rows)
 
     def where(self, row: int) -> str:
-        """Where a sample is stored, for messages: its row, and its file if there are several."""
-        matrix = self._matrix
-        return matrix.where(int(self._rows[row])) if isinstance(matrix, ShardedArray) else f"row {row}"
+        """Place of a sample, for messages: its row, and its file if there are several."""
+        matrix = self._matrix if self._parts is None else self._parts
+        place = matrix.where(int(self._rows[row])) if isinstance(matrix, ShardedArray) else f"row {row}"
+        return f"{place}, in one of its {self.num_parts} parts" if self.num_parts else place
 
     @property
     def sparse(self) -> Any:
@@ -120,21 +122,15 @@ class FeatureMatrix:
 
     def take(self, rows: Rows) -> FeatureMatrix:
         """A subset of the samples; the matrix is not copied."""
-        return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)], self.names)
+        return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)], self.names, self._parts)
 
     def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> FeatureMatrix:
-        """The same samples in arrays of another kind.
+        """The same samples in arrays of another kind; a sparse matrix stays as it is.
 
-        Args:
-            convert: Called with each array that holds features, which may be of several shards; returns one
-                of the same shape and type. A sparse matrix stays as it is.
+        `convert` makes an array of the same shape and type of each that holds features; shards are several.
         """
-        matrix = self._matrix
-        if isinstance(matrix, ShardedArray):
-            matrix = ShardedArray([convert(part) for part in matrix._parts], matrix._names)
-        elif isinstance(matrix, np.ndarray):
-            matrix = convert(matrix)
-        return FeatureMatrix(matrix, self._rows, self.names)
+        parts = _converted(self._parts, convert)
+        return FeatureMatrix(_converted(self._matrix, convert), self._rows, self.names, parts)
 
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""
@@ -142,16 +138,69 @@ class FeatureMatrix:
         for rows in chunks(len(self), self.width):
             # + 0 turns -0.0 into 0.0, because a sparse matrix does not store zeros of either sign.
             digest.update((self.dense(rows) + 0).tobytes())
+        if self.num_parts:
+            digest.update(self.by_part().fingerprint().encode())
         return digest.hexdigest()
 
 
-class ImageArray:
-    """Small images: uint8 of shape (N, channels, H, W). They are never mirrored.
+class FeatureParts:
+    """Samples as the features of all of their parts: rows of an array or shards of shape (N, P, D)."""
 
-    Args:
-        pixels: Images of shape (N, channels, H, W).
-        rows: Images that the samples are; all of them if None.
-    """
+    kind: Kind = "feature"
+
+    def __init__(self, parts: Any, rows: npt.NDArray[np.int64]) -> None:
+        self._parts, self._rows = parts, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
+        """Parts of a batch, float32 of shape (B, P, D). They are not augmented."""
+        return torch.from_numpy(_as_float32(self._parts[self._rows[np.asarray(rows, np.int64)]]))
+
+    def take(self, rows: Rows) -> FeatureParts:
+        """A subset of the samples; the array is not copied."""
+        return FeatureParts(self._parts, self._rows[np.asarray(rows, np.int64)])
+
+    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> FeatureParts:
+        """The same samples in arrays of another kind, as `FeatureMatrix.converted`."""
+        return FeatureParts(_converted(self._parts, convert), self._rows)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the float32 features."""
+        digest = hashlib.sha256(f"parts {len(self)} {self._parts.shape[1:]}".encode())
+        for rows in chunks(len(self), math.prod(self._parts.shape[1:])):
+            digest.update((self.fetch(rows).numpy() + 0).tobytes())
+        return digest.hexdigest()
+
+
+def mean_of_parts(parts: Any) -> npt.NDArray[np.float32]:
+    """Mean of the parts of each sample, float32 (N, D), of an array or shards (N, P, D)."""
+    count, number, width = parts.shape
+    means = np.empty((count, width), np.float32)
+    for rows in chunks(count, number * width):
+        # Values outside the range of float32 become inf, and infinite ones NaN: `check_finite` reports both.
+        with np.errstate(over="ignore", invalid="ignore"):
+            means[rows] = _as_float32(parts[rows]).mean(1)
+    return means
+
+
+def _as_float32(block: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if block.dtype == np.float16:  # torch converts it twenty times as fast as NumPy
+        return torch.from_numpy(np.ascontiguousarray(block)).float().numpy()
+    # Values outside the range of float32 become inf, which `check_finite` reports.
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(block, np.float32)
+
+
+def _converted(matrix: Any, convert: Callable[[npt.NDArray[Any]], Any]) -> Any:
+    if isinstance(matrix, ShardedArray):
+        return ShardedArray([convert(part) for part in matrix._parts], matrix._names)
+    return convert(matrix) if isinstance(matrix, np.ndarray) else matrix
+
+
+class ImageArray:
+    """Small images, uint8 (N, channels, H, W); the samples are `rows` of them, or all. None is mirrored."""
 
     kind: Kind = "image"
 
@@ -186,15 +235,7 @@ class ImageArray:
 
 
 def check_finite(features: FeatureMatrix, source: str) -> None:
-    """Refuse features that are not finite float32 numbers.
-
-    Args:
-        features: Features to check.
-        source: File that they come from, for the message.
-
-    Raises:
-        InputError: A value is NaN or infinite; the message names its row and column.
-    """
+    """Refuse features that are not finite float32 numbers; the message names the source, row and column."""
     matrix = features.sparse
     # Of a sparse matrix only the stored entries: a small file may represent a huge dense matrix.
     shape = (len(features), features.width) if matrix is None else (matrix.nnz, 1)

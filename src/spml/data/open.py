@@ -7,7 +7,7 @@ has two halves that can be called apart: `start_opening` reads the labels and li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import InputError
+from ..common.locks import Report
 from ..common.phrases import counted
 from ..config import DataConfig
-from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
+from .assemble import Purpose, check_share_skipped, name_skipped, remarks, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .files.listing import list_images
 from .files.names import FilesBelow, PackedNames
 from .hiding import check_observe
 from .images.image_files import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
-from .inspection.remarks import remarks
 from .join import Checked, merge_same_content, merge_unread
 from .matrix import check_finite
 from .memory.frames import has_files
@@ -34,12 +34,6 @@ from .readers.shards import is_shards
 from .records import MEMORY, Records, select
 from .tables.read import SUFFIXES as TABLES
 from .tables.read import read_file_list
-
-Report = Callable[[str], None]
-Files = Sequence[ImageSource]
-
-_LABEL_FILES = (".arff", ".json", ".xml", ".txt")
-"""Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
 
 
 def open_dataset(
@@ -145,8 +139,7 @@ class Opening:
         """Check images, hide labels and split. Another call with another size does not check images again.
 
         Args:
-            size: Side in pixels to which image files are resized where `config.size` is 0.
-            interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+            size, interpolation: As in `open_dataset`.
 
         Raises:
             InputError: Too many images can't be used, or the data does not suit its purpose.
@@ -161,11 +154,7 @@ class Opening:
         return replace(data, notes=(*data.notes, *filter(None, (note_twelve_bits(digests), *further))))
 
     def finish_unread(self) -> Dataset:
-        """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable.
-
-        Raises:
-            InputError: The data does not suit its purpose.
-        """
+        """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable."""
         records = merge_unread(self.records, self.config)
         inputs = records.inputs
         if isinstance(inputs, Sequence):
@@ -239,7 +228,7 @@ def list_inputs(
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
     for path in sources:
         suffix = path.suffix.lower()
-        if suffix in _LABEL_FILES and path.is_file():
+        if suffix in (".arff", ".json", ".xml", ".txt") and path.is_file():  # which list labels
             raise InputError(
                 f"{path}: images, folders of images, tables ({', '.join(TABLES)}), feature "
                 f"shards or one .npz file can be predicted, not {suffix} files."
@@ -262,8 +251,7 @@ def list_samples(
 
     Args:
         samples: Samples as in `spml.train`.
-        size: Side in pixels to which images are resized.
-        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+        size, interpolation: As in `list_inputs`.
 
     Returns:
         Names of the samples, and the samples.
@@ -284,15 +272,7 @@ def list_samples(
 
 
 def note_unreadable(ids: Sequence[str], skipped: Mapping[int, str]) -> tuple[str, ...]:
-    """Note on images that were left out; none if all can be used.
-
-    Args:
-        ids: Names of all samples.
-        skipped: Reason for each row that can't be used.
-
-    Raises:
-        InputError: No image can be used.
-    """
+    """Note on the images that were left out, with reasons by row; refuses data of which none can be used."""
     if not skipped:
         return ()
     if len(skipped) == len(ids):
@@ -331,7 +311,11 @@ def _list_files(
 
 
 def _image_files(
-    files: Files, digests: Sequence[str] | None, config: DataConfig, size: int, interpolation: str
+    files: Sequence[ImageSource],
+    digests: Sequence[str] | None,
+    config: DataConfig,
+    size: int,
+    interpolation: str,
 ) -> ImageFiles:
     """Inputs that decode files, of which `digests` are not known before they are checked."""
     return ImageFiles(

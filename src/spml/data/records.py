@@ -1,9 +1,10 @@
-"""Content of a file or folder as its reader understood it, and parts of it: some of its rows or classes."""
+"""Content of a file or folder as its reader understood it: made of entries or of names, and parts of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,9 +15,10 @@ from ..common.draws import permutation
 from ..common.errors import InputError
 from ..common.phrases import counted, first_few
 from ..config import DataConfig
-from ..labels import ObservedLabels
+from ..labels import IntArray, ObservedLabels, Unlisted
 from .dataset import Inputs
 from .files.names import take
+from .files.places import find_files
 from .images.image_files import ImageSource
 
 MEMORY = "data in memory"
@@ -25,24 +27,14 @@ MEMORY = "data in memory"
 NO_LABEL = "no label"
 """Reason why a sample is left out about which the data says nothing."""
 
-Integers = npt.NDArray[np.int64]
-
 
 class Objects(NamedTuple):
-    """Boxes of M objects; an image may have several of the same class.
+    """Boxes of M objects, arrays (M,); an image may have several of the same class."""
 
-    Attributes:
-        row: Sample of each box, int64 (M,).
-        column: Class of each box, int64 (M,).
-        area: Share of the image that each box covers, in [0, 1], float64 (M,).
-        distance: Distance between the centres of box and image, in halves of the image's diagonal,
-            float64 (M,).
-    """
-
-    row: npt.NDArray[np.int64]
-    column: npt.NDArray[np.int64]
-    area: npt.NDArray[np.float64]
-    distance: npt.NDArray[np.float64]
+    row: IntArray  # sample of each box
+    column: IntArray  # class of each box
+    area: npt.NDArray[np.float64]  # share of the image that each box covers
+    distance: npt.NDArray[np.float64]  # between the centres of box and image, in halves of its diagonal
 
 
 @dataclass(frozen=True)
@@ -88,13 +80,128 @@ class Records:
         return getattr(self.inputs, "names", ())
 
 
+Entries = tuple[npt.ArrayLike, npt.ArrayLike]
+"""Sample and class of entries of a label matrix, as `ObservedLabels.entries` returns; they may repeat."""
+
+
+def in_both(first: Entries, second: Entries) -> tuple[int, int] | None:
+    """Row and column of the first entry, row by row, that two lists share; None if they share none."""
+    shared = np.intersect1d(_keys(first), _keys(second))
+    return (int(shared[0]) >> 32, int(shared[0]) & 0xFFFFFFFF) if len(shared) else None
+
+
+def label_entries(
+    positive: Entries,
+    shape: tuple[int, int],
+    unlisted: Unlisted,
+    *,
+    negative: Entries | None = None,
+    unknown: Entries | None = None,
+) -> ObservedLabels:
+    """Labels of N samples over C classes, given by entries. The first list that holds a label counts.
+
+    A label that is in none of them has the meaning `unlisted`; those in `unknown` stay unknown in any case.
+    """
+    from scipy.sparse import csr_matrix
+
+    parts = {1: _keys(positive), -1: _keys(negative or ([], [])), 0: _keys(unknown or ([], []))}
+    keys, first = np.unique(np.concatenate([*parts.values()]), return_index=True)
+    values = np.repeat(np.array([*parts], np.int8), [*map(len, parts.values())])
+    matrix = csr_matrix((values[first], (keys >> 32, keys & 0xFFFFFFFF)), shape=shape)
+    return ObservedLabels.from_csr(matrix, unlisted=unlisted)
+
+
+def _keys(entries: Entries) -> IntArray:
+    """One integer per entry, which sorts row by row."""
+    rows, columns = (np.asarray(each, np.int64) for each in entries)
+    return (rows << 32) | columns
+
+
+class NamedImage(NamedTuple):
+    """Content of a file on one image, whose labels are names."""
+
+    where: str  # file and field that name the image, for messages
+    files: Sequence[str]  # possible names of the image file
+    positive: Sequence[str] | None  # known positives; None if nobody labelled the image
+    negative: Sequence[str]  # known negatives, none of which is in `positive`
+    split: str  # its split; empty if none is stated
+
+
+def named_records(
+    path: Path,
+    name: str,
+    root: Path,
+    images: Sequence[NamedImage],
+    stated: Iterable[str],
+    config: DataConfig,
+    *,
+    notes: Sequence[str],
+    where: str,
+) -> Records:
+    """Find the files of images whose labels are names, and make records of them.
+
+    Classes are those that the data states, which may repeat, and further ones, sorted. The split is left out
+    unless each image has one. Where `data.unlisted` is negative, `config.unlabelled` says what becomes of
+    images that nobody labelled. Messages on missing labels name `where`.
+    """
+    files = find_files(root, [image.files for image in images], lambda row: images[row].where, config.missing)
+    positive = [image.positive or () for image in images]
+    negative = [image.negative for image in images]
+    if not any(positive):
+        raise InputError(f"{where}: no image has a label. At least some must have one.")
+    listed = tuple(dict.fromkeys(stated))
+    classes = (*listed, *sorted({*chain(*positive, *negative)}.difference(listed)))
+    column = {each: position for position, each in enumerate(classes)}
+
+    def entries(lists: Sequence[Sequence[str]]) -> Entries:
+        rows = [row for row, labels in enumerate(lists) for _ in labels]
+        return rows, [column[each] for each in chain(*lists)]
+
+    shape, split = (len(images), len(classes)), tuple(image.split for image in images)
+    records = Records(
+        source=str(path),
+        name=name,
+        ids=tuple(files.names),
+        inputs=files,
+        classes=classes,
+        classes_given=bool(listed),
+        labels=label_entries(entries(positive), shape, config.default_label, negative=entries(negative)),
+        split=split if all(split) else None,
+        notes=tuple(notes),
+    )
+    unseen = [row for row, image in enumerate(images) if image.positive is None]
+    return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
+
+
+def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:
+    """Measure boxes, each clipped to its image; None if there are none.
+
+    `entries` are sample and class of each; a box is left, top, right and bottom, and a size is width and
+    height of its image in the same unit.
+    """
+    rows, columns = (np.asarray(each, np.int64) for each in entries)
+    if not len(rows):
+        return None
+    corners = np.asarray(boxes, np.float64).reshape(-1, 2, 2)
+    size = np.asarray(sizes, np.float64).reshape(-1, 2)
+    longest = size.max(axis=1, keepdims=True)  # as the unit of length, so that no product overflows
+    clipped = np.clip(corners, 0, size[:, None]) / longest[:, None]
+    size = size / longest
+    share = (clipped[:, 1] - clipped[:, 0]) / size
+    offset = np.hypot(*(clipped.mean(axis=1) - size / 2).T)
+    return Objects(rows, columns, share.prod(axis=1), offset / (np.hypot(*size.T) / 2))
+
+
+def without_box(count: int, noun: str) -> str:
+    """Note on the number of annotations or objects that have no usable box."""
+    has, labels = ("has", "its label is") if count == 1 else ("have", "their labels are")
+    return f"{counted(count, noun)} {has} no usable box; {labels} used."
+
+
 def select(records: Records, config: DataConfig) -> Records:
     """Ignore the split if `config.split` says so, and draw rows and classes.
 
     The draws depend on the numbers of rows and classes, on the labels and on `config.sample_seed` only.
-
-    Raises:
-        InputError: The split of a published protocol is to be ignored, or no class would have a label.
     """
     if config.split == "ignore":
         if config.observe == "protocol":
@@ -117,7 +224,7 @@ def select(records: Records, config: DataConfig) -> Records:
     return records
 
 
-def take_rows(records: Records, rows: Integers) -> Records:
+def take_rows(records: Records, rows: IntArray) -> Records:
     """The samples `rows`, ascending, and what is known about them."""
     position = np.full(len(records.ids), -1, np.int64)
     position[rows] = np.arange(len(rows))
@@ -133,7 +240,7 @@ def take_rows(records: Records, rows: Integers) -> Records:
     )
 
 
-def move_classes(records: Records, columns: Integers, classes: tuple[str, ...]) -> Records:
+def move_classes(records: Records, columns: IntArray, classes: tuple[str, ...]) -> Records:
     """Records over other classes: class c becomes class `columns[c]`, or is left out where that is -1.
 
     Classes that become the same one are merged as `ObservedLabels.merge_classes` does.
@@ -148,7 +255,7 @@ def move_classes(records: Records, columns: Integers, classes: tuple[str, ...]) 
     )
 
 
-def _moved(objects: Objects | None, field: Literal["row", "column"], position: Integers) -> Objects | None:
+def _moved(objects: Objects | None, field: Literal["row", "column"], position: IntArray) -> Objects | None:
     """Boxes with other rows or columns; those whose position is -1 are left out."""
     if objects is None:
         return None
@@ -158,11 +265,7 @@ def _moved(objects: Objects | None, field: Literal["row", "column"], position: I
 
 
 def without_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -> Records:
-    """Leave out samples about which the data says nothing, for readers that can't state so in `labels`.
-
-    Raises:
-        InputError: There are some, and `config.unlabelled` is `stop`.
-    """
+    """Leave out samples about which the data says nothing, for readers that can't state so in `labels`."""
     notes = note_unlabelled(records, rows, config)
     kept = take_rows(records, np.setdiff1d(np.arange(len(records.ids)), rows))
     left_out = tuple((records.ids[row], NO_LABEL) for row in rows)
@@ -170,11 +273,7 @@ def without_unlabelled(records: Records, rows: Sequence[int], config: DataConfig
 
 
 def note_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -> list[str]:
-    """Note that samples without a label are left out, in a list that is empty if there are none.
-
-    Raises:
-        InputError: There are some, and `config.unlabelled` is `stop`.
-    """
+    """Note that samples without a label are left out, in a list that is empty if there are none."""
     if not rows:
         return []
     have, them = ("has", "it") if len(rows) == 1 else ("have", "them")

@@ -1,5 +1,5 @@
-"""What the settings say of classes: the names that the user wants, read from a file and put into records, and
-what an unlisted label means where that differs between classes."""
+"""Settings on classes: wanted names, read from a file and put into records, and what an unlisted label means
+where it differs between classes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..common.documents import class_name
 from ..common.errors import InputError, nearest
 from ..common.files import write_rows
+from ..common.label_checks import rows_of
 from ..common.phrases import counted, first_few, shorten
 from ..common.safe import check_readable, quote
 from ..config import DataConfig
@@ -29,7 +30,6 @@ UNUSED = "Given names of data.rename that do not occur in"
 """Start of the note on names without effect."""
 
 HEADER = ("given", "wanted")
-MAX_NAMES = 1_000_000
 _GIVEN = frozenset({"given", "given name", "old", "old name", "old_name", "from", "before", "original"})
 _WANTED = frozenset({"wanted", "wanted name", "new", "new name", "new_name", "to", "after", "renamed"})
 
@@ -38,20 +38,17 @@ NEGATIVE = "negative:"
 
 
 def read_as_stated(
-    read: Callable[[DataConfig], Records], config: DataConfig, named: Sequence[str] = ()
+    read: Callable[[DataConfig], Records],
+    config: DataConfig,
+    named: Sequence[str] = (),
+    *,
+    may_lack: bool = False,
 ) -> Records:
     """Read data, give its classes their wanted names, and settle what an unlisted label means.
 
     With `negative:CLASS,CLASS` the data is read twice: these classes are as with `negative`, all others as
-    with `unknown`.
-
-    Args:
-        read: Function that reads the data.
-        config: Settings of the data.
-        named: Classes of a run, which have their wanted names. Data that lists just these is not renamed.
-
-    Raises:
-        InputError: The data has a mistake, or `config` names a class that it does not have.
+    with `unknown`; with `may_lack`, those that the data does not have are negative, too. Data that lists just
+    the classes `named`, those of a run, which have their wanted names, is not renamed.
     """
     config = replace(config, rename=wanted_names(config))
 
@@ -63,7 +60,8 @@ def read_as_stated(
 
     if not config.unlisted.startswith(NEGATIVE):
         return renamed(config.unlisted)
-    return with_negatives(renamed("unknown"), renamed("negative"), named_classes(config.unlisted))
+    names = named_classes(config.unlisted)
+    return with_negatives(renamed("unknown"), renamed("negative"), names, may_lack=may_lack)
 
 
 def write_names(path: Path, names: Mapping[str, str]) -> None:
@@ -72,11 +70,7 @@ def write_names(path: Path, names: Mapping[str, str]) -> None:
 
 
 def wanted_names(config: DataConfig) -> dict[str, str]:
-    """Wanted names by given ones, as `config.rename` states them or the file that it names; empty = left out.
-
-    Raises:
-        InputError: The file can't be read or has a mistake, which the message names with its row.
-    """
+    """Wanted names by given ones, as `config.rename` or the file that it names has them; empty = left out."""
     if isinstance(config.rename, str):
         return read_names(Path(config.rename)) if config.rename else {}
     for given, wanted in config.rename.items():
@@ -89,12 +83,7 @@ def wanted_names(config: DataConfig) -> dict[str, str]:
 
 
 def read_names(path: Path) -> dict[str, str]:
-    """Read a CSV or TSV file of given and wanted names. A first row such as `given,wanted` is a header.
-
-    Raises:
-        InputError: The file can't be read, or a row does not have two cells, has no given name, or
-            contradicts an earlier one; names the row.
-    """
+    """Read a CSV or TSV file of given and wanted names. A first row such as `given,wanted` is a header."""
     check_readable(path)
     delimiter = next((mark for mark in DELIMITERS if len(read_header(path, mark)) == 2), ",")
     names: dict[str, tuple[str, int]] = {}
@@ -119,8 +108,6 @@ def read_names(path: Path) -> dict[str, str]:
                 f"{path}: rows {row} and {number} have different wanted names for {quote(given)}: "
                 f"{quote(earlier)} and {quote(wanted)}. Remove one of them."
             )
-        if len(names) > MAX_NAMES:
-            raise InputError(f"{path}: has more than {MAX_NAMES:,} names.")
     if not names:
         raise InputError(f"{path}: has no names. Expected rows of a given and a wanted class name.")
     return {given: wanted for given, (wanted, _) in names.items()}
@@ -132,9 +119,6 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
     A sample has a merged class if it has one of its parts, and lacks it if it is known to lack a part and has
     none. Every name is looked up once: with a to b and b to c, a becomes b. Classes that were sorted stay so,
     and others have the place of their first part.
-
-    Raises:
-        InputError: Every class is left out.
     """
     stated = wanted_names(config)
     if not stated:
@@ -147,8 +131,7 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
         raise InputError(f"{records.source}: data.rename leaves out every class.")
     if not records.classes_given and list(records.classes) == sorted(records.classes):
         classes = tuple(sorted(classes))
-    position = {name: column for column, name in enumerate(classes)} | {"": -1}
-    moved = move_classes(records, np.array([position[name] for name in wanted], np.int64), classes)
+    moved = move_classes(records, rows_of(classes, wanted), classes)
     return replace(moved, notes=(*records.notes, *_notes(records, wanted, stated)))
 
 
@@ -158,8 +141,12 @@ def named_classes(unlisted: str) -> list[str]:
     return [name for cell in cells if (name := cell.strip())]
 
 
-def with_negatives(records: Records, negative: Records, names: Sequence[str]) -> Records:
+def with_negatives(records: Records, negative: Records, names: Sequence[str], *, may_lack: bool) -> Records:
     """Records in which some classes have the labels of other records of the same samples."""
+    if may_lack:
+        classes = tuple(dict.fromkeys((*records.classes, *names)))
+        own = np.arange(len(records.classes))
+        records, negative = (move_classes(each, own, classes) for each in (records, negative))
     position = {name: column for column, name in enumerate(records.classes)}
     for name in names:
         if name not in position:

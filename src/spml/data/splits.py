@@ -13,21 +13,15 @@ import numpy.typing as npt
 
 from ..common.draws import permutation
 from ..common.errors import InputError
-from ..labels import ObservedLabels
+from ..labels import IntArray, ObservedLabels
 
-Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SPLITS = ("train", "val", "test")
 SPELLINGS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 
 _NEUTRAL = re.compile(
@@ -44,9 +38,8 @@ def split_name(text: str) -> str | None:
 def compound_split_name(text: str) -> tuple[str, str] | None:
     """Split in a name such as `seg_train`, `val2017`, `Test Images` or `trainset`, and its other words.
 
-    Returns:
-        `train`, `val` or `test`, and the words that neither name a split nor are usual next to one, such as
-        `seg`; None if no word, or several, name a split.
+    These neither name a split nor are usual next to one, such as `seg`. None if no word, or several, name a
+    split.
     """
     words = re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)
     words = [re.sub("(?<=.)(set|data|images)$", "", word.lower()) for word in words]
@@ -86,10 +79,6 @@ def hold_out(
 
     Returns:
         Boolean mask of shape (N,), true for the samples that are held out.
-
-    Raises:
-        InputError: No sample would be left for training, or none can be held out because each is the only
-            one of a class.
     """
     count = len(observed)
     held = max(1, round(share * count))
@@ -116,7 +105,7 @@ def hold_out(
     return mask
 
 
-def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
+def _stratified(labels: ObservedLabels, held: int, ties: IntArray) -> Mask:
     """Choose `held` samples, the first ones of each class; fewer if the others are the last ones of a class.
 
     The samples are in random order. `ties` is the order of classes that have the same number of samples left.
@@ -133,7 +122,7 @@ def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
     rest = np.flatnonzero(np.diff(positive.indptr) == 0)
     chosen[rest[: round(held / len(labels) * len(rest))]] = True
 
-    def left() -> Integers:
+    def left() -> IntArray:
         """Number of known positives of each class among the samples that are not chosen."""
         return np.bincount(positive[~chosen].indices, minlength=len(total)).astype(np.int64)
 
@@ -157,7 +146,7 @@ def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
     return chosen
 
 
-def _choose_by_class(positive: Any, of_class: Sequence[Integers], share: float, ties: Integers) -> Mask:
+def _choose_by_class(positive: Any, of_class: Sequence[IntArray], share: float, ties: IntArray) -> Mask:
     """Choose a share of each class by iterative stratification.
 
     `positive` is a CSR matrix (N, C) of known positives; `of_class` are the samples of each class, ascending.

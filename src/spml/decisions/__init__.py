@@ -1,12 +1,21 @@
 """From scores to decisions: which model to choose, where to cut, what is probably missing."""
 
-from .by_class import AnyLabels, AnyScores, KnownPositives, by_class
-from .calibration import Calibration, Reliability, calibration_error, fit_calibration, refine_calibration
+from ..scores import KnownPositives
+from .calibration import (
+    AnyLabels,
+    AnyScores,
+    Calibration,
+    Reliability,
+    ReliabilityBins,
+    calibration_error,
+    fit_calibration,
+    fit_probabilities,
+    refine_calibration,
+)
 from .caveats import caveats
-from .choose import Chooser
 from .cuts import Cuts, RecallCurves, f1_cuts, label_cuts, precision_cuts, recall_cuts
-from .decide import Decision, threshold_at, threshold_curve
-from .hidden import hidden_of_highest, hidden_probabilities, shown_probabilities
+from .decide import Decision, global_threshold, threshold_at, threshold_curve
+from .hidden import Chances, hidden_of_pairs, hidden_probabilities, label_chances, shown_probabilities
 from .policy import (
     HOW_TO_KNOW_K,
     MANY_CLASSES,
@@ -22,8 +31,8 @@ from .policy import (
     read_target,
 )
 from .priors import Interval, Priors, Source, mean_labels_interval, priors_from_audit, priors_from_shares
-from .selection import Judge, default_mean_labels, true_map
-from .thresholds import global_threshold
+from .scale import Scale, logits_of, scores_of
+from .selection import Judge, assumed_for_thresholds, default_mean_labels, true_map
 
 __all__ = [
     "HOW_TO_KNOW_K",
@@ -31,7 +40,7 @@ __all__ = [
     "AnyLabels",
     "AnyScores",
     "Calibration",
-    "Chooser",
+    "Chances",
     "ClassCut",
     "Cuts",
     "Decision",
@@ -44,10 +53,12 @@ __all__ = [
     "Priors",
     "RecallCurves",
     "Reliability",
+    "ReliabilityBins",
     "Rows",
+    "Scale",
     "Source",
     "Target",
-    "by_class",
+    "assumed_for_thresholds",
     "calibration_error",
     "caveats",
     "decide_cuts",
@@ -56,10 +67,13 @@ __all__ = [
     "encode_policy",
     "f1_cuts",
     "fit_calibration",
+    "fit_probabilities",
     "global_threshold",
-    "hidden_of_highest",
+    "hidden_of_pairs",
     "hidden_probabilities",
+    "label_chances",
     "label_cuts",
+    "logits_of",
     "mean_labels_interval",
     "precision_cuts",
     "priors_from_audit",
@@ -67,6 +81,7 @@ __all__ = [
     "read_target",
     "recall_cuts",
     "refine_calibration",
+    "scores_of",
     "shown_probabilities",
     "threshold_at",
     "threshold_curve",

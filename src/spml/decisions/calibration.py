@@ -8,18 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ..labels import ObservedLabels
-from ..metrics.arrays import as_scores
-from ..metrics.top_scores import TopScores
-from .by_class import AnyLabels, AnyScores
-from .pooled import AllPairs, HighestPairs, Pairs
-from .priors import Priors
+from ..scores import Scores, as_scores
+from ..scores.arrays import ScoreArray
+from .priors import LARGEST_SHARE, Priors
 
 ROUNDS = 6
+_BINS_OF_ALL, _BINS_OF_KNOWN = 2000, 1000
 _FLOOR = 1e-6
 _LARGEST_SHIFT = 30.0
 _SLOPE_DEVIATION, _SHIFT_DEVIATION = 0.3, 1.0
 
 Floats = npt.NDArray[np.float64]
+AnyScores = npt.ArrayLike | Scores
+AnyLabels = npt.NDArray[np.int8] | ObservedLabels
+
+
+def as_observed(labels: AnyLabels) -> ObservedLabels:
+    """Observed labels, also from a matrix in {-1, 0, +1}."""
+    return labels if isinstance(labels, ObservedLabels) else ObservedLabels.from_ternary(labels)
 
 
 class Calibration(NamedTuple):
@@ -74,14 +80,29 @@ class Reliability(NamedTuple):
 
 
 def fit_calibration(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Calibration:
-    """Fit probabilities by isotonic regression with inverse probability weights.
+    """Fit probabilities by isotonic regression with inverse probability weights; see `fit_probabilities`."""
+    return fit_probabilities(scores, labels, priors)[0]
 
-    A known label stands for the labels of its sample that are not known, so its weight is the number of
-    labels that the sample is expected to have. From `w_i = K v`, six times: isotonic regression of
-    `w_i [known]` on the pooled score in about 3,000 bins; a shift of all log-odds such that probabilities sum
-    to K per sample; then `w_i = v (1 + (K - 1) m_i / mean m)`, where `m_i` sums the probabilities of the
-    unknown labels of sample i, scaled to the mean K and at least 1. `v` is
-    `Priors.importance` of the known class. With several known labels in a sample each takes an equal part.
+
+def fit_probabilities(
+    scores: AnyScores, labels: AnyLabels, priors: Priors, positives: npt.ArrayLike | None = None
+) -> tuple[Calibration, Priors]:
+    """Fit probabilities by isotonic regression with inverse probability weights, and class priors with them.
+
+    A known label stands for the labels of its sample that are not known, so its weight w is the number of
+    labels that the sample is expected to have. From `w_i = K v`, six times:
+
+    1. Probabilities p: isotonic regression of `w_i [known]` on the pooled score in about 3,000 bins, and a
+       shift of all log-odds such that they sum to K per sample.
+    2. Probabilities h of unknown labels: isotonic regression of `(w_i - 1) [known]` over the number of
+       unknown labels of each bin, since a known label hides `w_i - 1` others.
+    3. `w_i = v (1 + (K - 1) m_i / mean m)`, where `m_i` sums h over the unknown labels of sample i, scaled to
+       the mean K and at least 1.
+
+    `v` is `Priors.importance` of the known class. With several known labels in a sample each takes an equal
+    part. A class whose known labels are mostly alone is rarer than K times its share of the known labels, and
+    one that has company more frequent: its prior is its share of the weights, `sum of w_i over its known
+    labels, / N`, at most .95. Priors of an audit remain.
 
     Where only the highest scores of each sample are kept, all others are one bin, the lowest, together with
     the known positives among them. Its probability is that of the lowest score that was kept, and of all
@@ -92,35 +113,58 @@ def fit_calibration(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Cal
             highest of each.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C), with a known positive.
         priors: Class priors, with K.
+        positives: Known positives of each class (C,) among more samples than these, which the shares of the
+            classes follow then; None = those of `labels`.
 
     Returns:
-        Calibration whose probabilities sum to about K per sample.
+        Calibration whose probabilities sum to about K per sample, and class priors that sum to about K.
 
     Source:
         Own; inverse probability weights as in learning from labels that are missing at random.
     """
-    from sklearn.isotonic import isotonic_regression
+    from scipy.optimize import isotonic_regression
 
-    if isinstance(scores, TopScores):
-        labels = labels if isinstance(labels, ObservedLabels) else ObservedLabels.from_ternary(labels)
-        pairs: Pairs = HighestPairs(scores, labels)
-    else:
-        labels = labels.to_ternary() if isinstance(labels, ObservedLabels) else labels
-        pairs = AllPairs(as_scores(scores), labels)
-    known = pairs.known
-    samples, mean_labels = pairs.samples, priors.mean_labels
+    scores, observed = as_scores(scores), as_observed(labels)
+    pairs, known = scores.pairs, scores.known(*observed.entries(1))
+    samples, classes = scores.shape
+    mean_labels = priors.mean_labels
+    edges = _edges(pairs.scores, known.scores[known.in_order])
+    # All pairs that were left out are in bin 0, and no other.
+    bins = np.searchsorted(edges, pairs.scores, side="right").astype(np.int32) + 1
+    own = np.where(known.in_order, np.searchsorted(edges, known.scores, side="right") + 1, 0)
+    counts = np.bincount(bins, minlength=len(edges) + 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centres = np.bincount(bins, pairs.scores, minlength=len(counts)) / counts
+    counts[0], centres[0] = pairs.left_out.sum(), pairs.scores.min()
+    unknown = pairs.labels(observed) == 0
+    unknown_left_out = classes - observed.known_per_sample() - pairs.sum_of_samples(unknown)
+    unknown_counts = np.bincount(bins[unknown], minlength=len(counts)).astype(np.float64)
+    unknown_counts[0] = unknown_left_out.sum()
+
     per_sample = np.bincount(known.rows, minlength=samples).astype(np.float64)
-    v = priors.importance(np.bincount(known.columns, minlength=pairs.classes))[known.columns]
-    counts, own, centres = pairs.counts, pairs.own, pairs.centres
+    counted = np.bincount(known.columns, minlength=classes)
+    v = priors.importance(counted)[known.columns]
     used = np.flatnonzero(counts)
     weights = mean_labels / per_sample[known.rows] * v
     p = np.zeros(len(counts))
     for _ in range(ROUNDS):
         target = np.bincount(own, weights, minlength=len(counts))[used] / counts[used]
-        fitted = isotonic_regression(target, sample_weight=counts[used].astype(np.float64))
+        fitted = isotonic_regression(target, weights=counts[used].astype(np.float64)).x
         p[used] = _shifted(np.clip(fitted, 0, 1 - _FLOOR), counts[used], mean_labels * samples)
-        weights = _weights(pairs.hidden(p), per_sample, known.rows, v, mean_labels)
-    return _knots(centres[used], p[used])
+        h = _hidden_by_bin(own, weights, unknown_counts)
+        hidden = pairs.sum_of_samples(np.where(unknown, h[bins], 0)) + h[0] * unknown_left_out
+        weights = _weights(hidden, per_sample, known.rows, v, mean_labels)
+    if priors.gamma is None:
+        mean_weights = np.divide(
+            np.bincount(known.columns, weights, minlength=classes),
+            counted,
+            out=np.full(classes, float(weights.mean())),
+            where=counted > 0,
+        )
+        shares = mean_weights * np.asarray(counted if positives is None else positives, np.float64)
+        shares *= mean_labels / shares.sum()
+        priors = priors._replace(shares=np.minimum(shares, LARGEST_SHARE))
+    return _knots(centres[used], p[used]), priors
 
 
 def refine_calibration(calibration: Calibration, scores: npt.ArrayLike, truth: npt.ArrayLike) -> Calibration:
@@ -161,13 +205,72 @@ def calibration_error(probabilities: npt.ArrayLike, truth: npt.ArrayLike, bins: 
         truth: Labels, bool of shape (N, C), with a positive.
         bins: Number of bins.
     """
-    p, positive = np.asarray(probabilities, np.float64).ravel(), np.asarray(truth, np.bool_).ravel()
-    which = np.minimum((p * bins).astype(np.int64), bins - 1)
-    counts = np.bincount(which, minlength=bins)
-    expected, found = (np.bincount(which, values, minlength=bins) for values in (p, positive))
-    with np.errstate(invalid="ignore"):
-        error = float(np.abs(expected - found).sum() / positive.sum())
-        return Reliability(error, expected / counts, found / counts, counts)
+    sums = ReliabilityBins(bins)
+    sums.add(probabilities, truth)
+    return sums.reliability()
+
+
+class ReliabilityBins:
+    """Sums of probabilities and labels in bins of equal width, to which blocks of samples are added.
+
+    Args:
+        bins: Number of bins.
+    """
+
+    def __init__(self, bins: int = 15) -> None:
+        self._expected, self._observed = np.zeros((2, bins))
+        self._counts = np.zeros(bins, np.int64)
+
+    @property
+    def filled(self) -> bool:
+        """Whether anything was added."""
+        return bool(self._counts.any())
+
+    def add(self, probabilities: npt.ArrayLike, truth: npt.ArrayLike) -> None:
+        """Add probabilities (B, C) and labels, bool (B, C)."""
+        p, positive = np.asarray(probabilities, np.float64).ravel(), np.asarray(truth, np.bool_).ravel()
+        bins = len(self._counts)
+        which = np.minimum((p * bins).astype(np.int64), bins - 1)
+        self._counts += np.bincount(which, minlength=bins)
+        self._expected += np.bincount(which, p, minlength=bins)
+        self._observed += np.bincount(which, positive, minlength=bins)
+
+    def reliability(self) -> Reliability:
+        """Agreement of all that was added."""
+        expected, observed, counts = self._expected, self._observed, self._counts
+        with np.errstate(invalid="ignore"):
+            error = float(np.abs(expected - observed).sum() / observed.sum())
+            return Reliability(error, expected / counts, observed / counts, counts)
+
+
+def _edges(values: ScoreArray, known: ScoreArray) -> ScoreArray:
+    """Edges of bins: quantiles of all scores, and of those of known positives, which are rare and high."""
+    quantiles = [
+        np.quantile(part, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf")
+        for part, count in ((values, _BINS_OF_ALL), (known, _BINS_OF_KNOWN))
+        if len(part)
+    ]
+    return np.unique(np.concatenate(quantiles))
+
+
+def _hidden_by_bin(own: npt.NDArray[np.int64], weights: Floats, unknown: Floats) -> Floats:
+    """Probability that an unknown label of each bin is there, non-decreasing.
+
+    Args:
+        own: Bin of each known positive, (P,).
+        weights: Its weight, (P,).
+        unknown: Number of unknown labels of each bin, (B,).
+    """
+    from scipy.optimize import isotonic_regression
+
+    h, used = np.zeros(len(unknown)), np.flatnonzero(unknown)
+    if len(used):
+        # Where a bin has known labels only, those that they hide are in the next one below.
+        nearest = np.maximum(np.searchsorted(used, own, side="right") - 1, 0)
+        number = np.bincount(nearest, np.maximum(weights - 1, 0), minlength=len(used))
+        fitted = isotonic_regression(number / unknown[used], weights=unknown[used]).x
+        h[used] = np.clip(fitted, 0, 1)
+    return h
 
 
 def _weights(

@@ -1,4 +1,4 @@
-"""What a user should know about thresholds, probabilities and yields before relying on them."""
+"""Limits of thresholds, probabilities and yields that a user should know before relying on them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ def caveats(
     lines = []
     if priors.source == "default":
         lines.append(
-            f"K = {k:g} labels per sample is only assumed: thresholds change little with it, but without it "
-            "there are no probabilities (--mean_labels K, or --audit FILE)."
+            f"K, the mean labels per sample, is not known: thresholds are placed as for K = {k:g}, and no "
+            "precision, recall or probability is stated (--mean_labels K, or --audit FILE)."
         )
-    if not full and priors.gamma is None:
+    if calibrated and not full and priors.gamma is None:
         lines.append(
             "This assumes that the known label of a sample is a uniform draw among its labels. If frequent "
-            "or salient ones were preferred, yield and precision are 15 points or more too optimistic. "
-            "Single positives can't reveal it; 50 random samples labelled in full can (spml audit sample)."
+            "or salient ones were preferred, precision is 5 points or more too optimistic, and the yield of "
+            "an audit 20. Single positives can't reveal it; 50 random samples labelled in full can (spml "
+            "audit sample)."
         )
     if priors.looks_biased:
         lines.append(

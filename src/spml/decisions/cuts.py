@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.errors import InputError
-from ..metrics.arrays import Scores
-from .by_class import AnyLabels, AnyScores, ByClass, by_class
+from ..scores import as_scores, ranks_of
+from ..scores.arrays import ScoreArray
+from .calibration import AnyLabels, AnyScores, Calibration, as_observed
+from .decide import cut_between, global_threshold
+from .hidden import label_chances
 from .priors import Priors
-from .thresholds import cut_between, global_threshold
 
 PSEUDO_ROWS = 5.0
 """Strength with which a class is drawn to the common recall curve, in known positives."""
@@ -30,8 +32,11 @@ class Cuts(NamedTuple):
 
     Attributes:
         thresholds: Score of each class at and above which it is predicted, float64 (C,); infinite = never.
-        precision: Expected share of the predictions that are right, float64 (C,); NaN without predictions.
-        recall: Expected share of the positives that are predicted, float64 (C,); NaN without positives.
+        precision: Expected share of the predictions that are right, the mean of `label_chances` over the
+            pairs at and above the threshold, float64 (C,); NaN without predictions.
+        recall: Expected share of the positives that are predicted: the sum of `label_chances` over these
+            pairs, over that of the class, float64 (C,); NaN without positives. Precision and recall are NaN
+            in all classes without a calibration.
         support: Expected number of positives among the samples, float64 (C,).
     """
 
@@ -42,7 +47,7 @@ class Cuts(NamedTuple):
 
 
 class RecallCurves:
-    """Recall of each class by the number of its predictions, estimated from known positives.
+    """Recall of each class by the number of its predictions, from ranks of known positives: it places cuts.
 
     A class has few known positives, so their ranks are not enough. Every rank is divided by the expected
     number of positives of its class, `P_c = pi_c N`; and `R(d)`, the share of the known positives of all
@@ -56,36 +61,41 @@ class RecallCurves:
         scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C).
         priors: Class priors.
+        calibration: Map from scores to probabilities, by which precision and recall are estimated; None =
+            they are not.
 
     Attributes:
-        scores: Scores of each class.
+        samples: Number of samples N.
+        pairs: Pairs of a sample and a class whose scores were kept.
+        known: Known positives.
         support: Expected number of positives `P_c`, float64 (C,).
+        chances: Probability that labels are there; None without a calibration.
 
     Source:
         Empirical Bayes on ranks; own formula.
     """
 
-    def __init__(self, scores: AnyScores, labels: AnyLabels, priors: Priors) -> None:
-        self.scores: ByClass = by_class(scores, labels)
-        samples, known = self.scores.samples, self.scores.known
-        self.support: Floats = priors.shares * samples
-        order = np.argsort(known.columns, kind="stable")
-        self._starts = np.searchsorted(known.columns[order], np.arange(self.scores.classes + 1))
-        self._ranks = np.full(len(order), samples)
-        for column in np.unique(known.columns).tolist():
-            own = slice(self._starts[column], self._starts[column + 1])
-            in_order = known.in_order[order[own]]
-            # Rank = number of predictions at the lowest threshold that still includes the sample.
-            ascending = self.scores.ascending(column)
-            lower = np.searchsorted(ascending, known.scores[order[own]], side="left")
-            self._ranks[own] = np.sort(np.where(in_order, len(ascending) - lower, samples))
+    def __init__(
+        self,
+        scores: AnyScores,
+        labels: AnyLabels,
+        priors: Priors,
+        calibration: Calibration | None = None,
+    ) -> None:
+        scores, positives = as_scores(scores), as_observed(labels).entries(1)
+        self.chances = None if calibration is None else label_chances(scores, labels, calibration)
+        self.samples, self.pairs, self.known = len(scores), scores.pairs, scores.known(*positives)
+        self.support: Floats = priors.shares * self.samples
+        # Rank = number of predictions at the lowest threshold that still includes the sample.
+        (ranks,) = ranks_of(scores, positives)
+        self._ranks, self._starts = ranks.ge, np.concatenate([[0], np.cumsum(ranks.counts)])
         support = np.repeat(self.support, np.diff(self._starts))
         self._relative = np.sort(self._ranks[support > 0] / support[support > 0])
 
     @property
     def possible(self) -> npt.NDArray[np.int64]:
         """Classes that can be predicted: those with expected positives and a score, ascending."""
-        return np.flatnonzero((self.support > 0) & self.scores.filled)
+        return np.flatnonzero((self.support > 0) & self.pairs.filled)
 
     def recall(self, column: int, predictions: npt.ArrayLike) -> Floats:
         """Recall of a class where its `predictions` highest scores are predicted."""
@@ -98,19 +108,36 @@ class RecallCurves:
         return recall
 
     def at(self, thresholds: Floats) -> Cuts:
-        """What is expected at given thresholds."""
+        """Expected precision and recall at given thresholds."""
         precision, recall = np.full((2, len(thresholds)), np.nan)
-        recall[self.support > 0] = 0.0
-        for column in self.possible[np.isfinite(thresholds[self.possible])].tolist():
-            predictions = self.scores.count(column, thresholds[column])
-            if predictions:
-                recall[column] = self.recall(column, predictions)
-                hits = min(self.support[column] * recall[column], predictions)
-                precision[column] = hits / predictions
+        if self.chances is not None:
+            above = self.pairs.scores >= self.pairs.by_class(thresholds)
+            predictions = self.pairs.sum_of_classes(above.astype(np.float64))
+            right = self.pairs.sum_of_classes(np.where(above, self.chances.of_pairs, 0.0))
+            np.divide(right, predictions, out=precision, where=predictions > 0)
+            expected = self.chances.of_classes
+            np.divide(right, expected, out=recall, where=(self.support > 0) & (expected > 0))
         return Cuts(thresholds, precision, recall, self.support)
 
+    def of_class(self, column: int) -> tuple[Floats, Floats, Floats]:
+        """Expected precision and recall of a class at every score of it that was kept.
 
-def f1_cuts(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Cuts:
+        Returns:
+            Thresholds in ascending order, precision and recall at each, float64 (T,).
+        """
+        assert self.chances is not None
+        positions = self.pairs.of_classes(np.asarray([column]))
+        values = self.pairs.scores[positions].astype(np.float64)
+        order = np.argsort(values, kind="stable")
+        thresholds, first = np.unique(values[order], return_index=True)
+        right = np.cumsum(self.chances.of_pairs[positions][order][::-1])[::-1][first]
+        total = max(float(self.chances.of_classes[column]), 1e-12)  # no chance at all: recall is 0
+        return thresholds, right / (len(order) - first), right / total
+
+
+def f1_cuts(
+    scores: AnyScores, labels: AnyLabels, priors: Priors, calibration: Calibration | None = None
+) -> Cuts:
     """Thresholds that maximise the expected F1 of each class, with at most 4 times its positives predicted.
 
     `r_c = argmax_r 2 min(P_c rec_c(r), r) / (P_c + r)`, with the curves of `RecallCurves`; the threshold lies
@@ -118,33 +145,35 @@ def f1_cuts(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Cuts:
     class without positives is never predicted.
 
     Args:
-        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
-        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        priors: Class priors.
+        scores, labels, priors, calibration: As in `RecallCurves`.
     """
-    curves = RecallCurves(scores, labels, priors)
-    thresholds = np.full(curves.scores.classes, np.inf)
+    curves = RecallCurves(scores, labels, priors, calibration)
+    thresholds = np.full(len(curves.support), np.inf)
     for column in curves.possible.tolist():
-        ascending = curves.scores.ascending(column)
+        ascending = curves.pairs.ascending(column)
         numbers = _possible(ascending)
         positives = curves.support[column]
         numbers = numbers[numbers <= max(1.0, LARGEST_SUPPORT * positives)]
         if len(numbers):
             hits = np.minimum(positives * curves.recall(column, numbers), numbers)
             best = int(numbers[np.argmax(2 * hits / (positives + numbers))])
-            thresholds[column] = _cut(ascending, best, curves.scores.samples)
+            thresholds[column] = _cut(ascending, best, curves.samples)
     return curves.at(thresholds)
 
 
 def recall_cuts(
-    scores: AnyScores, labels: AnyLabels, priors: Priors, recall: float, *, per_class: bool
+    scores: AnyScores,
+    labels: AnyLabels,
+    priors: Priors,
+    recall: float,
+    *,
+    per_class: bool,
+    calibration: Calibration | None = None,
 ) -> Cuts:
     """Thresholds at which a recall is expected.
 
     Args:
-        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
-        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        priors: Class priors.
+        scores, labels, priors, calibration: As in `RecallCurves`.
         recall: Recall in (0, 1).
         per_class: Reach it in each class by `RecallCurves`, instead of by one threshold over all labels: the
             quantile of the scores of the known positives, weighted by `Priors.importance`. Where scores were
@@ -154,27 +183,26 @@ def recall_cuts(
         InputError: `recall` is out of its domain.
     """
     _check_share("recall", recall)
-    curves = RecallCurves(scores, labels, priors)
-    thresholds = np.full(curves.scores.classes, np.inf)
+    curves = RecallCurves(scores, labels, priors, calibration)
+    thresholds = np.full(len(curves.support), np.inf)
     if per_class:
         for column in curves.possible.tolist():
-            ascending = curves.scores.ascending(column)
+            ascending = curves.pairs.ascending(column)
             numbers = _possible(ascending)
             reached = numbers[curves.recall(column, numbers) >= recall]
             if len(reached):
-                thresholds[column] = _cut(ascending, int(reached[0]), curves.scores.samples)
+                thresholds[column] = _cut(ascending, int(reached[0]), curves.samples)
         return curves.at(thresholds)
-    known = curves.scores.known
-    counts = np.bincount(known.columns, minlength=curves.scores.classes)
-    weights = priors.importance(counts)[known.columns]
+    known = curves.known
+    weights = priors.importance(np.bincount(known.columns, minlength=len(thresholds)))[known.columns]
     order = np.argsort(-known.scores, kind="stable")
     needed = int(np.searchsorted(np.cumsum(weights[order]), recall * weights.sum() * (1 - 1e-12)))
     lowest = known.scores[order[needed]]
     seen = np.flatnonzero(curves.support > 0)
-    ascending = np.sort(curves.scores.chosen(seen)[0])
+    ascending = np.sort(curves.pairs.scores[curves.pairs.of_classes(seen)])
     predictions = len(ascending) - int(np.searchsorted(ascending, lowest, side="left"))
     if known.in_order[order[needed]]:
-        thresholds[seen] = _cut(ascending, predictions, len(seen) * curves.scores.samples)
+        thresholds[seen] = _cut(ascending, predictions, len(seen) * curves.samples)
     else:
         thresholds[seen] = lowest
     return curves.at(thresholds)
@@ -184,19 +212,15 @@ def precision_cuts(
     scores: AnyScores,
     labels: AnyLabels,
     priors: Priors,
-    probabilities: npt.NDArray[np.floating],
+    calibration: Calibration,
     precision: float,
     *,
     per_class: bool,
 ) -> Cuts:
-    """The lowest thresholds above which the mean probability reaches a precision.
+    """The lowest thresholds above which the mean of `label_chances` reaches a precision.
 
     Args:
-        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
-        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        priors: Class priors.
-        probabilities: Calibrated probabilities of the same samples, of shape (N, C), or of the entries of
-            `scores`, of shape (M,).
+        scores, labels, priors, calibration: As in `RecallCurves`.
         precision: Precision in (0, 1).
         per_class: Reach it in each class, instead of by one threshold over all of them. A class in which it
             is not reached by at least 10 predictions is never predicted.
@@ -205,19 +229,21 @@ def precision_cuts(
         InputError: `precision` is out of its domain, or is not reached by at least 10 predictions.
     """
     _check_share("precision", precision)
-    curves = RecallCurves(scores, labels, priors)
-    thresholds = np.full(curves.scores.classes, np.inf)
+    curves = RecallCurves(scores, labels, priors, calibration)
+    thresholds = np.full(len(curves.support), np.inf)
     seen = np.flatnonzero(curves.support > 0)
-    own, positions = curves.scores.chosen(seen)
+    positions = curves.pairs.of_classes(seen)
+    own = curves.pairs.scores[positions]
     order = np.argsort(own, kind="stable")
     groups = [(seen, order)]
     if per_class:
-        columns = curves.scores.columns(positions)[order]
+        columns = curves.pairs.indices(positions)[1][order]
         by_column = np.argsort(columns, kind="stable")
         present, first = np.unique(columns[by_column], return_index=True)
         parts = np.split(order[by_column], first[1:])
         groups = [(np.asarray([column]), part) for column, part in zip(present, parts, strict=True)]
-    p, highest = probabilities.ravel()[positions], 0.0
+    assert curves.chances is not None
+    p, highest = curves.chances.of_pairs[positions], 0.0
     for columns, part in groups:
         ascending, own_p = own[part], p[part]
         numbers = _possible(ascending)
@@ -226,7 +252,7 @@ def precision_cuts(
         highest = max(highest, float(reached.max(initial=0)))
         enough = numbers[reached >= precision]
         if len(enough):
-            total = len(columns) * curves.scores.samples
+            total = len(columns) * curves.samples
             thresholds[columns] = _cut(ascending, int(enough[-1]), total)
     if np.isinf(thresholds).all():
         raise InputError(
@@ -236,22 +262,26 @@ def precision_cuts(
     return curves.at(thresholds)
 
 
-def label_cuts(scores: AnyScores, labels: AnyLabels, priors: Priors, mean_labels: float) -> Cuts:
+def label_cuts(
+    scores: AnyScores,
+    labels: AnyLabels,
+    priors: Priors,
+    mean_labels: float,
+    calibration: Calibration | None = None,
+) -> Cuts:
     """One threshold for all classes at K labels per sample, as `global_threshold` places it.
 
     Args:
-        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
-        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        priors: Class priors.
+        scores, labels, priors, calibration: As in `RecallCurves`.
         mean_labels: Labels per sample to predict, in (0, C].
 
     Raises:
         InputError: `mean_labels` is out of its domain.
     """
-    curves = RecallCurves(scores, labels, priors)
+    curves = RecallCurves(scores, labels, priors, calibration)
     seen = np.flatnonzero(curves.support > 0)
-    chosen = curves.scores.chosen(seen)[0]
-    samples, k = curves.scores.samples, min(mean_labels, len(seen))
+    chosen = curves.pairs.scores[curves.pairs.of_classes(seen)]
+    samples, k = curves.samples, min(mean_labels, len(seen))
     if len(chosen) == samples * len(seen):
         threshold = global_threshold(chosen.reshape(samples, -1), k)
     elif not len(chosen):
@@ -261,22 +291,22 @@ def label_cuts(scores: AnyScores, labels: AnyLabels, priors: Priors, mean_labels
         numbers = np.concatenate([[0], _possible(ascending)])[::-1]  # of two equally near, the larger
         best = int(numbers[np.argmin(np.abs(numbers - k * samples))])
         threshold = _cut(ascending, best, samples * len(seen))
-    thresholds = np.full(curves.scores.classes, np.inf)
+    thresholds = np.full(len(curves.support), np.inf)
     thresholds[seen] = threshold
     return curves.at(thresholds)
 
 
-def _possible(ascending: Scores) -> npt.NDArray[np.int64]:
+def _possible(ascending: ScoreArray) -> npt.NDArray[np.int64]:
     """Numbers of predictions that are possible with equal scores, ascending."""
     starts = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
     return (len(ascending) - starts[::-1]).astype(np.int64)
 
 
-def _cut(ascending: Scores, predictions: int, total: int) -> float:
+def _cut(ascending: ScoreArray, predictions: int, total: int) -> float:
     """Threshold at which a number of scores is predicted.
 
     Args:
-        ascending: Scores that were kept, in ascending order, (M,).
+        ascending: ScoreArray that were kept, in ascending order, (M,).
         predictions: Number of them at and above the threshold.
         total: Number of scores including those that were left out.
     """

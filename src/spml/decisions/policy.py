@@ -13,18 +13,17 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..common.files import check_json_sha256, json_sha256
-from ..metrics.top_scores import TopScores
-from .by_class import AnyLabels, AnyScores
-from .calibration import Calibration
+from .calibration import AnyLabels, AnyScores, Calibration
 from .cuts import Cuts, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .priors import Priors, Source
+from .scale import Scale, logits_of
 
 HOW_TO_KNOW_K = (
     "The mean number of labels per sample K is not known, and single positives can't reveal it: state it "
     "(--mean_labels K), or label 50 or more random samples in full (spml audit sample) and pass them "
     "(--audit FILE)."
 )
-"""What to do where something needs K and it is not known."""
+"""Advice where something needs K and it is not known."""
 
 MANY_CLASSES = 5000
 """Number of classes above which only those with an expected positive are listed."""
@@ -36,7 +35,7 @@ _POSITIVE = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What thresholds aim at.
+    """Target of thresholds.
 
     Attributes:
         name: `f1` (the best F1 of each class), `labels` (K labels per sample, by one threshold), `precision`
@@ -106,21 +105,22 @@ class ClassCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         name: Name of the class.
-        threshold: Logit at and above which it is predicted; None = never.
-        precision: Estimated precision at the threshold; None without predictions.
-        recall: Estimated recall; None without positives.
-        support: Expected number of positives among the rows that decide.
-        share: Expected share of samples that have the class.
+        threshold: Score from 0 to 1, as `spml predict` writes it, at and above which it is predicted; None =
+            never.
+        precision: Estimated precision at the threshold; None without predictions, or where K is not known.
+        recall: Estimated recall; None without positives, or where K is not known.
+        support: Expected number of positives among the rows that decide; None where K is not known.
+        share: Expected share of samples that have the class; None where K is not known.
         known: Number of known positives among all samples that the run knows, or the rows that decide where
             these are others or labelled in full.
     """
 
     name: str
-    threshold: float | None
+    threshold: _SHARE | None
     precision: _SHARE | None
     recall: _SHARE | None
-    support: Annotated[float, msgspec.Meta(ge=0)]
-    share: _SHARE
+    support: Annotated[float, msgspec.Meta(ge=0)] | None
+    share: _SHARE | None
     known: _COUNT
 
 
@@ -139,9 +139,9 @@ class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Knots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Knots of a `Calibration`."""
+    """Knots of a `Calibration`, whose scores are logits."""
 
-    scores: list[float]
+    logits: list[float]
     probabilities: list[float]
 
 
@@ -152,6 +152,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         version: Version of this structure.
         spml: Version of the package that decided.
         model: SHA-256 of the weights that the scores are from.
+        scale: How scores follow from the logits of the model.
         target: What the thresholds aim at.
         mean_labels: Mean labels per sample K.
         gamma: Exponent of the class priors, estimated from an audit; None = 1.
@@ -164,9 +165,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         warnings: What the user should know, one line each.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     spml: str
     model: str
+    scale: Scale
     target: Target
     mean_labels: MeanLabels
     gamma: float | None = None
@@ -200,15 +202,15 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         )
 
     @property
-    def thresholds(self) -> tuple[float, ...]:
+    def logits(self) -> tuple[float, ...]:
         """Logit at and above which each class is predicted; infinite = never."""
         listed = [math.inf if cut.threshold is None else cut.threshold for cut in self.classes]
-        return tuple(self._of_all(listed, math.inf).tolist())
+        return tuple(logits_of(self._of_all(listed, math.inf), self.scale).tolist())
 
     @property
     def priors(self) -> Priors:
-        """Class priors that the thresholds stand on."""
-        shares = self._of_all([cut.share for cut in self.classes], 0.0)
+        """Class priors that the thresholds stand on, where K is known."""
+        shares = self._of_all([cut.share or 0.0 for cut in self.classes], 0.0)
         return Priors(shares, self.mean_labels.value, self.mean_labels.source, self.gamma)
 
     def _of_all(self, listed: Sequence[float], rest: float) -> npt.NDArray[np.float64]:
@@ -222,7 +224,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def calibrated(self) -> Calibration | None:
         """Map from logits to probabilities; None where K is only assumed."""
-        return Calibration.from_dict(msgspec.structs.asdict(self.calibration)) if self.calibration else None
+        if self.calibration is None:
+            return None
+        knots = {"scores": self.calibration.logits, "probabilities": self.calibration.probabilities}
+        return Calibration.from_dict(knots)
 
 
 def decode_policy(content: bytes) -> Policy:
@@ -234,8 +239,10 @@ def decode_policy(content: bytes) -> Policy:
     fields = msgspec.json.decode(content, type=dict[str, Any])
     policy = msgspec.convert({key: value for key, value in fields.items() if key != "sha256"}, Policy)
     check_json_sha256(fields)
-    if policy.calibrated is not None and not policy.mean_labels.known:
-        raise ValueError("it has probabilities, although K is only assumed")
+    estimates = [(cut.precision, cut.recall, cut.support, cut.share) for cut in policy.classes]
+    some = policy.calibrated is not None or any(value is not None for row in estimates for value in row)
+    if some and not policy.mean_labels.known:
+        raise ValueError("it has probabilities or estimates, although K is not known")
     if len(set(policy.names)) != len(policy.classes):
         raise ValueError("it names a class twice")
     return policy
@@ -244,7 +251,7 @@ def decode_policy(content: bytes) -> Policy:
 def encode_policy(policy: Policy) -> bytes:
     """Content of thresholds.json."""
     fields = msgspec.to_builtins(policy)
-    if policy.columns is None:  # as in files of earlier versions, which had no such fields
+    if policy.columns is None:
         del fields["columns"], fields["num_classes"]
     text = msgspec.json.encode({**fields, "sha256": json_sha256(fields)})
     return msgspec.json.format(text, indent=1) + b"\n"
@@ -261,22 +268,22 @@ def decide_cuts(
 
     Args:
         target: Target.
-        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
-        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        priors: Class priors.
-        calibration: Map from scores to probabilities, which a precision needs.
+        scores, labels, priors: As in `RecallCurves`.
+        calibration: Map from scores to probabilities, by which precision and recall are estimated; None where
+            K is not known.
 
     Raises:
         InputError: A precision is not reached, or there are no probabilities.
     """
     if target.name == "f1":
-        return f1_cuts(scores, labels, priors)
+        return f1_cuts(scores, labels, priors, calibration)
     if target.name == "labels":
-        return label_cuts(scores, labels, priors, priors.mean_labels)
+        return label_cuts(scores, labels, priors, priors.mean_labels, calibration)
     assert target.value is not None
     if target.name == "recall":
-        return recall_cuts(scores, labels, priors, target.value, per_class=target.per_class)
+        return recall_cuts(
+            scores, labels, priors, target.value, per_class=target.per_class, calibration=calibration
+        )
     if calibration is None:
         raise InputError(f"--target {target.describe()} needs probabilities. {HOW_TO_KNOW_K}")
-    probabilities = calibration(scores.scores if isinstance(scores, TopScores) else scores)
-    return precision_cuts(scores, labels, priors, probabilities, target.value, per_class=target.per_class)
+    return precision_cuts(scores, labels, priors, calibration, target.value, per_class=target.per_class)

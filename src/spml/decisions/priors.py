@@ -35,7 +35,7 @@ class Interval(NamedTuple):
 
 
 class Priors(NamedTuple):
-    """How many labels samples have, and which.
+    """Mean number of labels per sample, and share of each class.
 
     Attributes:
         shares: Share of samples that have each class, float64 (C,); 0 for a class without a known positive.

@@ -10,27 +10,27 @@ import numpy.typing as npt
 from ..common.errors import InputError
 from ..data import Samples
 from ..labels import ObservedLabels
-from ..metrics import (
-    Ranks,
-    ScoreBlocks,
-    mean_over_classes,
-    precision_of_ranks,
-    ranks_of,
-    sample_warnings,
-    sp_of_ranks,
-)
-from ..metrics.arrays import Empty, as_scores
-
-Logits = npt.NDArray[np.float32]
+from ..metrics import Ranks, mean_over_classes, precision_of_ranks, ranks_of, sample_warnings, sp_of_ranks
+from ..metrics.arrays import Empty
+from .calibration import AnyScores
 
 
 def default_mean_labels(classes: int) -> float:
-    """Mean labels per sample K if the user has not stated it: 2, or half the classes if fewer than 4.
+    """K of the SP-score if the user has not stated it: 2, or half the classes if fewer than 4.
 
-    The choice hardly changes the ranking of models. With two classes, K = 2 would predict both for every
-    sample.
+    The choice hardly changes the ranking of models, and too high is better than too low. With two classes,
+    K = 2 would mean that every sample has both.
     """
     return min(2.0, classes / 2)
+
+
+def assumed_for_thresholds(classes: int) -> float:
+    """Labels per sample for which thresholds are placed where K is not known: 1.5, or half of 2 classes.
+
+    Measured on sets whose K lies between 1.07 and 4.24: the best F1 of each class at 1.5 loses least to the
+    same rule with the true K (`benchmarks/decisions.py`).
+    """
+    return min(1.5, classes / 2)
 
 
 class Judge:
@@ -74,7 +74,7 @@ class Judge:
         oracle = select == "oracle" or (select == "auto" and samples.observed.full)
         self.metric = "val/mAP" if oracle else "val/SP"
         self._positives = samples.observed.entries(1)
-        self._truth = truth
+        self._truth, self._samples = truth, len(samples)
         self._sets = [self._positives] if truth is None else [self._positives, truth.entries(1)]
         self._mean_labels, self._empty = mean_labels, empty
         self._classes = samples.observed.num_classes
@@ -99,21 +99,21 @@ class Judge:
             "warnings": list(self._warnings),
         }
 
-    def ranks(self, scores: Logits | ScoreBlocks) -> Ranks:
+    def ranks(self, scores: AnyScores) -> Ranks:
         """Ranks of the known positives by logits (N, C), from which the SP-score is computed."""
-        (ranks,) = ranks_of(_checked(scores), self._positives)
+        (ranks,) = ranks_of(scores, self._positives)
         return ranks
 
-    def true_map(self, scores: Logits, rows: npt.NDArray[np.int64]) -> float:
+    def true_map(self, scores: AnyScores, rows: npt.NDArray[np.int64]) -> float:
         """mAP of logits (R, C) of some validation samples on full labels, where these select models."""
         assert self.metric == "val/mAP"
         assert self._truth is not None
         return true_map(scores, self._truth.take(rows), self._empty)
 
-    def __call__(self, scores: Logits | ScoreBlocks) -> dict[str, float]:
+    def __call__(self, scores: AnyScores) -> dict[str, float]:
         """All validation metrics of logits (N, C) by name. Full labels are used for `val/mAP` only."""
-        ranks, *true_ranks = ranks_of(_checked(scores), *self._sets)
-        sp = sp_of_ranks(ranks, len(scores), self.mean_labels)
+        ranks, *true_ranks = ranks_of(scores, *self._sets)
+        sp = sp_of_ranks(ranks, self._samples, self.mean_labels)
         metrics = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
         metrics["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
         for found in true_ranks:
@@ -121,16 +121,11 @@ class Judge:
         return metrics
 
 
-def true_map(scores: Logits | ScoreBlocks, truth: ObservedLabels, empty: Empty = "exclude") -> float:
+def true_map(scores: AnyScores, truth: ObservedLabels, empty: Empty = "exclude") -> float:
     """mAP of scores (N, C) on full labels, as `mean_average_precision`, without a dense matrix of labels.
 
     Raises:
         ValueError: A score is NaN, or no class has a positive and `empty` is `exclude`.
     """
-    (ranks,) = ranks_of(_checked(scores), truth.entries(1))
+    (ranks,) = ranks_of(scores, truth.entries(1))
     return mean_over_classes(precision_of_ranks(ranks), empty)
-
-
-def _checked(scores: Logits | ScoreBlocks) -> Any:
-    """Scores without NaN; blocks are checked where they are computed."""
-    return scores if isinstance(scores, ScoreBlocks) else as_scores(scores)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..common.errors import InputError
 from ..common.parsing import parse_json
+from ..common.phrases import class_differences
 from .checksum import BLANK, has_checksum, write_checked
 
 CURRENT = "checkpoint.safetensors"
@@ -29,7 +30,7 @@ PREVIOUS = "checkpoint.previous.safetensors"
 _NAMES = (CURRENT, NEW, PREVIOUS)
 """Files that may hold a checkpoint, in the order in which they are tried."""
 
-_VERSION = 2  # 1 had no checksum
+_VERSION = 2
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
@@ -69,9 +70,9 @@ def load_checkpoint(folder: Path, report: Callable[[str], None] = lambda line: N
     for path in (folder / name for name in _NAMES if (folder / name).exists()):
         try:
             state = _read(path)
+        except InputError:
+            raise
         except (SafetensorError, LookupError, ValueError, TypeError, OSError) as error:
-            if isinstance(error, InputError):
-                raise
             what = "can't be read" if isinstance(error, OSError) else "damaged"
             damages.append(f"{path}: {what} ({error})")
             continue
@@ -91,24 +92,34 @@ def has_checkpoint(folder: Path) -> bool:
     return any((folder / name).exists() for name in _NAMES)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Read one checkpoint.
+def data_changed(folder: Path) -> InputError:
+    """Error for a run that is resumed with other data."""
+    return InputError(
+        f"{folder}: can't be resumed, because the data changed since this run was started (its samples or "
+        "labels, your own network, or the run that it started from). Restore it, or start again with "
+        "--overwrite."
+    )
 
-    Raises:
-        InputError: It was written by a newer version.
-        Exception: It is damaged.
-    """
+
+def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> None:
+    """Check that the classes of a run that is resumed still have the names that they had when it started."""
+    if list(now) != list(before):
+        raise InputError(
+            f"{folder}: can't be resumed, because the class names changed since this run was started: "
+            f"{class_differences(now, before)}. Restore them, or start again with --overwrite."
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read one checkpoint; raises almost any exception if it is damaged."""
     checked = has_checksum(path)
     with safe_open(path, framework="pt") as stored:
         header = stored.metadata() or {}
-        version = int(header.get("version", 0))
-        if version > _VERSION:
+        if int(header.get("version", 0)) > _VERSION:
             raise InputError(f"{path}: written by a newer version of spml; update spml to resume.")
-        tree = parse_json(header["state"])
-        if version > 1:
-            if not checked:
-                raise ValueError("its checksum is missing")
-            tree = tree["content"]
+        if not checked:
+            raise ValueError("its checksum is missing")
+        tree = parse_json(header["state"])["content"]
         tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
     state = _decode(tree, tensors)
     if not isinstance(state, dict):

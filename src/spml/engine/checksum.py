@@ -27,6 +27,9 @@ _CHECKSUM = re.compile(rb"crc32:([0-9a-f]{8})")
 _PIECE = 1 << 24
 """Bytes that are written at a time."""
 
+_SMALL = 1 << 18
+"""Bytes of the largest piece whose checksum is computed here: handing it to a thread would take longer."""
+
 _TYPES = {
     torch.int64: "I64", torch.float64: "F64", torch.float32: "F32", torch.int32: "I32",
     torch.bfloat16: "BF16", torch.float16: "F16", torch.int16: "I16", torch.int8: "I8",
@@ -60,11 +63,15 @@ def write_checked(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
     def write(stream: BinaryIO) -> None:
         checksum = 0
-        with ThreadPoolExecutor(1) as pool:  # computes the checksum of a piece while it is written
+        with ThreadPoolExecutor(1) as pool:  # computes the checksum of a large piece while it is written
             for piece in _pieces(header, ordered):
-                updated = pool.submit(zlib.crc32, piece, checksum)
-                stream.write(piece)
-                checksum = updated.result()
+                if len(piece) <= _SMALL:
+                    stream.write(piece)
+                    checksum = zlib.crc32(piece, checksum)
+                else:
+                    updated = pool.submit(zlib.crc32, piece, checksum)
+                    stream.write(piece)
+                    checksum = updated.result()
         stream.seek(start)
         stream.write(f"crc32:{checksum:08x}".encode())
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,15 +25,18 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         InputError: The accelerator is not available here, there are fewer devices, or torchrun has started
             another number of processes.
     """
-    with _not_imported("torchmetrics"):
+    # Fabric imports torchmetrics, which brings transformers and more, only to look up its version for a part
+    # that is not used here: 3 s at every start. So it looks as if it were missing.
+    if hidden := "torchmetrics" not in sys.modules:
+        sys.modules["torchmetrics"] = None  # type: ignore[assignment]
+    try:
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
-
+    finally:
+        if hidden:
+            del sys.modules["torchmetrics"]
     machines = _machines(devices)
-    if not torch.cuda.is_available():
-        # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
-        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-        keep_freed_memory()
+    _without_gpu()
     try:
         return Fabric(
             accelerator=accelerator,
@@ -49,17 +50,40 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
 
 
+def find_device(accelerator: str) -> torch.device:
+    """Device of `make_fabric` for one process, without Fabric, whose import takes seconds.
+
+    Args:
+        accelerator: `auto`, `cpu`, `cuda` or `mps`.
+
+    Raises:
+        InputError: The accelerator is not available here.
+    """
+    _without_gpu()
+    available = {"mps": torch.backends.mps.is_available(), "cuda": torch.cuda.is_available(), "cpu": True}
+    if accelerator == "auto":
+        accelerator = next(name for name, there in available.items() if there)
+    if not available.get(accelerator):
+        there = ", ".join(name for name, found in available.items() if found)
+        raise InputError(f"device {accelerator} is not possible here: choose auto or {there}")
+    return torch.device(accelerator) if accelerator == "cpu" else torch.device(accelerator, 0)
+
+
+def _without_gpu() -> None:
+    """What speeds torch up on machines without a GPU."""
+    if not torch.cuda.is_available():
+        # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+        keep_freed_memory()
+
+
 def started_processes() -> int:
     """Number of processes on all machines that torchrun has started together; 1 without torchrun."""
     return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else 1
 
 
 def _machines(devices: int) -> int:
-    """Number of machines that torchrun or SLURM has started as many processes on.
-
-    Raises:
-        InputError: torchrun has started another number of processes, or not the same on each machine.
-    """
+    """Number of machines that torchrun or SLURM has started as many processes on."""
     if devices == 1:
         return 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -78,23 +102,6 @@ def _machines(devices: int) -> int:
     if os.environ.get("SLURM_NTASKS") == str(devices):
         return int(os.environ.get("SLURM_NNODES", "1"))
     return 1
-
-
-@contextmanager
-def _not_imported(name: str) -> Iterator[None]:
-    """Make a module look missing while others are imported.
-
-    Fabric imports torchmetrics, which brings transformers and more, only to look up its version for a part
-    that is not used here: 3 s at every start.
-    """
-    hidden = name not in sys.modules
-    if hidden:
-        sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules[name]
 
 
 def gather_rows(fabric: Any, own: Tensor, rows: int, *, differentiable: bool) -> Tensor:

@@ -1,26 +1,32 @@
-"""Batches in an order that depends on (seed, epoch) alone, so that a run can go on in mid-epoch."""
+"""Batches of samples, loaded in this process or by others: for training, and to compute outputs of a network.
+
+The order of training depends on (seed, epoch) alone, so that a run can go on in mid-epoch.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from ..common.draws import permutation
-from ..data import Augment, Samples
-from ..data.dataset import DecodedInputs
+from ..data import Augment, Inputs, Samples
+from ..data.dataset import Loaded
+from ..data.images.image_files import ImageFiles
 from ..methods.base import Batch, Strength
-
-Loaded = tuple[torch.Tensor, tuple[torch.Tensor, ...], Batch]
-"""Inputs, further views of them, labels."""
 
 EpochRow = tuple[int, int]
 """(epoch, row): every row carries the epoch, so that loader processes may outlive an epoch."""
+
+Keys = npt.NDArray[np.uint64]
+"""Sorted first 8 bytes of the identities of images."""
+
+NO_KEYS: Keys = np.empty(0, np.uint64)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
@@ -28,64 +34,72 @@ def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return permutation(count, "order", seed, epoch)
 
 
-class EpochBatches(Sampler[list[EpochRow]]):
-    """Batches of one epoch, from batch `first` on; each process takes every `world`-th row of a batch.
+class Batches:
+    """Rows of samples, cut into batches; each process takes every `world`-th row of a batch.
 
     Args:
-        count: Number of samples.
-        batch_size: Rows per batch over all processes.
-        seed: Seed of the order; None = in order, for prediction.
+        rows: Rows of all samples.
+        size: Rows of a batch over all processes; the last one may have fewer.
         rank: Index of this process.
         world: Number of processes.
     """
 
-    def __init__(self, count: int, batch_size: int, seed: int | None, rank: int = 0, world: int = 1) -> None:
-        self.count, self.batch_size, self.seed = count, batch_size, seed
-        self.rank, self.world = rank, world
-        self.epoch, self.first = 0, 0
+    def __init__(self, rows: Sequence[int], size: int, rank: int = 0, world: int = 1) -> None:
+        self.rows, self.size, self.rank, self.world = rows, size, rank, world
 
     def __len__(self) -> int:
-        return math.ceil(self.count / self.batch_size) - self.first
+        return -(-len(self.rows) // self.size)
+
+    def __getitem__(self, number: int) -> Sequence[int]:
+        return self.rows[number * self.size : (number + 1) * self.size][self.rank :: self.world]
+
+    def __iter__(self) -> Iterator[Sequence[Any]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def rows_in(self, number: int) -> int:
+        """Number of rows of a batch over all processes."""
+        return min(self.size, len(self.rows) - number * self.size)
+
+
+class EpochBatches(Batches):
+    """Batches of one `epoch` in random order, from batch `first` on.
+
+    Args:
+        count: Number of samples.
+        size, rank, world: As in `Batches`.
+        seed: Seed of the order.
+    """
+
+    def __init__(self, count: int, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        super().__init__(range(count), size, rank, world)
+        self.seed, self.epoch, self.first = seed, 0, 0
+
+    def __len__(self) -> int:
+        return super().__len__() - self.first
 
     def __iter__(self) -> Iterator[list[EpochRow]]:
-        order = np.arange(self.count) if self.seed is None else epoch_order(self.count, self.seed, self.epoch)
-        for batch in range(self.first, math.ceil(self.count / self.batch_size)):
-            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size][self.rank :: self.world]
-            yield [(self.epoch, row) for row in rows.tolist()]
-
-    def rows(self, batch: int) -> int:
-        """Number of rows of a batch over all processes."""
-        return min(self.batch_size, self.count - batch * self.batch_size)
+        order = epoch_order(len(self.rows), self.seed, self.epoch).tolist()
+        shuffled = Batches(order, self.size, self.rank, self.world)
+        for number in range(self.first, len(shuffled)):
+            yield [(self.epoch, row) for row in shuffled[number]]
 
 
-class _Rows(Dataset[Any]):
+class _Training(Dataset[Any]):
     """Fetches whole batches, so that features and small images need one indexing operation."""
 
-    def __init__(self, samples: Samples, augment_seed: int | None, views: Sequence[Strength]) -> None:
-        self.samples, self.augment_seed, self.views = samples, augment_seed, views
-        self.decode_once = isinstance(samples.inputs, DecodedInputs)  # too slow to ask for each batch
+    def __init__(self, samples: Samples, seed: int, views: Sequence[Strength]) -> None:
+        self.samples, self.seed, self.views = samples, seed, views
 
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, position: EpochRow) -> Loaded:
-        return self.__getitems__([position])
-
-    def __getitems__(self, positions: Sequence[EpochRow]) -> Loaded:
+    def __getitems__(self, positions: Sequence[EpochRow]) -> tuple[torch.Tensor, Sequence[Any], Batch]:
         # A process may have no row of an uneven last batch: one row is fetched for its shape, then dropped.
         rows, inputs, count = [row for _, row in positions] or [0], self.samples.inputs, len(positions)
-        augment = (
-            None
-            if self.augment_seed is None
-            else Augment(self.augment_seed, positions[0][0] if positions else 0)
-        )
+        augment = Augment(self.seed, positions[0][0] if positions else 0)
         further = [
             augment._replace(view=number, strength=strength)
             for number, strength in enumerate(self.views, start=1)
-            if augment is not None
         ]
-        if self.decode_once:
-            batches = cast(DecodedInputs, inputs).fetch_views(rows, augment, further)
+        if isinstance(inputs, ImageFiles):
+            batches = inputs.fetch_views(rows, augment, further)
         else:
             batches = tuple(inputs.fetch(rows, view) for view in (augment, *further))
         first, *views = (batch[:count] for batch in batches)
@@ -93,35 +107,73 @@ class _Rows(Dataset[Any]):
         return first, tuple(views), Batch(target, torch.tensor(rows)[:count])
 
 
-def _identity(batch: Any) -> Any:
-    return batch
-
-
 def make_loader(
     samples: Samples,
     batches: EpochBatches,
-    augment_seed: int | None,
+    seed: int,
     workers: int,
     pin: bool,
     *,
     views: Sequence[Strength] = (),
 ) -> DataLoader[Any]:
-    """Make a plain DataLoader over whole batches. It draws nothing from the global random state of torch.
+    """Make a loader of (inputs, further views of them, labels) for training.
 
     Args:
         samples: Samples to load.
         batches: Rows of each batch.
-        augment_seed: Seed of random augmentation; None = no augmentation.
+        seed: Seed of random augmentation.
         workers: Number of processes that load; 0 = this process.
         pin: Whether batches are placed in pinned memory.
         views: Further views of each sample.
     """
+    return _data_loader(_Training(samples, seed, views), batches, workers, pin)
+
+
+class _Loading(Dataset[Any]):
+    def __init__(self, inputs: Inputs, known: Keys) -> None:
+        self.inputs, self.known = inputs, known
+
+    def __getitems__(self, rows: Sequence[int]) -> Loaded:
+        if isinstance(self.inputs, ImageFiles):
+            return self.inputs.load(rows, self.known)
+        values = self.inputs.fetch(rows, None)
+        return Loaded(values, list(range(len(rows))), np.empty((0, 32), np.uint8), {})
+
+
+def load_batches(
+    inputs: Inputs,
+    batches: Batches | Sequence[Sequence[int]],
+    device: torch.device,
+    *,
+    workers: int = 0,
+    known: Keys = NO_KEYS,
+) -> Iterable[Loaded]:
+    """Load batches one after the other, without random changes, for a device that computes.
+
+    Args:
+        inputs: Samples. Image files need not have been checked; those that can't be read are left out.
+        batches: Rows of each batch.
+        device: Device that computes.
+        workers: Number of processes that decode images; -1 = one per core, at most 8; 0 = this process.
+        known: Images that need not be decoded, by their keys.
+    """
+    workers = min(os.cpu_count() or 1, 8) if workers < 0 else workers
+    # Starting a process takes longer than decoding a single batch.
+    workers = min(workers, len(batches)) if isinstance(inputs, ImageFiles) and len(batches) > 1 else 0
+    return _data_loader(_Loading(inputs, known), batches, workers, device.type == "cuda")
+
+
+def _data_loader(dataset: Dataset[Any], batches: Any, workers: int, pin: bool) -> DataLoader[Any]:
     return DataLoader(
-        _Rows(samples, augment_seed, views),
+        dataset,
         batch_sampler=batches,
         num_workers=workers,
         collate_fn=_identity,
         pin_memory=pin,
         persistent_workers=workers > 0,
-        generator=torch.Generator(),
+        generator=torch.Generator(),  # otherwise the loader draws from the global random state
     )
+
+
+def _identity(batch: Any) -> Any:
+    return batch

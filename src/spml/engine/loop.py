@@ -13,19 +13,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..common.errors import SpmlError
+from ..common.errors import InputError, SpmlError, unexpected
 from ..config import Config
 from ..data import Dataset, Samples
 from ..methods.base import Batch, Objective, Progress
-from ..metrics import ScoreBlocks
+from ..scores import Scores
+from .checkpoint import (
+    check_classes,
+    data_changed,
+    finish_saving,
+    load_checkpoint,
+    random_state,
+    save_checkpoint,
+    set_random_state,
+)
 from .loader import EpochBatches, make_loader
 from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
 from .predict import Logits, predict_logits, predict_scores
-from .resume import resume_training, save_training
 from .signals import stop_on_signal
 from .state import LoopState
 from .step import TrainingStep, gather_batch
@@ -64,8 +73,8 @@ class Judging(Protocol):
 
     metric: str
 
-    def __call__(self, scores: Logits | ScoreBlocks) -> dict[str, float]:
-        """Compute the validation metrics of logits (N, C); blocks of them where they do not fit (`fits`)."""
+    def __call__(self, scores: Scores) -> dict[str, float]:
+        """Compute the validation metrics of logits (N, C)."""
         ...
 
 
@@ -140,6 +149,11 @@ class Trainer:
         self._has_after_step = type(objective).after_step is not Objective.after_step
         self._stop_requested = False
 
+    @property
+    def judged_model(self) -> nn.Module:
+        """Model that is validated and kept: the average of the weights if there is one."""
+        return self.average.model if self.average else self.model
+
     def fit(self, resume: bool = False) -> LoopState:
         """Train to the end, or go on from the last checkpoint. Leaves the best epoch's weights in `model`.
 
@@ -151,8 +165,9 @@ class Trainer:
         """
         torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
         if resume:
-            resume_training(self)
-            self.on_step(self._samples_done())
+            self._resume()
+            in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
+            self.on_step(self.state.epoch * len(self.train) + in_epoch)
         with stop_on_signal(self._request_stop):
             if not self.state.step:
                 self._record()
@@ -163,24 +178,17 @@ class Trainer:
                 train_pass = self._predict_train if self.objective.needs.train_pass else None
                 self.objective.on_epoch_end(progress, train_pass)
                 scores = self._predict_val()
-                if isinstance(scores, np.ndarray):  # blocks are checked when they are computed
-                    self._check_scores(bool(np.isfinite(scores).all()))
                 metrics = self.judge(scores)
                 self.state.seconds += time.perf_counter() - started
                 self._end_epoch(metrics)
                 self._record(scores)
-                save_training(self)
+                self.save()
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
-            if self._agree(self._stop_requested):
+            if self._agree_to_stop():
                 raise Interrupted(AFTER_LAST_EPOCH)
         self.model.load_state_dict(self.state.best)
         return self.state
-
-    @property
-    def judged_model(self) -> nn.Module:
-        """Model that is validated and kept: the average of the weights if there is one."""
-        return self.average.model if self.average else self.model
 
     def _train_epoch(self) -> float:
         """Take the remaining steps of the epoch. Returns the time from which on `seconds` must be counted."""
@@ -189,12 +197,13 @@ class Trainer:
         self.step.train()
         for inputs, views, batch in self.loader:
             self._train_step(inputs, views, batch)
-            stop = self._must_stop()
+            # Several processes agree on the step at which they stop.
+            stop = (self.fabric.world_size == 1 or self._is_due(_AGREE_STEPS)) and self._agree_to_stop()
             if stop or self._is_due(self.config.checkpoint_steps):
                 self._check_loss()
                 state.seconds += time.perf_counter() - started
                 started = time.perf_counter()
-                save_training(self)
+                self.save()
             elif self._is_due(_CHECK_STEPS):
                 self._check_loss()
             if stop:
@@ -208,7 +217,7 @@ class Trainer:
         views = tuple(view.to(device, non_blocking=True) for view in views)
         target = batch.target.to(device, non_blocking=True)
         index = batch.index.to(device, non_blocking=True)
-        rows = self.batches.rows(state.batch)
+        rows = self.batches.rows_in(state.batch)
         set_learning_rate(self.optimizer, self._learning_rate(state.step))
         seed = self.config.seed * _SEEDS + state.step
         terms, outputs = self.step(inputs, views, target, index, rows, seed)
@@ -246,11 +255,6 @@ class Trainer:
         steps_per_epoch = math.ceil(len(self.train) / self.config.batch_size)
         return learning_rate(self.config.optim, step, steps_per_epoch, self.config.epochs)
 
-    def _samples_done(self) -> int:
-        """Number of samples that were trained on, over all epochs."""
-        in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
-        return self.state.epoch * len(self.train) + in_epoch
-
     def _predict(self, samples: Samples) -> Logits:
         return predict_logits(
             self.judged_model,
@@ -260,7 +264,7 @@ class Trainer:
             workers=self.workers,
         )
 
-    def _predict_val(self) -> Logits | ScoreBlocks:
+    def _predict_val(self) -> Scores:
         return predict_scores(
             self.judged_model,
             self.val,
@@ -271,11 +275,11 @@ class Trainer:
             check=self._check_scores,
         )
 
-    def _record(self, val_scores: Logits | ScoreBlocks | None = None) -> None:
+    def _record(self, val_scores: Scores | None = None) -> None:
         """Hand the scores of the recorded samples over; those of the validation split may be known."""
         if not self.recorded:
             return
-        known = val_scores if isinstance(val_scores, np.ndarray) else None
+        known = None if val_scores is None else val_scores.array
         parts = [
             known if samples is self.val and known is not None else self._predict(samples)
             for samples in self.recorded
@@ -286,7 +290,71 @@ class Trainer:
     def _predict_train(self) -> Tensor:
         return torch.from_numpy(self._predict(self.train))
 
-    # -- stopping ------------------------------------------------------------------------------------------
+    # -- checkpoints and signals ---------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write a checkpoint with everything that the training needs to continue, if it has a folder.
+
+        Called on every process; the first one writes.
+        """
+        states = random_state()
+        states["torch"] = self.fabric.all_gather(states["torch"].to(self.fabric.device)).cpu()
+        if self.folder is None or not self.fabric.is_global_zero:
+            return
+        checkpoint = {
+            "identity": self.identity,
+            "classes": list(self.classes),
+            "model": dict(self.model.state_dict()),
+            "objective": dict(self.objective.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "average": dict(self.average.model.state_dict()) if self.average else None,
+            "random": states,
+            "loop": vars(self.state),
+        }
+        save_checkpoint(self.folder, checkpoint)
+
+    def _resume(self) -> None:
+        """Take over the state of the last checkpoint."""
+        folder = self.folder
+        assert folder is not None
+        if self.fabric.is_global_zero:
+            finish_saving(folder)
+        self.fabric.barrier()
+        checkpoint = load_checkpoint(folder, self.report)
+        try:
+            check_classes(folder, checkpoint["classes"], self.classes)
+            if checkpoint["identity"] != self.identity:
+                raise data_changed(folder)
+            self._load(checkpoint)
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+            raise InputError(
+                f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start "
+                "again with --overwrite."
+            ) from error
+
+    def _load(self, checkpoint: dict[str, Any]) -> None:
+        state = msgspec.convert(checkpoint["loop"], LoopState)
+        needed = {"train/loss", self.judge.metric}
+        needed.update(key for record in state.history[:1] for key in record if key.startswith("val/"))
+        for record in state.history:
+            if lacking := sorted(needed - record.keys()):
+                raise ValueError(f"a record of its history lacks {lacking[0]}")
+        if state.best_epoch >= 0:  # to see now, not after the last epoch, whether the best weights fit
+            self.model.load_state_dict(state.best)
+            self.objective.load_state_dict(state.best_objective)
+        self.model.load_state_dict(checkpoint["model"])
+        self.objective.load_state_dict(checkpoint["objective"])
+        self.optimizer.load_state_dict(checkpoint["optimizer"])
+        if self.average:
+            self.average.model.load_state_dict(checkpoint["average"])
+        state.sums = {name: value.to(self.fabric.device) for name, value in state.sums.items()}
+        self.state = state
+        states = checkpoint["random"]
+        # A copy: PyTorch reads a generator's state from the start of the storage, whatever the offset.
+        states["torch"] = states["torch"].reshape(self.fabric.world_size, -1)[self.fabric.global_rank].clone()
+        set_random_state(states)
 
     def _request_stop(self) -> None:
         self._stop_requested = True
@@ -294,15 +362,11 @@ class Trainer:
     def _is_due(self, steps: int) -> bool:
         return bool(steps) and self.state.step % steps == 0
 
-    def _must_stop(self) -> bool:
-        """Whether a signal has arrived. Several processes agree on the step at which they stop."""
-        if self.fabric.world_size > 1 and not self._is_due(_AGREE_STEPS):
-            return False
-        return self._agree(self._stop_requested)
-
-    def _agree(self, stop: bool) -> bool:
-        """Whether any process wants to stop."""
-        return stop if self.fabric.world_size == 1 else bool(self.fabric.all_gather(torch.tensor(stop)).any())
+    def _agree_to_stop(self) -> bool:
+        """Whether a signal has arrived at any process."""
+        if self.fabric.world_size == 1:
+            return self._stop_requested
+        return bool(self.fabric.all_gather(torch.tensor(self._stop_requested)).any())
 
     # -- divergence ----------------------------------------------------------------------------------------
 

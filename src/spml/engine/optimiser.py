@@ -26,18 +26,14 @@ def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: 
     """
     in_head = {id(parameter) for parameter in head.parameters()}
     factor = config.head_lr_factor or 1.0
-    groups: list[dict[str, Any]] = []
-    for is_head in (False, True):
-        for decayed in (True, False):
-            chosen = [
-                parameter
-                for parameter in model.parameters()
-                if parameter.requires_grad
-                and (id(parameter) in in_head) == is_head
-                and (parameter.ndim > 1) == decayed
-            ]
-            decay = config.weight_decay if decayed else 0.0
-            groups.append({"params": chosen, "lr_factor": factor if is_head else 1.0, "weight_decay": decay})
+    groups: list[dict[str, Any]] = [
+        {"params": [], "lr_factor": lr_factor, "weight_decay": decay}
+        for lr_factor in (1.0, factor)
+        for decay in (config.weight_decay, 0.0)
+    ]
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            groups[2 * (id(parameter) in in_head) + (parameter.ndim <= 1)]["params"].append(parameter)
     groups += [{"weight_decay": 0.0, **group} for group in own]
     groups = [group for group in groups if group["params"]]
     lr = config.lr or 0.0
@@ -79,11 +75,11 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Move the average towards the current weights of the model."""
-        pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
-        floats = [(average, new) for average, new in pairs if average.is_floating_point()]
-        torch._foreach_lerp_(
-            [average for average, _ in floats], [new.detach() for _, new in floats], 1 - self.decay
-        )
-        for average, new in pairs:
-            if not average.is_floating_point():
+        averages, latest = [], []
+        for average, new in zip(self.model.state_dict().values(), model.state_dict().values(), strict=True):
+            if average.is_floating_point():
+                averages.append(average)
+                latest.append(new.detach())
+            else:
                 average.copy_(new)
+        torch._foreach_lerp_(averages, latest, 1 - self.decay)

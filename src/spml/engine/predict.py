@@ -1,8 +1,10 @@
-"""Prediction of many samples."""
+"""The one loop from samples to what a network computes of them, and logits of whole splits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Samples
-from ..metrics import ScoreBlocks
-from ..metrics.top_scores import fits
+from ..data.dataset import Loaded
+from ..data.images.image_files import ImageFiles
+from ..scores import InMemory, ScoreBlocks, Scores, fits
 from .distributed import gather_rows
-from .loader import EpochBatches, make_loader
+from .loader import Batches, load_batches
 
 _BATCH_SCORES = 1 << 26
 """Largest number of scores of a batch where not all scores fit: 256 MiB."""
@@ -22,14 +25,49 @@ _BATCH_SCORES = 1 << 26
 Logits = npt.NDArray[np.float32]
 
 
-def predict_logits(
-    model: nn.Module,
-    samples: Samples,
-    fabric: Any,
+@torch.inference_mode()
+def compute(
+    network: nn.Module,
+    batches: Iterable[Loaded],
+    device: torch.device,
     *,
-    batch_size: int,
-    workers: int = 0,
-    progress: Callable[[int], None] | None = None,
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    choose: Callable[[Loaded], Sequence[int]] | None = None,
+) -> Iterator[Loaded]:
+    """Compute logits or features batch by batch, float32 (n, ...) on the device.
+
+    Args:
+        network: Maps samples to features, or to `Outputs`, of which the logits are taken. It is left in
+            evaluation mode.
+        batches: Samples, such as from `load_batches`.
+        device: Device of the network.
+        autocast: Makes the context that the network is called in.
+        choose: Chooses the samples of a batch that are computed, by their positions in it; None = all that
+            were loaded.
+    """
+    network.eval()
+    for batch in batches:
+        rows, samples = batch.rows, batch.values
+        if choose:
+            place = {row: position for position, row in enumerate(batch.rows)}
+            rows = [row for row in choose(batch) if row in place]
+            samples = samples[[place[row] for row in rows]]
+        if not rows and len(batch.identities):  # a network of the user's own may not take an empty batch
+            yield batch._replace(values=torch.empty(0, 0), rows=rows)
+            continue
+        with autocast():
+            output = network(samples.to(device, non_blocking=True))
+        values = output if isinstance(output, Tensor) else output.logits
+        yield batch._replace(values=values.float(), rows=rows)
+
+
+def autocast_to(half: torch.dtype | None, device: torch.device) -> Callable[[], Any]:
+    """Autocast to a type as `compute` takes it; None = float32."""
+    return partial(torch.autocast, device.type, half) if half else nullcontext
+
+
+def predict_logits(
+    model: nn.Module, samples: Samples, fabric: Any, *, batch_size: int, workers: int = 0
 ) -> Logits:
     """Compute logits in evaluation mode, float32 (N, C), on every process.
 
@@ -39,16 +77,13 @@ def predict_logits(
         fabric: Lightning Fabric; the processes share the work.
         batch_size: Samples per step over all processes.
         workers: Number of processes that decode images.
-        progress: Called after each step with the number of samples in it.
     """
     logits, first = np.empty((0, 0), np.float32), 0
-    for batch in _batches(model, samples, fabric, batch_size, workers):
+    for batch in _logits(model, samples, fabric, batch_size, workers):
         if not first:
             logits = np.empty((len(samples), batch.shape[1]), np.float32)
         logits[first : first + len(batch)] = batch.cpu().numpy()
         first += len(batch)
-        if progress is not None:
-            progress(len(batch))
     return logits
 
 
@@ -61,43 +96,44 @@ def predict_scores(
     batch_size: int,
     workers: int = 0,
     check: Callable[[bool], None] = lambda finite: None,
-) -> Logits | ScoreBlocks:
-    """Logits (N, C) as an array where they fit, else as blocks that are computed whenever they are looked at.
+) -> Scores:
+    """Logits (N, C) in memory where they fit, else in blocks that are computed whenever they are looked at.
 
     Args:
         model, samples, fabric, workers: As in `predict_logits`.
         classes: Number of classes C.
         batch_size: Samples per step over all processes; fewer where the logits do not fit.
-        check: Called for each block with whether its logits are finite, those of all classes.
+        check: Called with whether the logits are finite, of blocks with each of them.
     """
     if fits(len(samples), classes):
-        return predict_logits(model, samples, fabric, batch_size=batch_size, workers=workers)
+        logits = predict_logits(model, samples, fabric, batch_size=batch_size, workers=workers)
+        check(bool(np.isfinite(logits).all()))
+        return InMemory(logits)
     rows = max(1, min(batch_size, _BATCH_SCORES // classes))
 
-    def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[Logits]:
+    def blocks(columns: npt.NDArray[np.int64] | None) -> Iterator[Logits]:
         chosen = None if columns is None else torch.from_numpy(columns).to(fabric.device)
-        for batch in _batches(model, samples, fabric, rows, workers):
+        for batch in _logits(model, samples, fabric, rows, workers):
             check(bool(batch.isfinite().all()))
             # Chosen where they were computed, so that few scores are copied from the device.
             yield (batch if chosen is None else batch.index_select(1, chosen)).cpu().numpy()
 
-    return ScoreBlocks(len(samples), classes, compute)
+    return ScoreBlocks(len(samples), classes, blocks)
 
 
-def _batches(
+@torch.inference_mode()
+def _logits(
     model: nn.Module, samples: Samples, fabric: Any, batch_size: int, workers: int
 ) -> Iterator[Tensor]:
     """Yield the logits of each batch of all processes, float32 (B, C), on the device."""
-    batches = EpochBatches(len(samples), batch_size, None, fabric.global_rank, fabric.world_size)
-    loader = make_loader(samples, batches, None, workers, fabric.device.type == "cuda")
     was_training = model.training
-    model.eval()
+    batches = Batches(range(len(samples)), batch_size, fabric.global_rank, fabric.world_size)
+    loading = load_batches(samples.inputs, batches, fabric.device, workers=workers)
+    computed = compute(model, loading, fabric.device, autocast=fabric.autocast)
     try:
-        for number, (inputs, _, _) in enumerate(loader):
-            with torch.inference_mode():
-                with fabric.autocast():
-                    logits = model(inputs.to(fabric.device, non_blocking=True)).logits
-                gathered = gather_rows(fabric, logits.float(), batches.rows(number), differentiable=False)
-            yield gathered
+        for number, (rows, own) in enumerate(zip(batches, computed, strict=True)):
+            if isinstance(samples.inputs, ImageFiles):
+                samples.inputs.check_readable(rows, own)
+            yield gather_rows(fabric, own.values, batches.rows_in(number), differentiable=False)
     finally:
         model.train(was_training)

@@ -6,8 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import AbstractContextManager, contextmanager
 
 
 def ending_signals() -> list[int]:
@@ -18,45 +17,37 @@ def ending_signals() -> list[int]:
     return [signal.SIGTERM, hangup]
 
 
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Raise `SystemExit` on SIGTERM and SIGHUP while the context lasts, so that everything is cleaned up.
-
-    Outside the main thread, signals are left alone.
-    """
+def ended_by_signals() -> AbstractContextManager[None]:
+    """Raise `SystemExit` on SIGTERM and SIGHUP while the context lasts, so that everything is cleaned up."""
 
     def end(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, end) for number in ending_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _handled(ending_signals(), end)
 
 
-@contextmanager
-def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
-    """Call a function on SIGINT, SIGTERM or SIGHUP, so that a step can finish; a second SIGINT stops at once.
+def stop_on_signal(request_stop: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call a function on SIGINT, SIGTERM or SIGHUP, so that a step can finish.
 
-    The previous handlers are restored at the end. Outside the main thread, where Python does not allow
-    handlers, signals are left alone.
+    A second SIGINT stops at once.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: object) -> None:
         request_stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, *ending_signals())}
+    return _handled([signal.SIGINT, *ending_signals()], handle)
+
+
+@contextmanager
+def _handled(numbers: list[int], handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Handle signals while the context lasts. Outside the main thread, Python allows no handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)

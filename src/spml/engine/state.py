@@ -1,4 +1,4 @@
-"""How far a training has come: counters, sums of the terms of the loss, history, best weights."""
+"""Progress of a training: counters, sums of the terms of the loss, history, best weights."""
 
 from __future__ import annotations
 

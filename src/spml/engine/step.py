@@ -1,12 +1,15 @@
-"""One training step as a module: model and objective together, on one process or several."""
+"""One training step as a module: model and objective together, compiled or not, on one process or several."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..common.errors import SpmlError
 from ..losses import weight_penalty_loss
 from ..methods.base import Batch, Objective, Outputs
 from .distributed import gather_rows
@@ -93,3 +96,26 @@ def gather_batch(
     target = gather_rows(fabric, batch.target, rows, differentiable=False)
     index = gather_rows(fabric, batch.index, rows, differentiable=False)
     return all_outputs, Batch(target, index, batch.seed)
+
+
+@contextmanager
+def compiled(network: nn.Module) -> Iterator[None]:
+    """Compile a network when it is called for the first time. Its parameters and their names stay.
+
+    Args:
+        network: Module whose `forward` is called. Copies of it are not compiled.
+
+    Raises:
+        SpmlError: The network can't be compiled, or there is no compiler.
+    """
+    from torch._dynamo.exc import TorchDynamoException  # takes seconds to import
+
+    network.compile()
+    try:
+        yield
+    except TorchDynamoException as error:
+        said = " ".join(str(error).partition("Set TORCHDYNAMO_VERBOSE")[0].split())
+        raise SpmlError(
+            f"torch can't compile the network ({said}): leave out --compile yes, or mend what it says. On "
+            "CPU it needs a C++ compiler, such as g++."
+        ) from error

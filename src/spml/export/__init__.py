@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from .model import Model
-from .registry import Exporter, Files, exporters, find_exporter, register_exporter
-from .write import check_export, write_export
+from .registry import (
+    Exporter,
+    Files,
+    check_export,
+    exporters,
+    find_exporter,
+    register_exporter,
+    write_export,
+)
 
 __all__ = [
     "Exporter",

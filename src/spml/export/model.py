@@ -1,4 +1,4 @@
-"""What exporters are given: a trained model, and what its files should say of it."""
+"""Model as exporters receive it, with the metadata that its files should carry."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from PIL import Image
 from torch import nn
 
 from ..data.images.decoding import resized
-from ..decisions import Calibration, Policy
-from ..models import Classifier, probabilities
+from ..decisions import Calibration, Policy, scores_of
+from ..models import Classifier
 from ..version import __version__
 from .network import FEATURES, IMAGES, LABELS, LOGITS, PROBABILITIES, SCORES, Exported
 from .resize import PillowResize
@@ -34,9 +34,8 @@ class Model:
         network: Network from prepared images, uint8 (B, 3, size, size), or features to logits.
         classes: Class names, in the order of the logits.
         thresholds: Logit of each class at and above which it is predicted; infinite = never.
-        scores: What the logits are, `logits` or `log_softmax`.
         calibration: Map from logits to probabilities; None where K is not known.
-        policy: Content of thresholds.json; None for a run of an earlier version.
+        policy: Content of thresholds.json.
         card: Content of model.json.
         summary: Content of summary.json; None if the run has none.
     """
@@ -46,9 +45,8 @@ class Model:
     network: nn.Module
     classes: tuple[str, ...]
     thresholds: tuple[float, ...]
-    scores: str
     calibration: Calibration | None
-    policy: Policy | None
+    policy: Policy
     card: dict[str, Any]
     summary: dict[str, Any] | None
 
@@ -69,7 +67,7 @@ class Model:
             self.network,
             resize,
             self.thresholds,
-            log_probabilities=self.scores != "logits",
+            log_probabilities=self.classifier.top.scale == "exp",
             calibration=self.calibration,
         )
         return network.eval()
@@ -84,13 +82,13 @@ class Model:
         """Two samples, by which the network is traced."""
         if self.size:
             return torch.zeros(2, self.size + 5, self.size + 11, 3, dtype=torch.uint8)
-        return torch.zeros(2, self.classifier.top.num_features)
+        return torch.zeros(2, *self.classifier.feature_shape)
 
     def trials(self) -> list[npt.NDArray[Any]]:
         """Random batches by which exported files are checked: images that shrink and grow, or features."""
         rng = np.random.default_rng(0)
         if not self.size:
-            rows = rng.standard_normal((3, self.classifier.top.num_features), np.float32)
+            rows = rng.standard_normal((3, *self.classifier.feature_shape), np.float32)
             return [np.abs(rows), rows[:1]]
         size = self.size
         shapes = [(2, size, size), (1, 2 * size + 3, size + 1), (1, max(size // 2, 1), size + size // 3)]
@@ -98,26 +96,32 @@ class Model:
 
     @torch.inference_mode()
     def predict(self, inputs: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-        """What `spml predict` computes of images (B, H, W, 3) or features (B, D), by the names of outputs."""
+        """Outputs of `spml predict` by name, for images (B, H, W, 3) or features (B, D) or (B, P, D)."""
         prepared = torch.from_numpy(inputs)
         if self.size:
             interpolation = self.classifier.spec.interpolation
             images = [np.array(resized(Image.fromarray(image), self.size, interpolation)) for image in inputs]
             prepared = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
         logits = self.network(prepared).numpy()
-        outputs = {LOGITS: logits, SCORES: probabilities(logits, self.scores)}
+        outputs = {LOGITS: logits, SCORES: scores_of(logits, self.classifier.top.scale)}
         if self.calibration is not None:
             outputs[PROBABILITIES] = self.calibration(logits).astype(np.float32)
         outputs[LABELS] = logits >= np.asarray(self.thresholds, np.float32)
         return outputs
 
     def metadata(self, variant: str) -> dict[str, Any]:
-        """What an exported file says of itself, JSON-able.
+        """Metadata of an exported file, JSON-able.
 
         Args:
             variant: Type of the numbers of the network.
         """
         spec = self.classifier.spec
+        inputs: dict[str, Any] = {"name": self.input_name}
+        if self.size:
+            inputs |= {"type": "uint8", "shape": ["batch", "height", "width", 3], "meaning": _IMAGES}
+        else:
+            shape = ["batch", *self.classifier.feature_shape]
+            inputs |= {"type": "float32", "shape": shape, "meaning": _FEATURES}
         described: dict[str, Any] = {
             "format": FORMAT,
             "spml": __version__,
@@ -125,10 +129,13 @@ class Model:
             "weights_sha256": self.card["weights_sha256"],
             "variant": variant,
             "classes": list(self.classes),
-            "thresholds": [None if math.isinf(cut) else cut for cut in self.thresholds],
-            "input": self._describe_input(),
+            "thresholds": [
+                None if math.isinf(cut) else cut
+                for cut in scores_of(self.thresholds, self.classifier.top.scale).tolist()
+            ],
+            "input": inputs,
             "outputs": {name: _OUTPUTS[name] for name in self.output_names},
-            "scores": "sigmoid" if self.scores == "logits" else "exp",
+            "scores": self.classifier.top.scale,
         }
         if self.size:
             described["preparation"] = {
@@ -137,36 +144,23 @@ class Model:
                 "mean": list(spec.mean),
                 "std": list(spec.std),
             }
-        if self.policy is not None:
-            k = self.policy.mean_labels
-            described["target"] = self.policy.target.describe()
-            described["mean_labels"] = {"value": k.value, "source": k.source}
-            described["warnings"] = list(self.policy.warnings)
+        k = self.policy.mean_labels
+        described["target"] = self.policy.target.describe()
+        described["mean_labels"] = {"value": k.value, "source": k.source}
+        described["warnings"] = list(self.policy.warnings)
         if self.calibration is None:
             described["no_probabilities"] = "K, the mean labels per sample, is not known"
         return described
 
-    def _describe_input(self) -> dict[str, Any]:
-        if not self.size:
-            width = self.classifier.top.num_features
-            return {
-                "name": FEATURES,
-                "type": "float32",
-                "shape": ["batch", width],
-                "meaning": "features, made in the same way as those of the training samples",
-            }
-        return {
-            "name": IMAGES,
-            "type": "uint8",
-            "shape": ["batch", "height", "width", 3],
-            "meaning": "decoded images, upright (EXIF orientation applied), RGB, of any height and width; "
-            "they are resized and normalised inside",
-        }
 
-
+_FEATURES = "features, made in the same way as those of the training samples"
+_IMAGES = (
+    "decoded images, upright (EXIF orientation applied), RGB, of any height and width; they are resized and "
+    "normalised inside"
+)
 _OUTPUTS = {
     LOGITS: "float32 (batch, classes)",
     SCORES: "float32 (batch, classes) in [0, 1]; they rank, but are not calibrated",
     PROBABILITIES: "float32 (batch, classes), calibrated",
-    LABELS: "bool (batch, classes): whether the logit reaches the threshold of the class",
+    LABELS: "bool (batch, classes): whether the score reaches the threshold of the class",
 }

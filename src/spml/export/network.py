@@ -14,7 +14,7 @@ LOGITS, SCORES, PROBABILITIES, LABELS = "logits", "scores", "probabilities", "la
 
 
 class Exported(nn.Module):
-    """What `spml predict` does between decoding an image and naming its labels, as one network.
+    """The steps of `spml predict` between decoding an image and naming its labels, as one network.
 
     Args:
         network: Network from prepared images, uint8 (B, 3, size, size), or from features to logits.
@@ -44,7 +44,8 @@ class Exported(nn.Module):
         """Compute all that is known of samples.
 
         Args:
-            inputs: Images, uint8 RGB (B, H, W, 3) with any H and W, or features, float32 (B, D).
+            inputs: Images, uint8 RGB (B, H, W, 3) with any H and W, or features, float32 (B, D), or (B, P, D)
+                where the network scores P parts.
 
         Returns:
             Logits, scores and, where K is known, calibrated probabilities, float32 (B, C), and whether each

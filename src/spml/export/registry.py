@@ -1,20 +1,27 @@
-"""Exporters by name: each turns a model into the files of a format. Adding one is one file and its test."""
+"""Exporters by name: each turns a model into the files of a format, which are written here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from ..common.errors import InputError, nearest
-from ..common.plugins import import_plugins
+from ..common.files import check_folder, check_output, make_folder, write_bytes
+from ..common.plugins import Registry
 from .model import Model
 
-ENTRY_POINTS = "spml.exporters"
 FLOAT32 = "float32"
+
+FOLDER = "export"
+"""Folder in that of a run for outputs without a name."""
+
+_RUN = "config.yaml"
+"""File that every run has, and no export."""
 
 
 class Files(NamedTuple):
-    """What an exporter made.
+    """Files that an exporter made.
 
     Attributes:
         content: Content of each file by its path below the output; the path of a format of one file is empty.
@@ -29,24 +36,14 @@ Make = Callable[[Model, str], Files]
 
 
 class Exporter(NamedTuple):
-    """A registered exporter.
-
-    Attributes:
-        name: Name of the format, as `spml export --format` takes it.
-        title: Noun phrase for messages, such as "an ONNX file".
-        output: Name of the output where the user states none: with a suffix, or else of a folder.
-        make: Makes the files in memory, and checks what they compute.
-        variants: Types of numbers that it can write, `float32` first.
-        files: Names of all files that the output may hold, if it is a folder. Those that an export does not
-            write are removed, as they are of an earlier one.
-    """
+    """A registered exporter. Its attributes are described in `register_exporter`."""
 
     name: str
     title: str
     output: str
     make: Make
     variants: tuple[str, ...]
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...]
 
     @property
     def suffix(self) -> str:
@@ -54,7 +51,7 @@ class Exporter(NamedTuple):
         return self.output[self.output.index(".") :] if "." in self.output else ""
 
 
-_REGISTRY: dict[str, Exporter] = {}
+_REGISTRY: Registry[Exporter] = Registry("exporter", "spml.export.formats", "spml.exporters")
 
 
 def register_exporter(
@@ -78,25 +75,18 @@ def register_exporter(
         title: Noun phrase for messages, such as "an ONNX file".
         output: Name of the output where the user states none: with a suffix, or else of a folder.
         variants: Types of numbers that it can write, `float32` first.
-        files: Names of all files that the output may hold, if it is a folder.
+        files: Names of all files that the output may hold, if it is a folder. Those that an export does not
+            write are removed, as they are of an earlier one.
 
     Raises:
         ValueError: The name is registered already.
     """
-
-    def register(make: Make) -> Make:
-        if name in _REGISTRY:
-            raise ValueError(f"exporter {name!r} is registered twice")
-        _REGISTRY[name] = Exporter(name, title, output, make, variants, files)
-        return make
-
-    return register
+    return _REGISTRY.add(name, lambda make: Exporter(name, title, output, make, variants, files))
 
 
 def exporters() -> dict[str, Exporter]:
     """All exporters by name, those of installed packages included."""
-    import_plugins("spml.export.formats", ENTRY_POINTS)
-    return dict(sorted(_REGISTRY.items()))
+    return dict(sorted(_REGISTRY.all().items()))
 
 
 def find_exporter(name: str) -> Exporter:
@@ -109,3 +99,81 @@ def find_exporter(name: str) -> Exporter:
     if name not in known:
         raise InputError(f"unknown format {name!r}. {nearest(name, known)}")
     return known[name]
+
+
+def check_export(
+    run: Path, form: str, output: Path | None = None, *, variant: str = FLOAT32, overwrite: bool = False
+) -> tuple[Exporter, Path]:
+    """Check, before long work, that a model can be exported.
+
+    Args:
+        run: Folder of the run; the other arguments are those of `write_export`.
+
+    Returns:
+        The exporter, and the file or folder to write.
+
+    Raises:
+        InputError: The format is unknown or has no such variant, or the output exists or can't be written.
+    """
+    exporter = find_exporter(form)
+    if variant not in exporter.variants:
+        raise InputError(
+            f"--variant {variant} does not belong to --format {form}, which writes: "
+            f"{', '.join(exporter.variants)}."
+        )
+    if output is None:
+        name = exporter.output if variant == FLOAT32 else exporter.output.replace(".", f".{variant}.", 1)
+        output = run / FOLDER / name
+        check_folder(output.parent)
+    if exporter.suffix and output.suffix != exporter.suffix:
+        raise InputError(f"{output}: {exporter.title} needs a name that ends in {exporter.suffix}.")
+    if not exporter.suffix:
+        check_folder(output)
+        if (output / _RUN).exists():
+            raise InputError(f"{output}: holds a run, which would be replaced. Name another --output.")
+    elif output.parent != run / FOLDER or output.parent.is_dir():
+        check_output(output)
+    taken = any(output.iterdir()) if output.is_dir() else output.exists()
+    if taken and not overwrite:
+        raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
+    return exporter, output
+
+
+def write_export(
+    model: Model,
+    form: str,
+    output: Path | None = None,
+    *,
+    variant: str = FLOAT32,
+    overwrite: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Export a model: make its files, check what they compute, and write them.
+
+    Args:
+        model: Trained model.
+        form: Name of the format, such as `onnx`.
+        output: File or folder to write; None = in the folder `export` of the run.
+        variant: Type of the numbers of the network, such as `float16`.
+        overwrite: Whether to replace an output that exists.
+        report: Callback for remarks.
+
+    Returns:
+        The file or folder that was written.
+
+    Raises:
+        InputError: As in `check_export`; or the format can't express a part of the model, which the message
+            names; or a package is missing.
+        SpmlError: The files compute something else than the model, or could not be written. A file that
+            existed is untouched.
+    """
+    exporter, output = check_export(model.folder, form, output, variant=variant, overwrite=overwrite)
+    files = exporter.make(model, variant)
+    for note in files.notes:
+        report(note)
+    make_folder(output.parent if exporter.suffix else output)
+    for name, content in files.content.items():
+        write_bytes(output / name if name else output, content)
+    for name in set(exporter.files) - set(files.content):
+        (output / name).unlink(missing_ok=True)
+    return output

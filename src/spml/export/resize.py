@@ -12,11 +12,8 @@ from torch import Tensor, nn
 _BITS = 22
 """Binary digits after the point of Pillow's coefficients of 8-bit images."""
 
-VERTICAL_FIRST = int(PIL.__version__.split(".")[0]) >= 13
-"""Whether the installed Pillow resizes columns first where they shrink by more than twice as much as rows.
-
-It does from version 13 on, and before never. The pixels of the two orders differ, mostly by 1.
-"""
+PILLOW = tuple(map(int, PIL.__version__.split(".")[:2]))
+"""Version of Pillow that is installed, whose pixels are computed."""
 
 _BLOCK = 8
 """Neighbouring output pixels that are computed by one product of matrices.
@@ -61,12 +58,17 @@ class PillowResize(nn.Module):
         height, width = images.shape[1:3]
         rows, columns = height - self.size, width - self.size
         farthest = torch.sym_max(torch.sym_max(rows, -rows), torch.sym_max(columns, -columns))
-        further = rows - torch.sym_max(2 * columns, 0) if VERTICAL_FIRST else 0
+        # The columns come first for some tall images. The pixels of the two orders differ, mostly by 1.
+        further: int | torch.SymInt = 0
+        if PILLOW >= (13, 0):
+            further = rows - torch.sym_max(2 * columns, 0)
+        elif PILLOW >= (12, 2):
+            further = torch.sym_min(height - 100 * width, rows)
         tall = torch.sym_max(torch.sym_min(further, 1), 0)
         inputs = (images, *self._coefficients(height), *self._coefficients(width))
         # Numbers, because the size of the images is not known before the graph runs.
         branches = (
-            (1 - farthest, self._unchanged),
+            (1 - farthest, self._picked),
             (tall, self._columns_first),
             (torch.sym_min(farthest, 1) - tall, self._rows_first),
         )
@@ -83,10 +85,7 @@ class PillowResize(nn.Module):
     def _nothing(self, images: Tensor, *coefficients: Tensor) -> Tensor:
         return torch.zeros(images.shape[0], 3, self.size, self.size, dtype=torch.uint8)
 
-    def _unchanged(self, images: Tensor, *coefficients: Tensor) -> Tensor:
-        return self._picked(images)
-
-    def _picked(self, images: Tensor) -> Tensor:
+    def _picked(self, images: Tensor, *coefficients: Tensor) -> Tensor:
         """Take the nearest pixels; those of images that have the size already stay as they are."""
         rows, columns = (self._nearest(length) for length in images.shape[1:3])
         return images[:, rows][:, :, columns].permute(0, 3, 1, 2).contiguous()

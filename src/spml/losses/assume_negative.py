@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ._core.domains import check_positive
-from ._core.elementwise import Reduction, elementwise
-from ._core.terms import cross_entropy, negative_eps_loss, no_loss, positive_eps_loss, scaled
+from ._core.domains import check_below, check_positive
+from ._core.elementwise import Reduction, elementwise, log_losses
+from ._core.terms import cross_entropy, negative_eps_loss, no_loss, scaled
 from ._core.weights import constant
 
 
@@ -35,15 +35,7 @@ def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Redu
 
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021, Eq. 5.
     """
-    negative = negative_eps_loss(eps)
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=negative,
-        negative=negative,
-        reduction=reduction,
-    )
+    return log_losses(logits, target, negative_eps_loss(eps), eps=eps, reduction=reduction)
 
 
 def an_ls_loss(
@@ -82,7 +74,7 @@ def an_ls_loss(
 
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (AN-LS).
     """
-    _check_swap(swap)
+    check_below(0.5, swap=swap)
     smoothed = cross_entropy(constant(swap), eps)
     return elementwise(
         logits,
@@ -128,15 +120,8 @@ def n_ls_loss(
     Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
     ECCV 2022 (compared method).
     """
-    _check_swap(swap)
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=cross_entropy(constant(swap), eps),
-        negative=negative_eps_loss(eps),
-        reduction=reduction,
-    )
+    check_below(0.5, swap=swap)
+    return log_losses(logits, target, cross_entropy(constant(swap), eps), eps=eps, reduction=reduction)
 
 
 def wan_loss(
@@ -176,16 +161,8 @@ def wan_loss(
     """
     if weight is not None:
         check_positive(weight=weight)
-    negative = negative_eps_loss(eps)
     share = 1 / max(logits.shape[-1] - 1, 1) if weight is None else weight
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=scaled(share, negative),
-        negative=negative,
-        reduction=reduction,
-    )
+    return log_losses(logits, target, scaled(share, negative_eps_loss(eps)), eps=eps, reduction=reduction)
 
 
 def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
@@ -213,16 +190,4 @@ def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Redu
 
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (IU, IUN).
     """
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=no_loss,
-        negative=negative_eps_loss(eps),
-        reduction=reduction,
-    )
-
-
-def _check_swap(swap: float) -> None:
-    if not 0 <= swap < 0.5:
-        raise ValueError(f"swap must lie in [0, 0.5), got {swap}")
+    return log_losses(logits, target, no_loss, eps=eps, reduction=reduction)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ._core.domains import check_non_negative
+from ._core.domains import check_below, check_choice, check_non_negative
 from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import computing_dtype
 from ._core.terms import Term, no_loss, scaled, weighted
@@ -79,10 +79,8 @@ def csl_loss(
     check_non_negative(
         alpha_pos=alpha_pos, alpha_neg=alpha_neg, alpha_unknown=alpha_unknown, eps=eps, topk=topk
     )
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
-    if not 0 <= clip < 1:
-        raise ValueError(f"clip must lie in [0, 1), got {clip}")
+    check_choice("mode", mode, MODES)
+    check_below(1, clip=clip)
     positive = scaled(alpha_pos, focal_positive(gamma_pos, True, eps))
     negative = scaled(alpha_neg, focal_negative(gamma_neg, True, eps, clip))
     unknown: Term = scaled(alpha_unknown, focal_negative(gamma_unknown, True, eps, clip))

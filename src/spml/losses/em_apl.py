@@ -5,17 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ._core.domains import check_positive
-from ._core.elementwise import Reduction, check_like_logits, check_target, elementwise
+from ._core.elementwise import Reduction, check_like_logits, check_target, log_losses
 from ._core.point import Point
-from ._core.terms import (
-    at_least,
-    cross_entropy,
-    entropy,
-    negative_eps_loss,
-    positive_eps_loss,
-    scaled,
-    switched,
-)
+from ._core.terms import at_least, cross_entropy, entropy, scaled, switched
 from ._core.weights import lookup
 
 
@@ -67,13 +59,8 @@ def em_apl_loss(
     def labelled(x: Point) -> Tensor:
         return at_least(x.constants["soft"].to(x.z.dtype), 0)
 
-    crossed = cross_entropy(lookup("soft"), eps)
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=switched(labelled, scaled(beta, crossed), scaled(-alpha, entropy(eps))),
-        negative=negative_eps_loss(eps),
-        reduction=reduction,
-        constants={"soft": soft.detach()},
+    crossed = scaled(beta, cross_entropy(lookup("soft"), eps))
+    unknown = switched(labelled, crossed, scaled(-alpha, entropy(eps)))
+    return log_losses(
+        logits, target, unknown, eps=eps, reduction=reduction, constants={"soft": soft.detach()}
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ._core.domains import check_positive
-from ._core.elementwise import Reduction, elementwise
-from ._core.terms import entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.elementwise import Reduction, log_losses
+from ._core.terms import entropy, scaled
 
 
 def em_loss(
@@ -40,7 +40,8 @@ def em_loss(
     Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
     ECCV 2022, Eq. 4-5.
     """
-    return _with_entropy(logits, target, -1, alpha, eps, reduction)
+    check_positive(alpha=alpha)
+    return log_losses(logits, target, scaled(-alpha, entropy(eps)), eps=eps, reduction=reduction)
 
 
 def entmin_loss(
@@ -75,18 +76,5 @@ def entmin_loss(
     Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
     ECCV 2022 (compared method).
     """
-    return _with_entropy(logits, target, 1, alpha, eps, reduction)
-
-
-def _with_entropy(
-    logits: Tensor, target: Tensor, sign: int, alpha: float, eps: float, reduction: Reduction
-) -> Tensor:
     check_positive(alpha=alpha)
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=scaled(sign * alpha, entropy(eps)),
-        negative=negative_eps_loss(eps),
-        reduction=reduction,
-    )
+    return log_losses(logits, target, scaled(alpha, entropy(eps)), eps=eps, reduction=reduction)

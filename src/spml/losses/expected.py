@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ._core.domains import check_non_negative, check_positive
+from ._core.domains import check_choice, check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.point import Point
@@ -84,7 +84,7 @@ def epr_loss(
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021, Eq. 6.
     """
     check_non_negative(weight=weight)
-    _check_norm(norm)
+    check_choice("norm", norm, ("elements", "samples"))
     known = iu_loss(logits, target, eps=eps)
     if norm == "samples":
         known = known * logits.shape[1]
@@ -135,7 +135,7 @@ def role_loss(
     """
     check_target(logits, target)
     check_non_negative(weight=weight)
-    _check_norm(norm)
+    check_choice("norm", norm, ("elements", "samples"))
     check_like_logits(logits, estimates=estimates)
     known_weight = logits.shape[1] if norm == "samples" else 1
     both = ((logits, estimates), (estimates, logits))
@@ -168,8 +168,3 @@ def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int,
 
 def _sum(first: Term, second: Term) -> Term:
     return lambda x: tuple(a + b for a, b in zip(first(x), second(x), strict=True))  # type: ignore[return-value]
-
-
-def _check_norm(norm: str) -> None:
-    if norm not in ("elements", "samples"):
-        raise ValueError(f"norm must be 'elements' or 'samples', got {norm!r}")

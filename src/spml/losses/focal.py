@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ._core.domains import check_non_negative
+from ._core.domains import check_below, check_non_negative
 from ._core.elementwise import Reduction, elementwise
 from ._core.point import Point
 from ._core.terms import (
@@ -127,8 +127,7 @@ def asl_loss(
     Source: Ridnik et al., "Asymmetric Loss For Multi-Label Classification", ICCV 2021, Eq. 4-7.
     """
     check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg, eps=eps)
-    if not 0 <= clip < 1:
-        raise ValueError(f"clip must lie in [0, 1), got {clip}")
+    check_below(1, clip=clip)
     negative = focal_negative(gamma_neg, detach_weights, eps, clip)
     return elementwise(
         logits,

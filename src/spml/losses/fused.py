@@ -62,16 +62,6 @@ def fused_linear_loss(
     Source: chunks as in Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", arXiv
     2410.10989 (there over rows, for softmax cross-entropy).
     """
-    _check(features, weight, bias, chunk)
-    kind = features.device.type
-    if dtype is None and torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
-    if dtype is None:
-        dtype = features.dtype
-    return loss(LinearLogits(features, weight, bias, chunk, dtype), target)
-
-
-def _check(features: Tensor, weight: Tensor, bias: Tensor | None, chunk: int | None) -> None:
     if features.ndim != 2 or weight.ndim != 2 or features.shape[1] != weight.shape[1]:
         raise ValueError(
             "features must have shape (B, D) and weight shape (C, D), got "
@@ -83,3 +73,9 @@ def _check(features: Tensor, weight: Tensor, bias: Tensor | None, chunk: int | N
         raise TypeError(f"features and weight must be floating point, got {features.dtype}, {weight.dtype}")
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
+    kind = features.device.type
+    if dtype is None and torch.is_autocast_enabled(kind):
+        dtype = torch.get_autocast_dtype(kind)
+    if dtype is None:
+        dtype = features.dtype
+    return loss(LinearLogits(features, weight, bias, chunk, dtype), target)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ._core.domains import check_non_negative, check_share
+from ._core.domains import check_choice, check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import KnownNegatives, corrected, hill, known_negative, positive_eps_loss, shifted, switched
 from ._core.weights import step
@@ -125,8 +125,7 @@ def splc_loss(
     """
     check_non_negative(margin=margin, gamma=gamma)
     check_share(tau=tau)
-    if negative not in ("focal", "hill"):
-        raise ValueError(f"negative must be 'focal' or 'hill', got {negative!r}")
+    check_choice("negative", negative, ("focal", "hill"))
     check_lam(lam)
     positive, beyond = focal_positive(gamma, margin=margin), margin if margin_corrected else 0.0
     if negative == "focal":

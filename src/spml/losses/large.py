@@ -8,20 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ._core.domains import check_share
-from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.domains import check_choice, check_share
+from ._core.elementwise import Reduction, check_target, log_losses
 from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
-from ._core.terms import (
-    Term,
-    at_least,
-    cross_entropy,
-    negative_log_loss,
-    no_loss,
-    positive_log_loss,
-    switched,
-)
+from ._core.terms import Term, at_least, cross_entropy, negative_log_loss, no_loss, switched
 
 
 def ll_loss(
@@ -66,8 +58,7 @@ def ll_loss(
     5-8.
     """
     check_target(logits, target)
-    if treatment not in ("reject", "correct"):
-        raise ValueError(f"treatment must be 'reject' or 'correct', got {treatment!r}")
+    check_choice("treatment", treatment, ("reject", "correct"))
     cut = _cut(logits, target, rate)
     unknown: Term = negative_log_loss
     if cut is not None:
@@ -76,7 +67,7 @@ def ll_loss(
             return at_least(x.z, cut)
 
         unknown = switched(large, no_loss, unknown) if treatment == "reject" else cross_entropy(large)
-    return elementwise(logits, target, positive=positive_log_loss, unknown=unknown, reduction=reduction)
+    return log_losses(logits, target, unknown, reduction=reduction)
 
 
 def large_loss_mask(logits: Tensor, target: Tensor, *, rate: float, strict: bool = False) -> Tensor:

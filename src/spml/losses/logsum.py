@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ._core.domains import check_non_negative, check_positive, check_share
+from ._core.domains import check_choice, check_non_negative, check_positive, check_share
 from ._core.elementwise import Reduction, check_soft, check_target
 from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
@@ -94,8 +94,7 @@ def opml_loss(
     """
     check_target(logits, target)
     check_non_negative(alpha=alpha, beta=beta)
-    if form not in ("smooth", "hard"):
-        raise ValueError(f"form must be 'smooth' or 'hard', got {form!r}")
+    check_choice("form", form, ("smooth", "hard"))
     z = upcast(logits)
     if soft is None:
         rises = z.where(_has_positive(target), LOG_ZERO)
@@ -158,10 +157,9 @@ def soft_opml_loss(
     check_share(share=share)
     z = upcast(logits)
     p = torch.sigmoid(z).detach()
+    check_choice("smoothing", smoothing, ("constant", "product", "score"))
     if smoothing == "constant":
         soft = torch.full_like(p, share)
-    elif smoothing not in ("product", "score"):
-        raise ValueError(f"smoothing must be 'constant', 'product' or 'score', got {smoothing!r}")
     elif average_precision is None or average_precision.shape != logits.shape[1:]:
         raise ValueError(f"smoothing {smoothing!r} needs average_precision of shape ({logits.shape[1]},)")
     elif smoothing == "product":
@@ -199,8 +197,7 @@ def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: flo
     Source: Li et al., arXiv 2302.14695, Eq. 10.
     """
     check_positive(delta=delta)
-    if form not in ("determinant", "singular"):
-        raise ValueError(f"form must be 'determinant' or 'singular', got {form!r}")
+    check_choice("form", form, ("determinant", "singular"))
     with torch.autocast(logits.device.type, enabled=False):
         p = torch.sigmoid(upcast(logits))
         if form == "singular":

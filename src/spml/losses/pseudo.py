@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive, check_share
-from ._core.elementwise import Reduction, elementwise
+from ._core.elementwise import Reduction, elementwise, log_losses
 from ._core.point import Point
 from ._core.terms import (
     Number,
@@ -165,25 +165,17 @@ def gpr_loss(
         raise ValueError(f"lam2 must be at most lam1, got lam1 = {lam1} and lam2 = {lam2}")
     check_positive(sigma=sigma)
     _check_pseudo(logits, pseudo)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     v = gaussian(mu, sigma)
 
     def trust(x: Point) -> Tensor:
         return 1 - v(x).clamp(1 - lam1, 1 - lam2)
 
-    return elementwise(
-        logits,
-        target,
-        positive=positive,
-        unknown=_by_pseudo_label(
-            weighted(trust, cross_entropy(constant(rho), eps)),
-            unified(logistic(w, b), v, positive_power_loss(q2), negative_power_loss(q3)),
-            weighted(v, negative),
-        ),
-        negative=negative,
-        reduction=reduction,
-        constants={"pseudo": pseudo},
+    unknown = _by_pseudo_label(
+        weighted(trust, cross_entropy(constant(rho), eps)),
+        unified(logistic(w, b), v, positive_power_loss(q2), negative_power_loss(q3)),
+        weighted(v, negative_eps_loss(eps)),
     )
+    return log_losses(logits, target, unknown, eps=eps, reduction=reduction, constants={"pseudo": pseudo})
 
 
 def _by_pseudo_label(positive: Term, without: Term, negative: Term) -> Term:

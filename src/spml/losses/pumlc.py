@@ -12,8 +12,7 @@ from torch.nn import functional
 from ._core.domains import check_non_negative, check_positive
 from ._core.elementwise import check_target
 from ._core.evaluate import upcast
-from ._core.parts import in_parts
-from ._core.rows import by_label
+from ._core.rows import by_label, in_parts
 
 SMALLEST_SPREAD = 1e-3
 """Standard deviation of the logits of a class over the batch below which its temperature is 1."""

@@ -11,8 +11,7 @@ from torch.nn import functional
 from ._core.domains import check_non_negative, check_positive, check_share
 from ._core.elementwise import check_target, elementwise
 from ._core.evaluate import upcast
-from ._core.parts import in_parts
-from ._core.rows import LOG_ZERO
+from ._core.rows import LOG_ZERO, in_parts
 from ._core.terms import negative_log_loss, no_loss, positive_log_loss
 from ._core.terms import shifted as at_margin
 

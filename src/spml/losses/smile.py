@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import Reduction, check_soft, elementwise
+from ._core.elementwise import Reduction, check_soft, log_losses
 from ._core.evaluate import upcast
-from ._core.terms import cross_entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.terms import cross_entropy, scaled
 from ._core.weights import lookup
 
 
@@ -53,15 +53,8 @@ def smile_loss(
     """
     check_non_negative(unknown_weight=unknown_weight, eps=eps)
     check_soft(logits, soft)
-    return elementwise(
-        logits,
-        target,
-        positive=positive_eps_loss(eps),
-        unknown=scaled(unknown_weight, cross_entropy(lookup("soft"), eps)),
-        negative=negative_eps_loss(eps),
-        reduction=reduction,
-        constants={"soft": soft},
-    )
+    unknown = scaled(unknown_weight, cross_entropy(lookup("soft"), eps))
+    return log_losses(logits, target, unknown, eps=eps, reduction=reduction, constants={"soft": soft})
 
 
 def beta_kl_loss(a: Tensor, b: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import check_like_logits, check_target, elementwise
+from ._core.elementwise import check_like_logits, check_target, elementwise, log_losses
 from ._core.evaluate import upcast
 from ._core.rows import by_label
 from ._core.terms import (
@@ -76,22 +76,15 @@ def ignore_loss(
     check_target(logits, target)
     check_non_negative(weight_pos=weight_pos, weight_an=weight_an, weight_views=weight_views, eps=eps)
     check_like_logits(logits, strong_logits=strong_logits)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
+    positive = positive_eps_loss(eps)
     rejected = torch.zeros_like(logits, dtype=torch.bool)
     if masked_logits is not None:
         check_like_logits(logits, masked_logits=masked_logits)
         z, masked = upcast(logits).detach(), upcast(masked_logits).detach()
         suspect = ((z - masked).abs() > gap_threshold) & (z > mean_logits)
         rejected = by_label(target, positive=False, unknown=suspect, negative=False)
-    assumed = elementwise(
-        strong_logits,
-        target,
-        positive=positive,
-        unknown=_if("rejected", no_loss, negative),
-        negative=negative,
-        reduction="sum",
-        constants={"rejected": rejected},
-    )
+    unknown, masks = _if("rejected", no_loss, negative_eps_loss(eps)), {"rejected": rejected}
+    assumed = log_losses(strong_logits, target, unknown, eps=eps, reduction="sum", constants=masks)
     plain = elementwise(logits, target, positive=positive, unknown=no_loss, negative=no_loss, reduction="sum")
     between = functional.mse_loss(upcast(strong_logits), upcast(logits), reduction="sum")
     return (
@@ -136,14 +129,9 @@ def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: floa
         raise ValueError(f"tau must lie in [0.5, 1], got {tau}")
     p = torch.sigmoid(upcast(logits)).detach()
     up, down = p >= tau, p < 1 - tau
-    total = elementwise(
-        strong_logits,
-        target,
-        positive=positive_log_loss,
-        unknown=_if("up", positive_log_loss, _if("down", negative_log_loss, no_loss)),
-        reduction="sum",
-        constants={"up": up, "down": down},
-    )
+    unknown = _if("up", positive_log_loss, _if("down", negative_log_loss, no_loss))
+    masks = {"up": up, "down": down}
+    total = log_losses(strong_logits, target, unknown, reduction="sum", constants=masks)
     used = by_label(target, positive=True, unknown=up | down, negative=True).sum()
     return total / used.clamp(min=1)
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from ..common.errors import InputError
 from ..labels import ObservedLabels
 
 Strength = Literal["weak", "strong"]
@@ -33,6 +34,8 @@ class Outputs(NamedTuple):
             to every position of the backbone's last feature map. In `extra_inputs` only; without gradient.
         extra: Logits (B, C) of the inputs that `extra_inputs` returned.
         extra_target: Target that `extra_inputs` returned with these inputs.
+        windows: Number of the window of the feature map that speaks most for each class, int64 of shape
+            (B, C), where the model scores windows.
     """
 
     logits: Tensor
@@ -42,6 +45,7 @@ class Outputs(NamedTuple):
     class_maps: Tensor | None = None
     extra: Tensor | None = None
     extra_target: Tensor | None = None
+    windows: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
         """Apply a function to every tensor."""
@@ -100,6 +104,24 @@ class Facts:
     classes: tuple[str, ...]
     mean_labels: float | None = None
     inferred_negatives: bool = False
+
+    def stated_mean_labels(self, method: str) -> float:
+        """Mean labels per sample K, which must be stated: at least 1 and less than the number of classes.
+
+        Args:
+            method: Quoted name of the method, with the setting that requires K if it is not always required;
+                used in the message.
+
+        Raises:
+            InputError: K is not stated, or outside this range.
+        """
+        mean_labels, classes = self.mean_labels, len(self.classes)
+        if mean_labels is None or not 1 <= mean_labels < classes:
+            raise InputError(
+                f"method {method} needs the mean number of labels per sample, at least 1 and less than the "
+                f"number of classes, {classes}: state it with --mean_labels (got {mean_labels})."
+            )
+        return mean_labels
 
 
 @dataclass(frozen=True)
@@ -176,6 +198,8 @@ class Objective(nn.Module):
 
     card: ClassVar[Card]
     needs: Needs = Needs()
+    hp: dict[str, Any]
+    """Hyper-parameters that the method passes on to its loss as they are."""
     warmup: int = 0
     """Epochs before the method starts to use labels inferred from its own predictions. If training is not
     longer than this, it never does."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..common.errors import InputError
 from ..losses import an_loss, an_ls_loss, iu_loss, n_ls_loss, pr_loss, wan_loss
-from ..losses._core.domains import check_positive
+from ..losses._core.domains import check_below, check_positive
 from .base import Batch, Card, Facts, Objective, Outputs
 from .registry import register
 
@@ -54,7 +54,8 @@ class FullLabels(Objective):
 
     def __init__(self, *, swap: float = 0.0) -> None:
         super().__init__()
-        self.swap = _checked_swap(swap)
+        check_below(0.5, swap=swap)
+        self.swap = swap
 
     def on_fit_start(self, facts: Facts) -> None:
         if not facts.observed.full:
@@ -93,14 +94,15 @@ class LabelSmoothing(Objective):
 
     def __init__(self, *, swap: float = 0.1) -> None:
         super().__init__()
-        self.swap = _checked_swap(swap)
+        check_below(0.5, swap=swap)
+        self.swap = swap
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"an_ls": an_ls_loss(outputs.logits, batch.target, swap=self.swap)}
 
 
 @register("n_ls")
-class NegativeLabelSmoothing(Objective):
+class NegativeLabelSmoothing(LabelSmoothing):
     """Every unknown label counts as a negative, and only these are smoothed.
 
     Args:
@@ -116,10 +118,6 @@ class NegativeLabelSmoothing(Objective):
         head_bias="prior",
         deviations=("the amount of smoothing is not published; default: swap = 0.1, as in AN-LS",),
     )
-
-    def __init__(self, *, swap: float = 0.1) -> None:
-        super().__init__()
-        self.swap = _checked_swap(swap)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"n_ls": n_ls_loss(outputs.logits, batch.target, swap=self.swap)}
@@ -221,9 +219,3 @@ class PairwiseRanking(Objective):
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"pr": pr_loss(outputs.logits, batch.target)}
-
-
-def _checked_swap(swap: float) -> float:
-    if not 0 <= swap < 0.5:
-        raise ValueError(f"swap must lie in [0, 0.5), got {swap}")
-    return swap

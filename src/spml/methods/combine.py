@@ -72,7 +72,15 @@ class Combine(Objective):
         memory: Mapping[str, Mapping[str, Any]] = {},
     ) -> None:
         super().__init__()
-        _check_weights(weights)
+        if not weights:
+            raise ValueError("weights must name at least one method")
+        for name, weight in weights.items():
+            if name == "combine":
+                raise ValueError("weights can't name 'combine' itself")
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < math.inf:
+                raise ValueError(
+                    f"the weight of {name!r} must be a number, finite and greater than 0, got {weight!r}"
+                )
         for name in hp:
             if name not in weights:
                 raise ValueError(f"hp names {name!r}, which is not in weights: {', '.join(weights)}")
@@ -83,7 +91,17 @@ class Combine(Objective):
         self.weights = dict(weights)
         self.parts = nn.ModuleDict({name: create(name, hp.get(name)) for name in weights})
         self.memory = nn.ModuleDict({name: make_rule(name, memory[name]) for name in memory})
-        self.with_extra = self._method_with_extra_inputs()
+        with_extra = [
+            name
+            for name, part in self._objectives().items()
+            if type(part).extra_inputs is not Objective.extra_inputs
+        ]
+        if len(with_extra) > 1:
+            raise ValueError(
+                f"weights contain {' and '.join(map(repr, with_extra))}, each of which needs a further "
+                "forward pass of its own; at most one such method can be combined"
+            )
+        self.with_extra = with_extra[0] if with_extra else None
         objectives = list(self._objectives().values())
         self.needs = Needs(
             train_pass=any(part.needs.train_pass for part in self._objectives_and_rules()),
@@ -149,19 +167,6 @@ class Combine(Objective):
         selected = outputs._replace(views=views)
         return selected if name == self.with_extra else selected._replace(extra=None, extra_target=None)
 
-    def _method_with_extra_inputs(self) -> str | None:
-        names = [
-            name
-            for name, part in self._objectives().items()
-            if type(part).extra_inputs is not Objective.extra_inputs
-        ]
-        if len(names) > 1:
-            raise ValueError(
-                f"weights contain {' and '.join(map(repr, names))}, each of which needs a further forward "
-                "pass of its own; at most one such method can be combined"
-            )
-        return names[0] if names else None
-
     def _objectives(self) -> dict[str, Objective]:
         return {name: part for name, part in self.parts.items() if isinstance(part, Objective)}
 
@@ -170,18 +175,6 @@ class Combine(Objective):
 
     def _objectives_and_rules(self) -> list[Objective | InferenceRule]:
         return [*self._objectives().values(), *self._rules()]
-
-
-def _check_weights(weights: Mapping[str, float]) -> None:
-    if not weights:
-        raise ValueError("weights must name at least one method")
-    for name, weight in weights.items():
-        if name == "combine":
-            raise ValueError("weights can't name 'combine' itself")
-        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
-            raise ValueError(f"the weight of {name!r} must be a number, got {weight!r}")
-        if not 0 < weight < math.inf:
-            raise ValueError(f"the weight of {name!r} must be finite and greater than 0, got {weight}")
 
 
 def _union_of_views(needed: Iterable[Sequence[Strength]]) -> tuple[Strength, ...]:

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from ..losses import csl_loss
-from ..losses._core.domains import check_non_negative
+from ..losses._core.domains import check_below, check_choice, check_non_negative
 from ..losses.csl import MODES, Unlabelled
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .cards import SUMMED
 from .registry import register
-from .validation import check_choice, stated_mean_labels
 
 
 @register("csl")
@@ -63,30 +62,20 @@ class ClassAwareSelective(Objective):
     ) -> None:
         super().__init__()
         check_choice("mode", mode, MODES)
-        if not 0 <= clip < 1:
-            raise ValueError(f"clip must lie in [0, 1), got {clip}")
+        check_below(1, clip=clip)
         check_non_negative(topk=topk, prior_threshold=prior_threshold or 0.0)
         check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg, gamma_unknown=gamma_unknown)
-        self.mode, self.topk, self.prior_threshold, self.clip = mode, topk, prior_threshold, clip
-        self.gamma_pos, self.gamma_neg, self.gamma_unknown = gamma_pos, gamma_neg, gamma_unknown
+        self.prior_threshold = prior_threshold
+        self.hp = {"mode": mode, "topk": topk, "gamma_pos": gamma_pos, "gamma_neg": gamma_neg}
+        self.hp |= {"gamma_unknown": gamma_unknown, "clip": clip}
         self.register_buffer("frequent", None, persistent=False)
 
     def on_fit_start(self, facts: Facts) -> None:
         if self.prior_threshold is not None:
-            mean_labels = stated_mean_labels(facts, "'csl' with prior_threshold")
+            mean_labels = facts.stated_mean_labels("'csl' with prior_threshold")
             counts = torch.from_numpy(facts.observed.positives_per_class())
             self.frequent = mean_labels * counts / counts.sum() > self.prior_threshold
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        loss = csl_loss(
-            outputs.logits,
-            batch.target,
-            mode=self.mode,
-            topk=self.topk,
-            ignored_classes=self.frequent,
-            gamma_pos=self.gamma_pos,
-            gamma_neg=self.gamma_neg,
-            gamma_unknown=self.gamma_unknown,
-            clip=self.clip,
-        )
+        loss = csl_loss(outputs.logits, batch.target, ignored_classes=self.frequent, **self.hp)
         return {"csl": outputs.logits.shape[1] * loss}

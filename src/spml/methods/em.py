@@ -49,7 +49,7 @@ class EntropyMaximisation(Objective):
 
 
 @register("entmin")
-class EntropyMinimisation(Objective):
+class EntropyMinimisation(EntropyMaximisation):
     """Unknown labels are pulled towards certainty, to the nearer side. Collapses; for comparison only.
 
     Args:
@@ -64,11 +64,6 @@ class EntropyMinimisation(Objective):
         formula="L = mean over B C of [l+ on P, alpha H on U]\nH = -p log p - (1 - p) log(1 - p)",
         deviations=("the weight of the entropy is not published; default: 0.1",),
     )
-
-    def __init__(self, *, alpha: float = 0.1) -> None:
-        super().__init__()
-        check_positive(alpha=alpha)
-        self.alpha = alpha
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"entmin": entmin_loss(outputs.logits, batch.target, alpha=self.alpha)}

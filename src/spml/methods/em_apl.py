@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor
 
 from ..losses import em_apl_loss
 from ..losses._core.domains import check_positive
-from .base import Batch, Card, Facts, Objective, Outputs, Progress
-from .inference_rules import LowestScores
+from .base import Batch, Card, Outputs
+from .inference_rules import LowestScores, WithRule
 from .registry import register
 
 
 @register("em_apl")
-class AsymmetricPseudoLabelling(Objective):
+class AsymmetricPseudoLabelling(WithRule):
     """EM loss; after each epoch the unknown labels with the lowest scores become soft pseudo-negatives.
 
     Args:
@@ -52,6 +51,7 @@ class AsymmetricPseudoLabelling(Objective):
             "the released code stops at the first epoch without a better validation mAP; here: --patience",
         ),
     )
+    memory: LowestScores
 
     def __init__(
         self,
@@ -69,15 +69,6 @@ class AsymmetricPseudoLabelling(Objective):
         self.memory = LowestScores(warmup=warmup, proportion=proportion, predictions=predictions)
         self.needs = self.memory.needs
 
-    def on_fit_start(self, facts: Facts) -> None:
-        self.memory.on_fit_start(facts)
-
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         soft = self.memory.labels.rows(batch.index)
         return {"em_apl": em_apl_loss(outputs.logits, batch.target, soft, alpha=self.alpha, beta=self.beta)}
-
-    def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        self.memory.after_step(outputs, batch)
-
-    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        self.memory.on_epoch_end(progress, train_pass)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from ..losses import iu_loss
-from .base import Batch, Card, Facts, Objective, Outputs, Progress
-from .inference_rules import LowestAverages
+from .base import Batch, Card, Facts, Outputs
+from .inference_rules import LowestAverages, WithRule
 from .registry import register
-from .validation import stated_mean_labels
 
 
 @register("en")
-class ExpectedNegatives(Objective):
+class ExpectedNegatives(WithRule):
     """The labels with the lowest averaged predictions of each class are negatives, as many as are expected;
     the other unknown labels are ignored.
 
@@ -51,14 +48,8 @@ class ExpectedNegatives(Objective):
         self.memory = LowestAverages(decay=decay)
 
     def on_fit_start(self, facts: Facts) -> None:
-        stated_mean_labels(facts, "'en'")
-        self.memory.on_fit_start(facts)
+        facts.stated_mean_labels("'en'")
+        super().on_fit_start(facts)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"en": iu_loss(outputs.logits, self.memory.fill(batch).target)}
-
-    def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        self.memory.after_step(outputs, batch)
-
-    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        self.memory.on_epoch_end(progress, train_pass)

@@ -7,10 +7,9 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import epr_loss
-from ..losses._core.domains import check_non_negative
+from ..losses._core.domains import check_choice, check_non_negative
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
-from .validation import check_choice, stated_mean_labels
 
 
 @register("epr")
@@ -46,19 +45,10 @@ class ExpectedPositiveRegularisation(Objective):
         super().__init__()
         check_non_negative(weight=weight)
         check_choice("norm", norm, ("elements", "samples"))
-        self.weight, self.norm = weight, norm
-        self.mean_labels = 1.0
+        self.hp = {"weight": weight, "norm": norm}
 
     def on_fit_start(self, facts: Facts) -> None:
-        self.mean_labels = stated_mean_labels(facts, "'epr'")
+        self.hp["mean_labels"] = facts.stated_mean_labels("'epr'")
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {
-            "epr": epr_loss(
-                outputs.logits,
-                batch.target,
-                mean_labels=self.mean_labels,
-                weight=self.weight,
-                norm=self.norm,
-            )
-        }
+        return {"epr": epr_loss(outputs.logits, batch.target, **self.hp)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import asl_loss, focal_loss
-from ..losses._core.domains import check_non_negative
+from ..losses._core.domains import check_below, check_non_negative
 from .base import Batch, Card, Outputs
 from .cards import SUMMED
 from .known_negatives import FULL, Choice, WithOwnNegatives
@@ -53,17 +53,10 @@ class Focal(WithOwnNegatives):
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(gamma=gamma, margin=margin)
-        self.gamma, self.margin, self.detach_weights = gamma, margin, detach_weights
+        self.hp = {"gamma": gamma, "margin": margin, "detach_weights": detach_weights}
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        loss = focal_loss(
-            outputs.logits,
-            batch.target,
-            gamma=self.gamma,
-            margin=self.margin,
-            detach_weights=self.detach_weights,
-            known_negatives=self.known_negatives,
-        )
+        loss = focal_loss(outputs.logits, batch.target, **self.hp, known_negatives=self.known_negatives)
         return {"focal": loss}
 
 
@@ -112,19 +105,10 @@ class Asymmetric(WithOwnNegatives):
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg)
-        if not 0 <= clip < 1:
-            raise ValueError(f"clip must lie in [0, 1), got {clip}")
-        self.gamma_pos, self.gamma_neg = gamma_pos, gamma_neg
-        self.clip, self.detach_weights = clip, detach_weights
+        check_below(1, clip=clip)
+        self.hp = {"gamma_pos": gamma_pos, "gamma_neg": gamma_neg, "clip": clip}
+        self.hp["detach_weights"] = detach_weights
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        loss = asl_loss(
-            outputs.logits,
-            batch.target,
-            gamma_pos=self.gamma_pos,
-            gamma_neg=self.gamma_neg,
-            clip=self.clip,
-            detach_weights=self.detach_weights,
-            known_negatives=self.known_negatives,
-        )
+        loss = asl_loss(outputs.logits, batch.target, **self.hp, known_negatives=self.known_negatives)
         return {"asl": outputs.logits.shape[1] * loss}

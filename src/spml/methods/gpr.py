@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from ..losses import epr_regulariser_loss, gpr_loss
 from ..losses._core.domains import check_non_negative, check_share
 from .base import Batch, Card, Facts, Needs, Outputs
-from .gr import GeneralizedRobust
-from .pseudo_labels import read_pseudo_labels
+from .gr import GeneralizedRobust, Scheduled, ScheduledOrAuto
+from .pseudo_labels import labels_of_batch, read_pseudo_labels
 from .registry import register
-from .schedules import Scheduled, ScheduledOrAuto
-from .validation import stated_mean_labels
 
 _GR = GeneralizedRobust.card.defaults
 
@@ -89,7 +86,8 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         check_non_negative(reg=reg)
         if lam2 > lam1:
             raise ValueError(f"lam2 must be at most lam1, got lam1 = {lam1} and lam2 = {lam2}")
-        self.pseudo_labels, self.lam1, self.lam2, self.rho, self.reg = pseudo_labels, lam1, lam2, rho, reg
+        self.pseudo_labels, self.reg = pseudo_labels, reg
+        self.hp = {"lam1": lam1, "lam2": lam2, "rho": rho}
         self.needs = Needs(batch_coupled=reg > 0)
         self.mean_labels = 1.0
         self.register_buffer("pseudo", None)
@@ -97,26 +95,15 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
     def on_fit_start(self, facts: Facts) -> None:
         super().on_fit_start(facts)
         if self.reg:
-            self.mean_labels = stated_mean_labels(facts, "'gpr' with reg > 0")
+            self.mean_labels = facts.stated_mean_labels("'gpr' with reg > 0")
         if self.pseudo_labels is not None:
             self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits
         scheduled = {name: self.now[name] for name in ("w", "b", "mu", "sigma", "q2", "q3")}
-        terms = {
-            "gpr": gpr_loss(
-                logits,
-                batch.target,
-                torch.zeros_like(logits, dtype=torch.int8)
-                if self.pseudo is None
-                else self.pseudo[batch.index],
-                lam1=self.lam1,
-                lam2=self.lam2,
-                rho=self.rho,
-                **scheduled,
-            )
-        }
+        pseudo = labels_of_batch(self.pseudo, logits, batch)
+        terms = {"gpr": gpr_loss(logits, batch.target, pseudo, **self.hp, **scheduled)}
         if self.reg:
             terms["regulariser"] = self.reg * epr_regulariser_loss(logits, mean_labels=self.mean_labels)
         return terms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -11,12 +11,21 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from ..losses import gr_loss
-from ..losses._core.domains import check_thresholds
+from ..losses._core.domains import (
+    check_choice,
+    check_non_negative,
+    check_positive,
+    check_share,
+    check_thresholds,
+)
 from ..losses.robust import InstanceWeight, PseudoLabel
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
 from .registry import register
-from .schedules import SHAPES, Scheduled, ScheduledOrAuto, at, ends
-from .validation import check_choice, stated_mean_labels
+
+Scheduled: TypeAlias = float | Sequence[float]
+ScheduledOrAuto: TypeAlias = float | Literal["auto"] | Sequence[float | Literal["auto"]]
+
+SHAPES = ("linear", "constant", "cosine", "exponential")
 
 FormOfK: TypeAlias = Literal[PseudoLabel, "learned"]
 FormOfV: TypeAlias = Literal[InstanceWeight, "learned"]
@@ -118,11 +127,12 @@ class GeneralizedRobust(Objective):
         self.scheduled |= {"tau_low": tau_low, "tau_high": tau_high, "share": share, "degree": degree}
         self.scheduled |= {"q1": q1, "q2": q2, "q3": q3}
         self._set_ends(hidden_share=0.5)
-        for name, is_valid in _DOMAINS.items():
-            if not all(is_valid(end) for end in self.ends[name]):
-                raise ValueError(f"{name} is outside its domain: {self.scheduled[name]}")
-        for low, high in zip(self.ends["tau_low"], self.ends["tau_high"], strict=True):
-            check_thresholds(low, high)
+        for position in (0, 1):
+            end = {name: pair[position] for name, pair in self.ends.items()}
+            check_positive(sigma=end["sigma"], degree=end["degree"])
+            check_share(tau=end["tau"], share=end["share"])
+            check_non_negative(q1=end["q1"], q2=end["q2"], q3=end["q3"])
+            check_thresholds(end["tau_low"], end["tau_high"])
         self.now: dict[str, Any] = {}
         self.a = 0.5
         self.on_epoch_start(Progress(epoch=0, epochs=1))
@@ -181,13 +191,8 @@ def _has_auto(value: Any) -> bool:
 
 
 def _hidden_share(facts: Facts, method: str) -> float:
-    """Return #{y = 1, s = 0} / #{s = 0}, the share of positives among unknown labels, from the stated K.
-
-    Raises:
-        InputError: K is not stated, or does not exceed the known positives per sample, or leaves no unknown
-            label that is negative.
-    """
-    mean_labels = stated_mean_labels(facts, method)
+    """Return #{y = 1, s = 0} / #{s = 0}, the share of positives among unknown labels, from the stated K."""
+    mean_labels = facts.stated_mean_labels(method)
     samples = max(len(facts.observed), 1)
     positives = facts.observed.positives_per_class().sum() / samples
     negatives = facts.observed.negatives_per_class().sum() / samples
@@ -201,12 +206,40 @@ def _hidden_share(facts: Facts, method: str) -> float:
     return float(hidden / unknown)
 
 
-_DOMAINS: dict[str, Callable[[float], bool]] = {
-    "sigma": lambda value: value > 0,
-    "tau": lambda value: 0 <= value <= 1,
-    "share": lambda value: 0 <= value <= 1,
-    "degree": lambda value: value > 0,
-    "q1": lambda value: value >= 0,
-    "q2": lambda value: value >= 0,
-    "q3": lambda value: value >= 0,
-}
+def ends(name: str, value: ScheduledOrAuto, auto: float | None = None) -> tuple[float, float]:
+    """Return the first and the last value of a hyper-parameter, given as a number or as [start, end].
+
+    Args:
+        name: Name of the hyper-parameter, for the message.
+        value: Value of the hyper-parameter.
+        auto: Number that `auto` stands for; None = `auto` is refused.
+    """
+    pair = [value, value] if isinstance(value, (int, float, str)) else list(value)
+    numbers = [auto if end == "auto" and auto is not None else end for end in pair]
+    if len(numbers) != 2 or not all(isinstance(end, (int, float)) for end in numbers):
+        kind = "a number" if auto is None else "a number, auto"
+        raise ValueError(f"{name} must be {kind} or [start, end], got {value!r}")
+    return float(numbers[0]), float(numbers[1])
+
+
+def at(start: float, end: float, fraction: float, shape: str) -> float:
+    """Return the value of a schedule.
+
+    Args:
+        start: First value.
+        end: Last value.
+        fraction: Position in the schedule, from 0 to 1.
+        shape: `linear`; `constant`, the end value throughout; `cosine`, half a cosine, slow at both ends;
+            `exponential`, fast at first, 1 - exp(-5 f) scaled to end at 1.
+    """
+    if shape == "constant":
+        return end
+    if shape == "linear":
+        share = fraction
+    elif shape == "cosine":
+        share = (1 - math.cos(math.pi * fraction)) / 2
+    elif shape == "exponential":
+        share = math.expm1(-5 * fraction) / math.expm1(-5)
+    else:
+        raise ValueError(f"schedule must be one of {', '.join(SHAPES)}, got {shape!r}")
+    return start + (end - start) * share

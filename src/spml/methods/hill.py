@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from ..losses import focal_loss, hill_loss, splc_loss
-from ..losses._core.domains import check_non_negative, check_share
+from ..losses._core.domains import check_choice, check_epochs, check_non_negative, check_share
 from ..losses.hill import check_lam
 from .base import Batch, Card, Outputs, Progress
 from .cards import SUMMED
 from .known_negatives import FULL, Choice, WithOwnNegatives
 from .registry import register
-from .validation import check_choice, check_epochs
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
@@ -66,17 +65,10 @@ class Hill(WithOwnNegatives):
         super().__init__(known_negatives)
         check_non_negative(margin=margin, gamma=gamma)
         check_lam(lam)
-        self.lam, self.margin, self.gamma = lam, margin, gamma
+        self.hp = {"lam": lam, "margin": margin, "gamma": gamma}
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        loss = hill_loss(
-            outputs.logits,
-            batch.target,
-            lam=self.lam,
-            margin=self.margin,
-            gamma=self.gamma,
-            known_negatives=self.known_negatives,
-        )
+        loss = hill_loss(outputs.logits, batch.target, **self.hp, known_negatives=self.known_negatives)
         return {"hill": outputs.logits.shape[1] * loss}
 
 
@@ -138,36 +130,25 @@ class SelfPacedCorrection(WithOwnNegatives):
         check_non_negative(margin=margin, gamma=gamma)
         check_epochs(warmup=warmup)
         check_share(tau=tau)
-        self.tau, self.margin, self.gamma, self.warmup = tau, margin, gamma, warmup
-        self.negative, self.lam, self.margin_corrected = negative, lam, margin_corrected
-        self.correcting = False
+        self.negative, self.lam, self.warmup, self.correcting = negative, lam, warmup, False
+        self.hp = {"margin": margin, "gamma": gamma}
+        self.correction: dict[str, Any] = {
+            "tau": tau,
+            "negative": negative,
+            "lam": lam,
+            "margin_corrected": margin_corrected,
+        }
 
     def on_epoch_start(self, progress: Progress) -> None:
         self.correcting = progress.epoch >= self.warmup
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        logits, target, negatives = outputs.logits, batch.target, self.known_negatives
+        logits, target = outputs.logits, batch.target
+        hp = {**self.hp, "known_negatives": self.known_negatives}
         if self.correcting:
-            loss = splc_loss(
-                logits,
-                target,
-                tau=self.tau,
-                margin=self.margin,
-                gamma=self.gamma,
-                negative=self.negative,
-                lam=self.lam,
-                margin_corrected=self.margin_corrected,
-                known_negatives=negatives,
-            )
+            loss = splc_loss(logits, target, **self.correction, **hp)
         elif self.negative == "hill":
-            loss = hill_loss(
-                logits,
-                target,
-                lam=self.lam,
-                margin=self.margin,
-                gamma=self.gamma,
-                known_negatives=negatives,
-            )
+            loss = hill_loss(logits, target, lam=self.lam, **hp)
         else:
-            loss = focal_loss(logits, target, margin=self.margin, gamma=self.gamma, known_negatives=negatives)
+            loss = focal_loss(logits, target, **hp)
         return {"splc": logits.shape[1] * loss}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..losses import ignore_loss
-from ..losses._core.domains import check_non_negative, check_share
+from ..losses._core.domains import check_epochs, check_non_negative, check_share
 from ..losses._core.rows import by_label
 from .base import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress
 from .registry import register
-from .validation import check_epochs
 
 
 @register("ignore")
@@ -74,7 +75,7 @@ class InformationGapRejection(Objective):
         check_non_negative(weight_pos=weight_pos, weight_an=weight_an, weight_views=weight_views)
         check_share(threshold=threshold, decay=decay)
         check_epochs(warmup=warmup)
-        self.weight_pos, self.weight_an, self.weight_views = weight_pos, weight_an, weight_views
+        self.hp = {"weight_pos": weight_pos, "weight_an": weight_an, "weight_views": weight_views}
         self.threshold, self.decay, self.warmup = threshold, decay, warmup
         self.rejecting = False
 
@@ -93,19 +94,9 @@ class InformationGapRejection(Objective):
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         (strong,) = outputs.views
-        return {
-            "ignore": ignore_loss(
-                outputs.logits,
-                batch.target,
-                strong,
-                outputs.extra if self.rejecting else None,
-                gap_threshold=self.gap_threshold,
-                mean_logits=self.mean_logits,
-                weight_pos=self.weight_pos,
-                weight_an=self.weight_an,
-                weight_views=self.weight_views,
-            )
-        }
+        masked = outputs.extra if self.rejecting else None
+        means: dict[str, Any] = {"gap_threshold": self.gap_threshold, "mean_logits": self.mean_logits}
+        return {"ignore": ignore_loss(outputs.logits, batch.target, strong, masked, **means, **self.hp)}
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
         assert outputs.extra is not None

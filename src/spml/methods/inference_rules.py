@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from ..common.errors import InputError, nearest
 from ..labels import ObservedLabels
 from ..losses import large_loss_mask
-from ..losses._core.domains import check_share
+from ..losses._core.domains import check_choice, check_epochs, check_percent, check_share
 from ..metrics import average_precision
-from .base import Batch, Facts, Needs, Outputs, Progress
+from .base import Batch, Facts, Needs, Objective, Outputs, Progress
 from .memory import LabelMemory, RunningAverage, known_first, lowest
 from .registry import instantiate
-from .validation import check_choice, check_epochs, check_percent, stated_mean_labels
 
 
 class InferenceRule(nn.Module):
@@ -58,6 +57,28 @@ class InferenceRule(nn.Module):
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
         """Infer labels from an epoch. `train_pass` is the same as for an objective."""
+
+
+class WithRule(Objective):
+    """Base class of methods whose loss is one of the labels that a rule infers.
+
+    Attributes:
+        memory: The rule.
+    """
+
+    memory: InferenceRule
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.memory.on_fit_start(facts)
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        self.memory.on_epoch_start(progress)
+
+    def after_step(self, outputs: Outputs, batch: Batch) -> None:
+        self.memory.after_step(outputs, batch)
+
+    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
+        self.memory.on_epoch_end(progress, train_pass)
 
 
 class PermanentPositives(InferenceRule):
@@ -248,7 +269,7 @@ class LowestAverages(InferenceRule):
         self.decay = decay
 
     def on_fit_start(self, facts: Facts) -> None:
-        mean_labels = stated_mean_labels(facts, "'combine' with memory expected_negatives")
+        mean_labels = facts.stated_mean_labels("'combine' with memory expected_negatives")
         observed, count = facts.observed, len(facts.observed)
         positives = torch.from_numpy(observed.positives_per_class())
         expected = (mean_labels * count * positives / positives.sum().clamp(min=1)).round().long()
@@ -344,12 +365,7 @@ RULES: Mapping[str, type[InferenceRule]] = {
 
 
 def make_rule(name: str, settings: Mapping[str, Any] | None = None) -> InferenceRule:
-    """Create a rule; settings that are not given have their defaults.
-
-    Raises:
-        InputError: The rule or a setting is unknown (the message names the nearest), or a value is outside
-            its domain.
-    """
+    """Create a rule; settings that are not given have their defaults."""
     if name not in RULES:
         raise InputError(f"unknown memory {name!r}. {nearest(name, RULES)}")
     if settings is not None and not isinstance(settings, Mapping):

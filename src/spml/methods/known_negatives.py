@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from ..losses._core.domains import check_choice
 from ..losses._core.terms import KnownNegatives
 from .base import Facts, Objective
-from .validation import check_choice
 
 Choice: TypeAlias = Literal["auto", "plain", "own"]
 

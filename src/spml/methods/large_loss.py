@@ -7,10 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import ll_loss
-from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from .inference_rules import LargeLosses
+from ..losses._core.domains import check_percent
+from .base import Batch, Card, Needs, Objective, Outputs, Progress
+from .inference_rules import LargeLosses, WithRule
 from .registry import register
-from .validation import check_percent
 
 _PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
 _K = (
@@ -93,7 +93,7 @@ class LargeLossTemporaryCorrection(_LargeLoss):
 
 
 @register("ll_cp")
-class LargeLossPermanentCorrection(_LargeLoss):
+class LargeLossPermanentCorrection(WithRule, _LargeLoss):
     """The unknown labels with the largest losses in a batch become positives permanently.
 
     Args:
@@ -120,20 +120,15 @@ class LargeLossPermanentCorrection(_LargeLoss):
         ),
     )
     treatment = "correct"
+    memory: LargeLosses
 
     def __init__(self, *, percent: float = 0.1, strict: bool = False) -> None:
         super().__init__(percent)
         self.memory = LargeLosses(percent=percent, strict=strict)
 
-    def on_fit_start(self, facts: Facts) -> None:
-        self.memory.on_fit_start(facts)
-
     def on_epoch_start(self, progress: Progress) -> None:
-        self.memory.on_epoch_start(progress)
+        super().on_epoch_start(progress)
         self.rate = self.memory.rate
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return super().forward(outputs, self.memory.fill(batch))
-
-    def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        self.memory.after_step(outputs, batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from ..losses import balanced_weight, consistency_loss, las_loss, lasd_full_loss, lasd_loss
@@ -9,7 +11,6 @@ from ..losses._core.domains import check_non_negative, check_share
 from .base import Batch, Card, Facts, Needs, Outputs
 from .known_negatives import Choice, WithOwnNegatives
 from .registry import register
-from .validation import stated_mean_labels
 
 
 @register("lasd")
@@ -92,7 +93,8 @@ class LeveragedAsymmetric(WithOwnNegatives):
         check_non_negative(weight_neg=weight_neg or 0.0)
         check_share(tau=tau)
         self.weight_pos, self.weight_neg = (weight_pos, weight_neg) if leverage else (1.0, 1.0)
-        self.gamma_pos, self.gamma_neg = (gamma_pos, gamma_neg) if leverage else (0.0, 0.0)
+        exponents = (gamma_pos, gamma_neg) if leverage else (0.0, 0.0)
+        self.hp = dict(zip(("gamma_pos", "gamma_neg"), exponents, strict=True))
         self.tau, self.full = tau, False
         self.disambiguation, self.consistency = disambiguation, consistency
         self.needs = Needs(views=("weak", "strong")) if consistency else Needs()
@@ -102,42 +104,20 @@ class LeveragedAsymmetric(WithOwnNegatives):
         super().on_fit_start(facts)
         self.full = facts.observed.full and self.known_negatives == "own" and self.disambiguation
         if self.weight_neg is None:
-            mean_labels = stated_mean_labels(facts, "'lasd'")
+            mean_labels = facts.stated_mean_labels("'lasd'")
             self.leverage_neg = balanced_weight(self.weight_pos, mean_labels, len(facts.classes))
         else:
             self.leverage_neg = self.weight_neg
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        logits, target = outputs.logits, batch.target
+        logits, target, negatives = outputs.logits, batch.target, self.known_negatives
+        both: dict[str, Any] = {"weight_pos": self.weight_pos, "weight_neg": self.leverage_neg}
         if self.full:
-            loss = lasd_full_loss(
-                logits,
-                target,
-                weight_pos=self.weight_pos,
-                weight_neg=self.leverage_neg,
-                gamma_pos=self.gamma_pos,
-                gamma_neg=self.gamma_neg,
-            )
+            loss = lasd_full_loss(logits, target, **both, **self.hp)
         elif self.disambiguation:
-            loss = lasd_loss(
-                logits,
-                target,
-                weight_pos=self.weight_pos,
-                weight_neg=self.leverage_neg,
-                tau=self.tau,
-                gamma_pos=self.gamma_pos,
-                gamma_neg=self.gamma_neg,
-                known_negatives=self.known_negatives,
-            )
+            loss = lasd_loss(logits, target, tau=self.tau, **both, **self.hp, known_negatives=negatives)
         else:
-            loss = las_loss(
-                logits,
-                target,
-                weight=self.leverage_neg,
-                gamma_pos=self.gamma_pos,
-                gamma_neg=self.gamma_neg,
-                known_negatives=self.known_negatives,
-            )
+            loss = las_loss(logits, target, weight=self.leverage_neg, **self.hp, known_negatives=negatives)
         terms = {"lasd": logits.shape[1] * loss}
         if self.consistency:
             terms["consistency"] = self.consistency * consistency_loss(logits, *outputs.views)

@@ -1,4 +1,4 @@
-"""What an objective remembers of each training sample: inferred labels and averaged predictions.
+"""Memory of an objective for each training sample: inferred labels and averaged predictions.
 
 Both are buffers, so that they are in every checkpoint. The data set is never written to.
 """

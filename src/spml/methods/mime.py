@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from ..losses import mime_loss
 from ..losses._core.domains import check_non_negative
-from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from .inference_rules import ConfidentPositives
+from .base import Batch, Card, Needs, Outputs
+from .inference_rules import ConfidentPositives, WithRule
 from .registry import register
 
 
 @register("mime")
-class VariationalPseudoLabels(Objective):
+class VariationalPseudoLabels(WithRule):
     """Unknown labels are assumed negatives until the model predicts them with high probability; the head has
     a random code.
 
@@ -54,13 +52,7 @@ class VariationalPseudoLabels(Objective):
         self.memory = ConfidentPositives(theta=theta, warmup=warmup)
         self.needs = Needs(train_pass=True, latent=True)
 
-    def on_fit_start(self, facts: Facts) -> None:
-        self.memory.on_fit_start(facts)
-
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         assert outputs.latent is not None, "needs.latent"
         target = self.memory.fill(batch).target
         return {"mime": mime_loss(outputs.logits, target, *outputs.latent, beta=self.beta)}
-
-    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        self.memory.on_epoch_end(progress, train_pass)

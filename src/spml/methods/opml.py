@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
-from ..losses._core.domains import check_non_negative, check_positive, check_share
+from ..losses._core.domains import check_choice, check_non_negative, check_positive, check_share
 from ..metrics import average_precision
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
 from .inference_rules import HighestScores
 from .registry import register
-from .validation import check_choice
 
 _PAPER = (
     "Li et al., Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to "
@@ -66,12 +65,10 @@ class OnePairApart(Objective):
         super().__init__()
         check_non_negative(alpha=alpha, beta=beta)
         check_choice("form", form, ("smooth", "hard"))
-        self.alpha, self.beta = _constants(constants, alpha, beta)
-        self.form = form
+        self.hp = {**_constants(constants, alpha, beta), "form": form}
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        loss = opml_loss(outputs.logits, batch.target, alpha=self.alpha, beta=self.beta, form=self.form)
-        return {"opml": loss}
+        return {"opml": opml_loss(outputs.logits, batch.target, **self.hp)}
 
 
 @register("opml_sp")
@@ -140,8 +137,10 @@ class OnePairApartSinglePositive(Objective):
         check_share(share=share, correction=correction)
         check_choice("smoothing", smoothing, ("product", "score", "constant", "none"))
         check_choice("rank", rank, ("determinant", "singular"))
-        self.alpha, self.beta = _constants(constants, alpha, beta)
-        self.smoothing, self.share, self.gamma = smoothing, share, gamma
+        self.hp = _constants(constants, alpha, beta)
+        self.smoothing = (
+            {"smoothing": smoothing, "share": share, "gamma": gamma} if smoothing != "none" else {}
+        )
         self.rank_weight, self.rank, self.delta = rank_weight, rank, delta
         self.memory = HighestScores(rate=correction) if correction else None
         adaptive = smoothing in ("product", "score")
@@ -156,20 +155,11 @@ class OnePairApartSinglePositive(Objective):
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits
         target = batch.target if self.memory is None else self.memory.fill(batch).target
-        if self.smoothing == "none":
-            loss = opml_loss(logits, target, alpha=self.alpha, beta=self.beta)
+        if self.smoothing:
+            hp = {"average_precision": self.average_precision, **self.smoothing, **self.hp}
+            terms = {"opml": soft_opml_loss(logits, target, **hp)}
         else:
-            loss = soft_opml_loss(
-                logits,
-                target,
-                smoothing=self.smoothing,
-                share=self.share,
-                average_precision=self.average_precision,
-                gamma=self.gamma,
-                alpha=self.alpha,
-                beta=self.beta,
-            )
-        terms = {"opml": loss}
+            terms = {"opml": opml_loss(logits, target, **self.hp)}
         if self.rank_weight:
             terms["high_rank"] = self.rank_weight * high_rank_loss(logits, form=self.rank, delta=self.delta)
         return terms
@@ -184,16 +174,17 @@ class OnePairApartSinglePositive(Objective):
             self.memory.correct(logits, precision)
 
 
-def _constants(meaning: str, alpha: float, beta: float) -> tuple[float, float]:
+def _constants(meaning: str, alpha: float, beta: float) -> dict[str, Any]:
     """Constants of the loss for alpha and beta of the given meaning, checked."""
     check_choice("constants", meaning, ("direct", "odds", "logarithm", "tangent"))
+    constants = {"alpha": alpha, "beta": beta}
     if meaning == "direct":
-        return alpha, beta
-    for name, value in (("alpha", alpha), ("beta", beta)):
+        return constants
+    for name, value in constants.items():
         if not 0 < value < 1:
             raise ValueError(f"{name} must lie between 0 and 1 with constants={meaning!r}, got {value}")
     if meaning == "odds":
-        return alpha / (1 - alpha), beta / (1 - beta)
+        return {name: value / (1 - value) for name, value in constants.items()}
     if meaning == "logarithm":
-        return -math.log(alpha), -math.log(beta)
-    return math.tan(math.pi * alpha / 2), math.tan(math.pi * beta / 2)
+        return {name: -math.log(value) for name, value in constants.items()}
+    return {name: math.tan(math.pi * value / 2) for name, value in constants.items()}

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..common.errors import InputError
-from .base import Facts
+from ..common.label_checks import IntArray, rows_of
+from .base import Batch, Facts
 
 _FORM = (
     "Expected an .npz file with `ids` (strings, one per sample), `classes` (strings) and `labels`, integers "
@@ -47,6 +48,11 @@ def read_pseudo_labels(path: str, facts: Facts) -> Tensor:
     return torch.from_numpy(selected.astype(np.int8))
 
 
+def labels_of_batch(pseudo: Tensor | None, logits: Tensor, batch: Batch) -> Tensor:
+    """Pseudo-labels of a batch, int8 of shape (B, C); without a file (None), there are none."""
+    return torch.zeros_like(logits, dtype=torch.int8) if pseudo is None else pseudo[batch.index]
+
+
 def _load(path: str) -> tuple[Any, Any, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -63,15 +69,15 @@ def _load(path: str) -> tuple[Any, Any, Any]:
     return ids, classes, labels
 
 
-def _positions(path: str, key: str, names: Any, required: Sequence[str]) -> list[int]:
+def _positions(path: str, key: str, names: Any, required: Sequence[str]) -> IntArray:
     """Return the positions of the required names among the names of the file."""
-    position = {name: number for number, name in enumerate(names.tolist())}
-    if len(position) < len(names):
+    if len(set(names.tolist())) < len(names):
         raise InputError(f"{path}: {key} contain a name twice; names must be distinct. {_FORM}")
-    missing = [name for name in required if name not in position]
-    if missing:
+    positions = rows_of(names.tolist(), required)
+    missing = np.flatnonzero(positions < 0)
+    if len(missing):
         raise InputError(
             f"{path}: {key} lack {len(missing)} of the {len(required)} in the training data, the first of "
-            f"them {missing[0]!r}. Add them, with zeros where there is no pseudo-label."
+            f"them {required[missing[0]]!r}. Add them, with zeros where there is no pseudo-label."
         )
-    return [position[name] for name in required]
+    return positions

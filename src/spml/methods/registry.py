@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ..common.errors import InputError, nearest
-from ..common.plugins import import_plugins
+from ..common.plugins import Registry
 from .base import Objective
 
-_REGISTRY: dict[str, type[Objective]] = {}
 _OBJECTIVE = TypeVar("_OBJECTIVE", bound=type[Objective])
 _MODULE = TypeVar("_MODULE", bound=nn.Module)
-ENTRY_POINTS = "spml.methods"
+_REGISTRY: Registry[type[Objective]] = Registry("method", "spml.methods", "spml.methods")
 
 
 def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
@@ -26,23 +25,12 @@ def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
     Raises:
         ValueError: Another class is already registered under this name.
     """
-
-    def add(cls: _OBJECTIVE) -> _OBJECTIVE:
-        known = _REGISTRY.get(name)
-        if known is not None and known.__qualname__ != cls.__qualname__:
-            raise ValueError(
-                f"method {name!r} is already registered: {known.__module__}.{known.__qualname__}"
-            )
-        _REGISTRY[name] = cls
-        return cls
-
-    return add
+    return _REGISTRY.add(name, lambda cls: cls)
 
 
 def methods() -> dict[str, type[Objective]]:
     """Return all registered methods by name, including those of installed packages."""
-    import_plugins("spml.methods", ENTRY_POINTS)
-    return dict(sorted(_REGISTRY.items()))
+    return dict(sorted(_REGISTRY.all().items()))
 
 
 def find(name: str, others: Iterable[str] = ()) -> type[Objective]:

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ..losses import role_loss
-from ..losses._core.domains import check_non_negative, check_positive
+from ..losses._core.domains import check_choice, check_non_negative, check_positive
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
-from .validation import check_choice, stated_mean_labels
 
 _UNKNOWN, _KNOWN = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
 """Initial logits of the estimates: known labels at 0.995 or 0.005, unknown ones between 0.4 and 0.6."""
@@ -64,11 +63,10 @@ class OnlineLabelEstimation(Objective):
         check_non_negative(weight=weight)
         check_positive(lr_factor=lr_factor)
         check_choice("norm", norm, ("elements", "samples"))
-        self.weight, self.lr_factor, self.norm = weight, lr_factor, norm
-        self.mean_labels = 1.0
+        self.lr_factor, self.hp = lr_factor, {"weight": weight, "norm": norm}
 
     def on_fit_start(self, facts: Facts) -> None:
-        self.mean_labels = stated_mean_labels(facts, "'role'")
+        self.hp["mean_labels"] = facts.stated_mean_labels("'role'")
         known = torch.from_numpy(facts.observed.to_ternary())
         start = torch.empty(known.shape)
         for column, name in enumerate(facts.classes):
@@ -82,13 +80,4 @@ class OnlineLabelEstimation(Objective):
         return [{"params": [self.estimates], "lr_factor": self.lr_factor}]
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {
-            "role": role_loss(
-                outputs.logits,
-                batch.target,
-                self.estimates[batch.index],
-                mean_labels=self.mean_labels,
-                weight=self.weight,
-                norm=self.norm,
-            )
-        }
+        return {"role": role_loss(outputs.logits, batch.target, self.estimates[batch.index], **self.hp)}

@@ -9,7 +9,6 @@ from ..losses import expected_labels, show_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
-from .validation import stated_mean_labels
 
 
 @register("show")
@@ -50,30 +49,20 @@ class ShownLabel(Objective):
         check_share(rho=rho, momentum=momentum)
         check_non_negative(weight=weight)
         check_positive(momentum=momentum)
-        self.rho, self.weight, self.momentum = rho, weight, momentum
-        self.mean_labels = 1.0
+        self.hp = {"rho": rho, "weight": weight, "momentum": momentum}
+        self.momentum, self.mean_labels = momentum, 1.0
 
     @property
     def remembers(self) -> bool:
         return self.momentum < 1
 
     def on_fit_start(self, facts: Facts) -> None:
-        self.mean_labels = stated_mean_labels(facts, "'show'")
+        self.mean_labels = facts.stated_mean_labels("'show'")
         self.register_buffer("running", torch.tensor(self.mean_labels))
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {
-            "show": show_loss(
-                outputs.logits,
-                batch.target,
-                mean_labels=self.mean_labels,
-                rho=self.rho,
-                weight=self.weight,
-                shifted=False,
-                running=self.running,
-                momentum=self.momentum,
-            )
-        }
+        stated = {"mean_labels": self.mean_labels, "shifted": False, **self.hp}
+        return {"show": show_loss(outputs.logits, batch.target, running=self.running, **stated)}
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
         count = expected_labels(outputs.logits, batch.target, mean_labels=self.mean_labels, shifted=False)

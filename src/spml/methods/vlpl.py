@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ..losses import vlpl_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
 from .base import Batch, Card, Facts, Objective, Outputs
-from .pseudo_labels import read_pseudo_labels
+from .pseudo_labels import labels_of_batch, read_pseudo_labels
 from .registry import register
 
 
@@ -62,8 +61,8 @@ class VisionLanguagePseudoLabels(Objective):
         check_positive(alpha=alpha)
         check_non_negative(beta_pos=beta_pos, beta_neg=beta_neg)
         check_share(smoothing=smoothing)
-        self.pseudo_labels, self.alpha = pseudo_labels, alpha
-        self.beta_pos, self.beta_neg, self.smoothing = beta_pos, beta_neg, smoothing
+        self.pseudo_labels = pseudo_labels
+        self.hp = {"alpha": alpha, "beta_pos": beta_pos, "beta_neg": beta_neg, "smoothing": smoothing}
         self.register_buffer("pseudo", None)
 
     def on_fit_start(self, facts: Facts) -> None:
@@ -72,13 +71,5 @@ class VisionLanguagePseudoLabels(Objective):
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits
-        loss = vlpl_loss(
-            logits,
-            batch.target,
-            torch.zeros_like(logits, dtype=torch.int8) if self.pseudo is None else self.pseudo[batch.index],
-            alpha=self.alpha,
-            beta_pos=self.beta_pos,
-            beta_neg=self.beta_neg,
-            smoothing=self.smoothing,
-        )
-        return {"vlpl": loss}
+        pseudo = labels_of_batch(self.pseudo, logits, batch)
+        return {"vlpl": vlpl_loss(logits, batch.target, pseudo, **self.hp)}

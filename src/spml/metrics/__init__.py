@@ -4,6 +4,7 @@ Scores are raw (no sigmoid), float32 or float64 of shape (N, C); results are flo
 only.
 """
 
+from ..scores import Ranks, ScoreBlocks, ranks_of
 from .average_precision import (
     average_precision,
     mean_average_precision,
@@ -11,10 +12,18 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
-from .blocks import ScoreBlocks
-from .bootstrap import MIN_DRAWS, bootstrap_map, paired_resamples, resamples
+from .bootstrap import (
+    MIN_DRAWS,
+    PairedScore,
+    bootstrap_map,
+    compare_paired,
+    drawn_metrics,
+    paired_resamples,
+    resamples,
+)
 from .comparison import (
     FEWEST_SHOWN,
+    TRUSTED,
     Candidate,
     Comparison,
     compare_models,
@@ -22,22 +31,17 @@ from .comparison import (
     sample_warnings,
     shown_score,
 )
-from .counted_ranks import ranks_of
-from .labelled_blocks import LabelledBlocks, count_blocks
-from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
-from .paired import PairedScore, compare_paired, drawn_metrics
+from .observed import SPScore, observed_ranks, sp_of_ranks, sp_score, sp_scores
 from .propensity import PropensityScored, propensities, propensity_scored_top_k
-from .ranks import Ranks, observed_ranks
-from .registry import Labelled, LabelledScores, Metric, metrics, register_metric
+from .registry import LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
     "FEWEST_SHOWN",
     "MIN_DRAWS",
+    "TRUSTED",
     "Candidate",
     "Comparison",
-    "Labelled",
-    "LabelledBlocks",
     "LabelledScores",
     "Metric",
     "PairedScore",
@@ -53,7 +57,6 @@ __all__ = [
     "compare_paired",
     "compare_ranks",
     "cost_sensitive_hamming",
-    "count_blocks",
     "drawn_metrics",
     "mean_average_precision",
     "mean_over_classes",

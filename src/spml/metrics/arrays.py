@@ -1,4 +1,4 @@
-"""Inputs of all metrics: scores and labels as NumPy arrays or torch tensors, validated once."""
+"""Labels as NumPy arrays or torch tensors, validated once against the shape of the scores."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-Scores = npt.NDArray[np.floating[Any]]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+from ..common.label_checks import as_array, class_indices, only
+from ..scores.arrays import BoolArray, IntArray
+
 Empty = Literal["exclude", "zero"]
 
 
@@ -20,36 +19,6 @@ class Truth(NamedTuple):
 
     positive: BoolArray
     known: BoolArray | None
-
-
-def as_array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
-    """Convert to a NumPy array; bfloat16, which NumPy lacks, becomes float32 (exact)."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-    return np.asarray(values)
-
-
-def as_scores(scores: npt.ArrayLike | torch.Tensor) -> Scores:
-    """Validate scores and convert them to float32 or float64 of shape (N, C).
-
-    Raises:
-        ValueError: The shape is not (N, C), the array is empty, its values are not real numbers, or one of
-            them is NaN (the message gives row and column).
-    """
-    array = as_array(scores)
-    if array.ndim != 2 or array.size == 0:
-        raise ValueError(f"scores must have shape (N, C) with N, C >= 1, got {array.shape}")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"scores must be real numbers, got {array.dtype}")
-    if array.dtype == np.float16:
-        array = array.astype(np.float32)
-    elif array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    if np.isnan(array.min()):  # the minimum is NaN if any score is: no (N, C) mask in the usual case
-        row, column = np.argwhere(np.isnan(array))[0].tolist()
-        raise ValueError(f"scores: row {row}, column {column} is NaN; every score must be a number")
-    return array
 
 
 def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Truth:
@@ -64,7 +33,7 @@ def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Tru
     """
     array = _label_matrix(truth, shape)
     signed = array.dtype.kind in "if"
-    _only(array, (-1, 0, 1) if signed else (0, 1))
+    only(array, (-1, 0, 1) if signed else (0, 1), "labels")
     positive: BoolArray = array == 1
     if not signed:
         return Truth(positive, None)
@@ -99,18 +68,14 @@ def as_known_positives(
             raise ValueError(
                 f"observed classes must be integers of shape ({shape[0]},), got {array.dtype} {array.shape}"
             )
-        wrong = np.flatnonzero((array < 0) | (array >= shape[1]))
-        if wrong.size:
-            row = int(wrong[0])
-            raise ValueError(f"row {row}: observed class {array[row]} is outside 0 ... {shape[1] - 1}")
-        return np.arange(shape[0]), array.astype(np.int64)
+        return np.arange(shape[0]), class_indices(array, shape[1], "observed class")
     array = _label_matrix(array, shape)
     if array.dtype.kind not in "if":
         raise ValueError(
             "observed labels must be of a signed type, {-1, 0, +1} with 0 = unknown, got "
             f"{array.dtype}, in which unknown entries can't be marked"
         )
-    _only(array, (-1, 0, 1))
+    only(array, (-1, 0, 1), "labels")
     rows, columns = np.nonzero(array == 1)
     if not len(rows):
         raise ValueError("the observed labels contain no known positive, so nothing can be measured")
@@ -124,15 +89,3 @@ def _label_matrix(labels: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) 
     if array.dtype.kind not in "biuf":
         raise ValueError(f"labels must be numbers, got {array.dtype}")
     return array
-
-
-def _only(array: npt.NDArray[Any], allowed: tuple[int, ...]) -> None:
-    valid = array == allowed[0]
-    for value in allowed[1:]:
-        valid |= array == value
-    if not valid.all():
-        row, column = np.argwhere(~valid)[0].tolist()
-        raise ValueError(
-            f"labels: row {row}, column {column} must be one of {', '.join(map(str, allowed))}, "
-            f"got {array[row, column]}"
-        )

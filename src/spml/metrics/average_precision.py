@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import Empty, FloatArray, as_scores, as_truth
-from .ranks import Ranks, observed_ranks, rank_positives
-from .registry import Labelled, register_metric
+from ..scores.arrays import FloatArray, score_array
+from ..scores.ranks import Ranks, rank_positives
+from .arrays import Empty, as_truth
+from .observed import observed_ranks
+from .registry import LabelledScores, register_metric
 
 
 def average_precision(
@@ -38,7 +40,7 @@ def average_precision(
         >>> average_precision([[0.9], [0.8], [0.7]], [[1], [-1], [1]]).round(4).tolist()
         [0.8333]
     """
-    values = as_scores(scores)
+    values = score_array(scores)
     positive, known = as_truth(truth, values.shape)
     return precision_of_ranks(rank_positives(values, positive, known))
 
@@ -112,16 +114,16 @@ def precision_of_ranks(ranks: Ranks) -> FloatArray:
 
 
 @register_metric("mAP", "mAP", blocks=True)
-def _mean(data: Labelled) -> float:
+def _mean(data: LabelledScores) -> float:
     return mean_over_classes(precision_of_ranks(data.ranks), data.empty)
 
 
 @register_metric("AP", "Average precision of each class", blocks=True)
-def _per_class(data: Labelled) -> dict[str, float]:
+def _per_class(data: LabelledScores) -> dict[str, float]:
     values = zip(data.classes, precision_of_ranks(data.ranks).tolist(), data.ranks.counts, strict=True)
     return {name: value for name, value, positives in values if positives}
 
 
 @register_metric("classes_without_positives", "Classes without positives", blocks=True)
-def _without_positives(data: Labelled) -> list[str]:
+def _without_positives(data: LabelledScores) -> list[str]:
     return [name for name, positives in zip(data.classes, data.ranks.counts, strict=True) if not positives]

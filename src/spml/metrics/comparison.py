@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import FloatArray, as_array
+from ..common.label_checks import as_array
+from ..scores.arrays import FloatArray
+from ..scores.ranks import Ranks
 from .average_precision import mean_over_classes, precision_of_ranks
 from .bootstrap import MIN_DRAWS, resamples
-from .observed import sp_of_ranks, sp_scores
-from .ranks import Ranks, observed_ranks
+from .observed import observed_ranks, sp_of_ranks, sp_scores
 
-TIED = 1.645
-"""Largest z of the tie set."""
+TRUSTED = 2.5
+"""Standard deviations of the difference up to which two models are tied; only beyond, one is better."""
 
 FEWEST_SHOWN = 50
 """Number of samples with a known positive label below which an SP-score is not shown to a person."""
@@ -44,8 +45,8 @@ class Candidate(NamedTuple):
         behind: Difference between the SP-score of the best model and this one.
         sd: Bootstrap standard deviation of `behind`.
         z: behind / sd; 0 for the best, infinite if no draw changes the difference. Not a p-value, and
-            over-confident: rely only on differences above 2.5.
-        tied: Whether the model is in the tie set (z up to 1.645): indistinguishable from the best.
+            over-confident.
+        tied: Whether the model is in the tie set (z up to 2.5): indistinguishable from the best.
     """
 
     name: str
@@ -107,7 +108,7 @@ def compare_models(
     Every draw takes N of the N samples with replacement, the same samples for all models. Ranks among all
     samples do not change; the number of times a sample was drawn weighs everything else (`sp_scores`). With
     sd_b the standard deviation over draws, z = (SP_best - SP) / sd_b(SP_best - SP), and the tie set is
-    z <= 1.645. Draws without a known positive are left out.
+    z <= 2.5. Draws without a known positive are left out.
 
     The interval is SP -+ 1.96 sd_b(SP) rather than quantiles of the draws: copies of a sample lower P, so the
     draws lie about one standard deviation below SP, and their quantiles cover too little.
@@ -176,7 +177,7 @@ def compare_ranks(
     columns = [
         *(sp, p, a, naive, np.maximum(sp - 1.96 * spread, 0.0), sp + 1.96 * spread),
         *(_descending_ranks(values) for values in (sp, p, a, naive)),
-        *(behind, sd, z, z <= TIED),
+        *(behind, sd, z, z <= TRUSTED),
     ]
     candidates = tuple(map(Candidate, names, *(column.tolist() for column in columns)))
     order = np.argsort(-sp, kind="stable")
@@ -241,7 +242,7 @@ def _warnings(comparison: Comparison) -> tuple[str, ...]:
     if tied > max(1, MAX_TIED_SHARE * count):
         warnings.append(
             f"{tied} of {count} candidates are in the tie set: they are indistinguishable from the best "
-            f"(z up to {TIED}). {_AUDIT}"
+            f"(z up to {TRUSTED:g}). {_AUDIT}"
         )
     if naive is not None and naive < MIN_SPEARMAN_NAIVE:
         warnings.append(

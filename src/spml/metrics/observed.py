@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import FloatArray, as_array
-from .ranks import Ranks, observed_ranks
+from ..common.label_checks import as_array
+from ..scores import Ranks, as_scores, ranks_of
+from ..scores.arrays import FloatArray
+from .arrays import as_known_positives
 
 KAPPA = 5.0  # a class with this many known positives weighs half as much as one with very many
 MIN_A = 0.01  # keeps the score positive for a model that ranks worse than random
@@ -65,6 +67,23 @@ def sp_score(
         SPScore(score=1.0, p=1.0, a=1.0)
     """
     return sp_of_ranks(observed_ranks(scores, observed), len(as_array(observed)), mean_labels)
+
+
+def observed_ranks(scores: npt.ArrayLike | torch.Tensor, observed: npt.ArrayLike | torch.Tensor) -> Ranks:
+    """Ranks of the known positives, each among all samples, including those with an unknown label.
+
+    Args:
+        scores: Scores of shape (N, C), on any scale that is monotone within a class.
+        observed: Integers of shape (N,), the one known positive class of each sample, or a signed matrix of
+            shape (N, C) in {-1, 0, +1}, 0 = unknown.
+
+    Raises:
+        ValueError: Shapes differ, there are no samples, a score is NaN or a label is not allowed (the message
+            gives its position), or there is no known positive.
+    """
+    values = as_scores(scores)
+    (ranks,) = ranks_of(values, as_known_positives(observed, values.shape))
+    return ranks
 
 
 def sp_of_ranks(ranks: Ranks, samples: int, mean_labels: float = 2.0) -> SPScore:

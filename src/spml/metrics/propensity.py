@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import FloatArray, IntArray, as_array, as_scores, as_truth
-from .highest import highest
-from .registry import Labelled, register_metric
+from ..common.label_checks import as_array
+from ..scores.arrays import FloatArray, IntArray, highest, score_array
+from .arrays import as_truth
+from .registry import LabelledScores, register_metric
 
 FEWEST_CLASSES = 1_000
 """`spml evaluate` reports these metrics from so many classes on."""
@@ -82,7 +83,7 @@ def propensity_scored_top_k(
         >>> propensity_scored_top_k([[2.0, 1.0, 0.0]], [[True, False, True]], k=1, propensity=[1, 1, 0.5])
         PropensityScored(precision=0.5, recall=0.5)
     """
-    values = as_scores(scores)
+    values = score_array(scores)
     positive, known = as_truth(truth, values.shape)
     if known is not None:
         raise ValueError("propensity-scored metrics need all labels, but some are unknown")
@@ -93,7 +94,9 @@ def propensity_scored_top_k(
     weights = 1.0 / as_array(propensity).astype(np.float64)
     if weights.shape != values.shape[1:]:
         raise ValueError(f"expected {values.shape[1]} propensities, one per class, got {weights.shape}")
-    rows, columns = np.nonzero(highest(values, k) & positive)
+    among = np.zeros_like(positive)
+    np.put_along_axis(among, highest(values, k), True, axis=1)
+    rows, columns = np.nonzero(among & positive)
     return _scored((rows, columns), np.nonzero(positive), weights, len(values), k)
 
 
@@ -117,7 +120,7 @@ def _scored(
 
 
 @register_metric("propensity_scored_top_k", "PSP@k and PSR@k", blocks=True, fewest_classes=FEWEST_CLASSES)
-def _propensity_scored(data: Labelled) -> dict[str, dict[str, Any]]:
+def _propensity_scored(data: LabelledScores) -> dict[str, dict[str, Any]]:
     """Propensities from the labels at hand: a model does not keep the counts of its training labels."""
     counts, samples = data.ranks.counts, len(data.positives_per_sample)
     weights = 1.0 / propensities(counts, samples)

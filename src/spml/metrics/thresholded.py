@@ -9,9 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import BoolArray, FloatArray, IntArray, Scores, as_array, as_scores, as_truth
-from .highest import highest
-from .registry import Labelled, register_metric
+from ..common.label_checks import as_array
+from ..scores.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ScoreArray,
+    highest,
+    score_array,
+)
+from .arrays import as_truth
+from .registry import LabelledScores, register_metric
 
 Average = Literal["micro", "macro", "samples"]
 
@@ -65,15 +73,9 @@ def precision_recall_f1(
         >>> precision_recall_f1([[2.0, -1.0], [1.0, 3.0]], [[1, -1], [-1, 1]], threshold=0.0, average="micro")
         PrecisionRecallF1(precision=0.6666666666666666, recall=1.0, f1=0.8)
     """
-    values = as_scores(scores)
+    values = score_array(scores)
     positive, known = as_truth(truth, values.shape)
-    predicted = values >= _thresholds(threshold, values)
-    return _of_masks(predicted, positive, known, average)
-
-
-def _of_masks(
-    predicted: BoolArray, positive: BoolArray, known: BoolArray | None, average: Average
-) -> PrecisionRecallF1:
+    predicted: BoolArray = values >= _thresholds(threshold, values)
     if average not in _AXES:
         raise ValueError(f'average must be "micro", "macro" or "samples", got {average!r}')
     if known is not None:
@@ -117,12 +119,9 @@ def cost_sensitive_hamming(
     Source: Cui et al., OpenReview JFf-bPQu5RB, Eq. 12, which prints the indicators of right predictions; the
     cost is that of wrong ones, as in Eq. 24.
     """
-    values = as_scores(scores)
+    values = score_array(scores)
     positive, known = as_truth(truth, values.shape)
-    return _hamming_of_masks(values >= _thresholds(threshold, values), positive, known)
-
-
-def _hamming_of_masks(predicted: BoolArray, positive: BoolArray, known: BoolArray | None) -> float:
+    predicted = values >= _thresholds(threshold, values)
     negative: BoolArray = ~positive if known is None else known & ~positive
     cost = 0.0
     for side, wrong in ((positive, positive & ~predicted), (negative, negative & predicted)):
@@ -149,13 +148,13 @@ def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Ten
         >>> top_k([[2.0, 1.0, 0.0]], [[1, -1, 1]], k=2)
         TopK(precision=0.5, recall=0.5, hit=1.0)
     """
-    values = as_scores(scores)
+    values = score_array(scores)
     positive, known = as_truth(truth, values.shape)
     if known is not None:
         values = np.where(known, values, -np.inf)
     if not 1 <= k <= values.shape[1]:
         raise ValueError(f"k must be in 1 ... {values.shape[1]} (the classes), got {k}")
-    hits = np.count_nonzero(highest(values, k) & positive, axis=1)
+    hits = np.count_nonzero(np.take_along_axis(positive, highest(values, k), axis=1), axis=1)
     return _of_hits(hits, np.count_nonzero(positive, axis=1), k)
 
 
@@ -164,8 +163,8 @@ def _of_hits(hits: IntArray, actual: IntArray, k: int) -> TopK:
     return TopK(float(found.mean() / k), _ratio(found, actual.astype(np.float64)), float((found > 0).mean()))
 
 
-def _thresholds(threshold: float | npt.ArrayLike, values: Scores) -> Scores:
-    array: Scores = as_array(threshold).astype(values.dtype)  # so that a float32 score of 0.7 reaches 0.7
+def _thresholds(threshold: float | npt.ArrayLike, values: ScoreArray) -> ScoreArray:
+    array: ScoreArray = as_array(threshold).astype(values.dtype)  # so that a float32 score of 0.7 reaches 0.7
     if array.shape not in ((), values.shape[1:]) or np.isnan(array).any():
         raise ValueError(f"the threshold must be a number or {values.shape[1]} numbers, one per class")
     return array
@@ -177,7 +176,7 @@ def _ratio(part: FloatArray, whole: FloatArray) -> float:
 
 
 @register_metric("threshold", "Logit from which a label is predicted", blocks=True)
-def _threshold(data: Labelled) -> float | dict[str, float | None] | None:
+def _threshold(data: LabelledScores) -> float | dict[str, float | None] | None:
     if not isinstance(data.threshold, tuple):
         return data.threshold
     # JSON has no infinity, which means never.
@@ -186,18 +185,18 @@ def _threshold(data: Labelled) -> float | dict[str, float | None] | None:
 
 
 @register_metric("thresholded", "Precision, recall and F1 of the predicted labels", blocks=True)
-def _at_threshold(data: Labelled) -> dict[str, dict[str, Any]]:
+def _at_threshold(data: LabelledScores) -> dict[str, dict[str, Any]]:
     return {average: _of_counts(*data.counts(_AXES[average]))._asdict() for average in get_args(Average)}
 
 
 @register_metric("top_k", "P@k, R@k and hit@k", blocks=True)
-def _top_k(data: Labelled) -> dict[str, dict[str, Any]]:
+def _top_k(data: LabelledScores) -> dict[str, dict[str, Any]]:
     actual = data.positives_per_sample
     hits = {k: np.bincount(data.hits(k)[0], minlength=len(actual)) for k in data.ks}
     return {str(k): _of_hits(hits[k], actual, k)._asdict() for k in data.ks}
 
 
 @register_metric("cost_sensitive_hamming", "Cost-sensitive Hamming loss", blocks=True)
-def _cost_sensitive_hamming(data: Labelled) -> float:
+def _cost_sensitive_hamming(data: LabelledScores) -> float:
     hits, guessed, actual = data.counts(1)
     return _ratio(actual - hits, actual) + _ratio(guessed - hits, len(data.classes) - actual)

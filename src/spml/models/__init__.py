@@ -1,27 +1,14 @@
 """Models: a backbone that maps samples to features, and a top that maps features to logits."""
 
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
-from .classifier import Classifier, load_classifier, save_classifier
+from .classifier import Classifier, Located, load_classifier, save_classifier
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
+from .local import LocalScores, Windows, crops, fit_local, windows_of
 from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
-from .scores import probabilities
-from .solved import (
-    CLOSED_FORM,
-    FEW,
-    FINITE_PENALTIES,
-    LDA,
-    MEAN_DIFFERENCE,
-    MOST_SCORES,
-    PENALTIES,
-    RIDGE,
-    ClosedForm,
-    Columns,
-    HeldOutLogits,
-    check_width,
-    fit_auto,
-    keep_all,
-    moments,
-)
+from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
+from .solved.ensemble import Ensemble
+from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
+from .solved.moments import Columns, check_size, moments
 from .spec import BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
@@ -43,25 +30,32 @@ __all__ = [
     "RIDGE",
     "SQRT_L2",
     "STANDARD",
+    "AutoHead",
     "Backbone",
     "BackboneSpec",
     "Classifier",
     "ClosedForm",
     "Columns",
+    "Ensemble",
     "HeldOutLogits",
+    "LocalScores",
+    "Located",
     "OwnNetwork",
     "Standardise",
     "Top",
+    "Windows",
     "at_hand",
     "build_backbone",
-    "check_width",
+    "check_size",
+    "crops",
     "default_scaling",
     "describe_backbone",
     "fit_auto",
+    "fit_local",
     "keep_all",
     "load_classifier",
     "moments",
-    "probabilities",
     "save_classifier",
     "start_bias",
+    "windows_of",
 ]

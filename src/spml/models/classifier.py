@@ -13,6 +13,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
+from ..common.documents import load_json
 from ..common.errors import InputError, closest
 from ..common.files import check_json_sha256, sha256_file, write_bytes, write_checked_json
 from ..common.safe import CONTROL, quote
@@ -21,9 +22,10 @@ from .backbones import Backbone, check_fit, create_backbone, needed
 from .backbones.hugging_face import require_transformers
 from .backbones.outputs import same_probe
 from .heads import LINEAR
+from .local import LocalSettings
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
-from .spec import HUGGING_FACE, BackboneSpec, origin_of, read_json
+from .spec import HUGGING_FACE, BackboneSpec, origin_of
 from .top import LOGITS, Top
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 2
@@ -41,6 +43,7 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     scaling: str = STANDARD
     scores: str = LOGITS
     ensemble: EnsembleSettings | None = None
+    local: LocalSettings | None = None
 
 
 class _ModelFile(msgspec.Struct):
@@ -73,9 +76,6 @@ class Classifier(nn.Module):
         top: Network that maps features to logits.
         frozen: Whether the backbone is never trained: it has no gradient, and its batch normalisation and
             dropout stay in evaluation mode.
-
-    Raises:
-        ValueError: Backbone and top have different numbers of features.
     """
 
     def __init__(self, backbone: Backbone, top: Top, *, frozen: bool = False) -> None:
@@ -93,6 +93,13 @@ class Classifier(nn.Module):
         """Description of the backbone and of the preparation of its inputs."""
         return self.backbone.spec
 
+    @property
+    def feature_shape(self) -> tuple[int, ...]:
+        """Shape of a sample of a model that takes features: (D,), or (P, D) if it scores P parts."""
+        local = self.top.local
+        parts = () if local is None else (local.settings.windows.width,)
+        return (*parts, self.top.num_features)
+
     def train(self, mode: bool = True) -> Classifier:
         """Set training mode; a frozen backbone stays in evaluation mode."""
         super().train(mode)
@@ -106,6 +113,8 @@ class Classifier(nn.Module):
         Raises:
             InputError: Class maps are requested, or the head takes feature maps, and the backbone has none.
         """
+        if self.top.local and not class_maps:
+            return self.top(*self.top.local.settings.windows.features(self.backbone, inputs))  # type: ignore[no-any-return]
         if not (class_maps or self.top.takes_maps):
             outputs: Outputs = self.top(self.backbone(inputs))
             return outputs
@@ -117,6 +126,23 @@ class Classifier(nn.Module):
             outputs = self.top(self.backbone.pool(maps))
             maps = self.backbone.features_by_position(maps.detach())
         return outputs._replace(class_maps=self.top.class_maps(maps) if class_maps else None)
+
+
+class Located(nn.Module):
+    """Logits, followed by the numbers of the windows that speak most for each class, (B, 2 C).
+
+    Args:
+        classifier: Classifier that scores windows.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.classifier = classifier
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Compute both, float32, of images uint8 (B, channels, H, W)."""
+        outputs = self.classifier(inputs)
+        return torch.cat([outputs.logits, outputs.windows], 1)  # whole numbers below 2^24 stay exact
 
 
 def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, card: dict[str, Any]) -> None:
@@ -137,8 +163,15 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
 
     if len(card["classes"]) != classifier.top.num_classes:
         raise ValueError(f"{len(card['classes'])} class names for {classifier.top.num_classes} logits")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in classifier.state_dict().items()}
-    write_bytes(folder / WEIGHTS, save(_unshared(tensors)))
+    tensors: dict[str, Tensor] = {}
+    written: set[int] = set()
+    for name, tensor in classifier.state_dict().items():
+        tensor = tensor.detach().cpu().contiguous()
+        address = tensor.untyped_storage().data_ptr()
+        # Tensors that share memory, such as tied weights, are copied: the file keeps each by itself.
+        tensors[name] = tensor.clone() if address in written else tensor
+        written.add(address)
+    write_bytes(folder / WEIGHTS, save(tensors))
     model = {
         "format": FORMAT,
         "weights_sha256": sha256_file(folder / WEIGHTS),
@@ -190,13 +223,18 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     # Checked before memory is allocated for the model or its weights.
     check_fit(expected, stored, what, advice)
     with _readable(folder, own=own):
-        classifier = _make(model)
+        classifier = _assemble(create_backbone(model.backbone), model)
         classifier.load_state_dict(load_file(weights))
-    for name, tensor in classifier.state_dict().items():
+    for key, tensor in classifier.state_dict().items():
         if tensor.isnan().any():
-            raise InputError(f"{weights}: holds NaN in {name}, so predictions would be NaN. Train again.")
-    if own and model.probe is not None:
-        _check_same_code(folder, classifier, model.probe)
+            raise InputError(f"{weights}: holds NaN in {key}, so predictions would be NaN. Train again.")
+    if own and model.probe is not None and not same_probe(model.probe, classifier.backbone.probe()):
+        # The weights fit, but the network computes something else with them.
+        raise InputError(
+            f"{folder}: the network that was passed for {name} computes other features of the same image "
+            "with the same weights than when the run was trained: its code was changed. Pass the network "
+            "that the run was trained with."
+        )
     return classifier.eval(), card
 
 
@@ -207,40 +245,16 @@ def no_folder(folder: Path) -> str:
     try:
         others = [path.name for path in islice(folder.parent.iterdir(), 10_000) if (path / CARD).is_file()]
     except OSError:
-        return f"{folder}: there is no such folder, nor a folder {folder.parent}."
+        return f"{folder}: no such folder, nor a folder {folder.parent}."
     # The names of others are shown only where one of them may be meant.
-    return f"{folder}: there is no such folder. {closest(folder.name, others) or 'Name the folder of a run.'}"
-
-
-def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors that share memory with an earlier one, such as tied weights: files keep each by itself."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
-        result[name] = tensor.clone() if place in seen else tensor
-        seen.add(place)
-    return result
-
-
-def _check_same_code(folder: Path, classifier: Classifier, before: list[float]) -> None:
-    """Refuse a network whose weights fit, but which computes something else than the one of the training."""
-    name = classifier.spec.name
-    if not same_probe(before, classifier.backbone.probe()):
-        raise InputError(
-            f"{folder}: the network that was passed for {name} computes other features of the same image "
-            "with the same weights than when the run was trained: its code was changed. Pass the network "
-            "that the run was trained with."
-        )
+    return f"{folder}: no such folder. {closest(folder.name, others) or 'Name the folder of a run.'}"
 
 
 @contextmanager
 def _readable(folder: Path, *, own: bool = False) -> Iterator[None]:
     """Turn what damaged files of a model raise into one clear message.
 
-    Args:
-        folder: Folder of the model.
-        own: Whether the network is the user's own, so that a message about it is not about the files.
+    If the network is the user's `own`, a message about it is not about the files.
     """
     from safetensors import SafetensorError
 
@@ -252,12 +266,8 @@ def _readable(folder: Path, *, own: bool = False) -> Iterator[None]:
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error
 
 
-def _make(model: _ModelFile) -> Classifier:
-    """Build the classifier that model.json describes, with random weights."""
-    return _assemble(create_backbone(model.backbone), model)
-
-
 def _assemble(backbone: Backbone, model: _ModelFile) -> Classifier:
+    """Build the classifier that model.json describes, with random weights of the top."""
     if model.backbone.is_own and backbone.num_features != model.top.num_features:
         raise InputError(
             f"the network that was passed for {model.backbone.name} gives {backbone.num_features} features, "
@@ -292,7 +302,7 @@ def _sizes_in(weights: Path) -> dict[str, Tensor]:
 
 def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
     """Read model.json: its whole content, and the checked part from which the classifier is built."""
-    card = read_json(path, dict[str, Any], "The file is damaged: train again.")
+    card = load_json(path, dict[str, Any], advice="The file is damaged: train again.")
     # Checked first, because another format may have other fields.
     if card.get("format", FORMAT) != FORMAT:
         raise InputError(

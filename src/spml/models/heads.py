@@ -154,21 +154,19 @@ def make_head(kind: str, num_features: int, num_classes: int, hidden: int) -> nn
         num_features: Number of features D.
         num_classes: Number of classes C.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
-
-    Raises:
-        ValueError: There is no such kind.
     """
-    if kind == LINEAR:
-        return nn.Linear(num_features, num_classes)
     if kind == MLP:
         return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
-    if kind == BOOSTED_CAM:
-        return BoostedCAM(num_features, num_classes)
     if kind == GAUSSIAN:
         return GaussianHead(num_features, num_classes, hidden)
-    if kind == CORRELATED:
-        return CorrelatedHead(num_features, num_classes)
-    raise ValueError(f"head must be one of {', '.join(HEADS)}, got {kind!r}")
+    simple: dict[str, type[nn.Module]] = {
+        LINEAR: nn.Linear,
+        BOOSTED_CAM: BoostedCAM,
+        CORRELATED: CorrelatedHead,
+    }
+    if kind not in simple:
+        raise ValueError(f"head must be one of {', '.join(HEADS)}, got {kind!r}")
+    return simple[kind](num_features, num_classes)
 
 
 def last_layer(head: nn.Module) -> nn.Linear:

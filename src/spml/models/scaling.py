@@ -135,15 +135,7 @@ SCALINGS = tuple(_BY_NAME)
 
 
 def make_scaling(name: str, width: int) -> Scaling:
-    """Create a scaling that has not been fitted.
-
-    Args:
-        name: `raw`, `standard`, `sqrtl2`, `unit` or `tfidf`.
-        width: Number of features D.
-
-    Raises:
-        ValueError: The name is not one of these.
-    """
+    """Create the scaling of this name for D = `width` features, which has not been fitted."""
     if name not in _BY_NAME:
         raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {name!r}")
     cls = _BY_NAME[name]

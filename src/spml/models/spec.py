@@ -6,36 +6,30 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from ..common.errors import InputError
 from ..data.images.decoding import INTERPOLATIONS
 
 NONE, SMALL_CNN = "none", "small_cnn"
-TIMM, TORCHVISION, HUGGING_FACE, OWN = "timm", "torchvision", "hf", "own"
+TIMM, HUGGING_FACE, OWN = "timm", "hf", "own"
 # Options that change what a timm model computes from the same weights. Others are not accepted from a file,
 # because some of them make timm open further files.
-TIMM_OPTIONS = ("pad_type", "act_layer", "norm_layer", "bn_eps")
+TIMM_OPTIONS = ("pad_type", "act_layer", "norm_layer", "bn_eps", "global_pool", "fc_norm")
 LARGEST_SIZE, _LARGEST_WIDTH = 8192, 1 << 24
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
-T = TypeVar("T")
 
 
 def origin_of(name: str) -> str:
     """Where the code of a backbone comes from, by its name.
 
     Returns:
-        `none` (feature vectors), `small_cnn`, `timm`, `torchvision` (`torchvision/resnet18`), `hf`
-        (`hf/FOLDER`), or `own` for code of the user (`module:callable`).
+        `none` (feature vectors), `small_cnn`, `timm`, `hf` (`hf/FOLDER`), or `own` for code of the user
+        (`module:callable`).
     """
     if name in (NONE, SMALL_CNN):
         return name
-    for library in (TORCHVISION, HUGGING_FACE):
-        if name.startswith(f"{library}/"):
-            return library
+    if name.startswith(f"{HUGGING_FACE}/"):
+        return HUGGING_FACE
     return OWN if _CALLABLE.fullmatch(name) else TIMM
 
 
@@ -44,8 +38,8 @@ class BackboneSpec:
     """All that is needed to build a backbone again, apart from its weights, and to prepare its inputs.
 
     Attributes:
-        name: `none`, `small_cnn`, the name of a timm model, `torchvision/NAME`, `hf/FOLDER`, or
-            `module:callable` for a network of the user's own.
+        name: `none`, `small_cnn`, the name of a timm model, `hf/FOLDER`, or `module:callable` for a network
+            of the user's own.
         options: Further arguments of the timm model.
         size: Side of its input images in pixels; 0 for feature vectors.
         mean: Mean of each channel, subtracted from pixels scaled to [0, 1].
@@ -65,7 +59,7 @@ class BackboneSpec:
     """
 
     name: str
-    options: Mapping[str, str | int | float] = field(default_factory=dict)
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     size: int = 0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -115,24 +109,3 @@ class BackboneSpec:
     def to_dict(self) -> dict[str, Any]:
         """Content of model.json, without what only other libraries need."""
         return {name: value for name, value in asdict(self).items() if name != "architecture" or value}
-
-
-def read_json(path: Path, content: type[T], advice: str) -> T:
-    """Read a JSON file of a known structure.
-
-    Args:
-        path: File to read.
-        content: Type of its content, as msgspec understands it.
-        advice: Last sentence of the message if the file can't be read.
-
-    Raises:
-        InputError: The file can't be read, is not JSON, or has another structure.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=content)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {error}. {advice}") from error
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not readable as JSON ({error}). {advice}") from error

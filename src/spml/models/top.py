@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import msgspec
 import torch
@@ -14,12 +15,14 @@ from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
 from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
+from .local import LocalScores, LocalSettings, variants
 from .scaling import RAW, STANDARD, make_scaling
 from .solved.ensemble import Ensemble, EnsembleSettings
 
 SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
 ENSEMBLE = "ensemble"
 _CHUNK = 256  # rows at a time; ten times faster than chunks that do not fit into the CPU's cache
+_WINDOW_SCORES = 1 << 24  # scores of windows (samples x windows x classes) that are computed at a time
 
 
 class Top(nn.Module):
@@ -40,8 +43,10 @@ class Top(nn.Module):
         dropout: Share of features dropped before the head in training.
         scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
             never scaled.
-        scores: Output, the head's `logits` or their `log_softmax` over the classes.
+        scores: Output of the head, its `logits` or their `log_softmax` over the classes.
         ensemble: Structure of the head `ensemble`; None for other heads.
+        local: Structure of what combines scores of windows with those of the whole image; None = the whole
+            image alone is scored.
 
     Raises:
         ValueError: There is no such head, scaling or output, or the structure of an ensemble is missing.
@@ -58,6 +63,7 @@ class Top(nn.Module):
         scaling: str = STANDARD,
         scores: str = LOGITS,
         ensemble: EnsembleSettings | None = None,
+        local: LocalSettings | None = None,
     ) -> None:
         super().__init__()
         if scores not in SCORES:
@@ -75,6 +81,7 @@ class Top(nn.Module):
         self.scaling = make_scaling(scaling, num_features)
         # A feature of a map is dropped at all positions.
         self.dropout = nn.Dropout2d(dropout) if self.takes_maps else nn.Dropout(dropout)
+        self.local = LocalScores(num_classes, local) if local else None
         self._settings = {"head": head, "hidden": hidden, "dropout": dropout, "scaling": scaling}
 
     @property
@@ -82,12 +89,20 @@ class Top(nn.Module):
         """Whether the input is feature maps (B, D, h, w) instead of features (B, D)."""
         return isinstance(self.head, BoostedCAM)
 
+    @property
+    def scale(self) -> Literal["sigmoid", "exp"]:
+        """How scores in [0, 1] follow from the output, as `spml.decisions.Scale`: its exponential where it is
+        log-probabilities over the classes, otherwise its sigmoid. Combined windows give logits."""
+        return "exp" if self.scores == LOG_SOFTMAX and not self.local else "sigmoid"
+
     def settings(self) -> dict[str, Any]:
         """Return the arguments that create a top like this one."""
         sizes = {"num_features": self.num_features, "num_classes": self.num_classes}
         settings = {**sizes, **self._settings, "scores": self.scores}
         if isinstance(self.head, Ensemble):
             settings["ensemble"] = msgspec.to_builtins(self.head.settings)
+        if self.local:
+            settings["local"] = msgspec.to_builtins(self.local.settings)
         return settings
 
     def fit_scaling(self, inputs: Inputs) -> None:
@@ -97,16 +112,27 @@ class Top(nn.Module):
             inputs.fetch(range(start, min(start + _CHUNK, len(inputs))), None) for start in starts
         )
 
-    def forward(self, features: Tensor) -> Outputs:
+    def forward(self, features: Tensor, windows: Sequence[Tensor] = ()) -> Outputs:
         """Compute the outputs of the head in float32.
 
         Args:
             features: Features (B, D), or maps (B, D, h, w) for a head that takes maps.
+            windows: Features of the windows of each size, each (B, n, D), where `local` combines their scores
+                with those of `features`.
 
         Returns:
             Logits or log-probabilities (B, C), and the input of the head before dropout (B, D); of maps the
             mean over positions.
         """
+        if not self.local:
+            return self.whole(features)
+        with torch.autocast(features.device.type, enabled=False):
+            scores, numbers = self._variants(features, windows)
+            chosen = self.local.strongest(scores, numbers)
+            return Outputs(self.local(scores), self.scaling(features.float()), windows=chosen)
+
+    def whole(self, features: Tensor) -> Outputs:
+        """Compute the outputs of the head of features as in `forward`, without windows."""
         with torch.autocast(features.device.type, enabled=False):
             features = self.scaling(features.float())
             dropped, latent = self.dropout(features), None
@@ -117,6 +143,49 @@ class Top(nn.Module):
             if self.scores == LOG_SOFTMAX:
                 logits = functional.log_softmax(logits, 1)
             return Outputs(logits, features.mean((2, 3)) if self.takes_maps else features, latent=latent)
+
+    def variants(self, features: Tensor, windows: Sequence[Tensor]) -> Tensor:
+        """Scores (V, B, C) of images and of their windows, as `LocalScores` takes them.
+
+        Those of a head with logits are the logarithms of their sigmoids.
+
+        Args:
+            features: Features (B, D).
+            windows: Features of the windows of each size, each (B, n, D).
+        """
+        return self._variants(features, windows)[0]
+
+    def _variants(self, features: Tensor, windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Scores as `variants` gives them, and the best window of each size, by its number (B, C)."""
+        best, numbers = [], []
+        for of_size in windows:
+            whole = torch.compiler.is_compiling()  # an exported batch has any size
+            rows = max(1, _WINDOW_SCORES // (self.num_classes * of_size.shape[1]))
+            parts = [of_size] if whole else torch.split(of_size, rows)
+            found = [self._of_windows(part).max(1) for part in parts]
+            best.append(torch.cat([values for values, _ in found]))
+            numbers.append(torch.cat([number for _, number in found]))
+        return variants(self._log_scores(features), best), numbers
+
+    @property
+    def _by_position(self) -> Callable[[Tensor], Tensor]:
+        """The head as it is applied to one position of a map."""
+        head: Callable[[Tensor], Tensor] = getattr(self.head, "scores_by_position", self.head)
+        return head
+
+    def _of_windows(self, features: Tensor) -> Tensor:
+        """Scores (..., C) of windows with features (..., D), each by itself."""
+        scores = self._log_scores(features.flatten(0, -2))
+        return scores.view(*features.shape[:-1], self.num_classes)
+
+    def _log_scores(self, features: Tensor) -> Tensor:
+        """Scores (B, C) of features (B, D): of a head that is trained, log-probabilities."""
+        scores = self._by_position(self.scaling(features.float()))
+        if self.scores == LOG_SOFTMAX:
+            scores = functional.log_softmax(scores, 1)
+        elif not isinstance(self.head, Ensemble):
+            scores = functional.logsigmoid(scores)
+        return scores
 
     def correlate(self, logits: Tensor) -> None:
         """Replace a linear head by a correlated one that keeps its weights.
@@ -171,7 +240,7 @@ class Top(nn.Module):
             features = maps.float().permute(0, 2, 3, 1)
             # A position is treated like the pooled features, so the rows of the scaling are positions.
             features = self.scaling(features.flatten(0, -2)).view_as(features)
-            scores: Tensor = getattr(self.head, "scores_by_position", self.head)(features)
+            scores = self._by_position(features)
             return scores.permute(0, 3, 1, 2).contiguous()
 
 

@@ -2,10 +2,8 @@
 
 from .audit import ClassBar, audit_sheet
 from .comparison import compare_curves, tie_set
-from .curves import learning_curves, penalty_curves
-from .data import inspection_sheet
-from .examples import ExampleLabel, example_sheet
-from .members import member_curves
+from .curves import fit_curves, member_curves
+from .sheets import ExampleLabel, example_sheet, inspection_sheet
 from .thresholds import ThresholdCurve, reliability_diagram, threshold_curves
 
 __all__ = [
@@ -15,10 +13,9 @@ __all__ = [
     "audit_sheet",
     "compare_curves",
     "example_sheet",
+    "fit_curves",
     "inspection_sheet",
-    "learning_curves",
     "member_curves",
-    "penalty_curves",
     "reliability_diagram",
     "threshold_curves",
     "tie_set",

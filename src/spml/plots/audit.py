@@ -1,4 +1,4 @@
-"""What an audit expects: hidden labels of each class, and the precision of the list over its length."""
+"""Expectations of an audit: hidden labels of each class, and the precision of the list over its length."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..common.phrases import counted
 from .style import (
     COLOURS,
     GIVEN,
@@ -19,25 +20,17 @@ from .style import (
     new_figure,
     save,
     style_axes,
-    style_sideways,
 )
 
 _MOST_CLASSES = 30
 
 
 class ClassBar(NamedTuple):
-    """A class of `audit_sheet`.
-
-    Attributes:
-        name: Name of the class.
-        known: Number of known positives.
-        hidden: Expected number of hidden positives.
-        learnable: Whether the class is learnable.
-    """
+    """A class of `audit_sheet`."""
 
     name: str
-    known: int
-    hidden: float
+    known: int  # number of known positives
+    hidden: float  # expected number of hidden positives
     learnable: bool
 
 
@@ -61,8 +54,7 @@ def audit_sheet(
 
 
 def _draw_classes(axes: Any, shown: Sequence[ClassBar], total: int) -> None:
-    style_axes(axes)
-    style_sideways(axes)
+    style_axes(axes, sideways=True)
     places = np.arange(len(shown))[::-1]
     known = [each.known for each in shown]
     axes.barh(places, known, color=GIVEN, height=0.72, label="known")
@@ -73,9 +65,8 @@ def _draw_classes(axes: Any, shown: Sequence[ClassBar], total: int) -> None:
     names = [cut(each.name, 24) + ("" if each.learnable else " *") for each in shown]
     axes.set_yticks(places, names, parse_math=False)
     of = f" (the {len(shown)} with the most of {total})" if len(shown) < total else ""
-    label_axes(axes, f"Labels per class{of}", "samples", "")
-    if any(not each.learnable for each in shown):
-        axes.set_xlabel("samples     * not learnable from these labels", fontsize=9)
+    star = "" if all(each.learnable for each in shown) else "     * not learnable from these labels"
+    label_axes(axes, f"Labels per class{of}", f"samples{star}", "")
     add_legend(axes, loc="lower right")
 
 
@@ -92,8 +83,6 @@ def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) 
     axes.set_xlim(0, len(precision) * 1.02)
     if listed:
         axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
-        from ..common.phrases import counted  # imports torch
-
         about = f"- - listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
         white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
         axes.text(0.98, 0.03, about, transform=axes.transAxes, ha="right", fontsize=8.5, bbox=white)

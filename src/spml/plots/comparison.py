@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .style import COLOURS, MISSED, new_figure, save, style_axes, style_sideways
+from .style import COLOURS, MISSED, save, single_panel
 
 
 def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, ylabel: str) -> None:
@@ -22,9 +22,7 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     Raises:
         SpmlError: The file could not be written.
     """
-    figure = new_figure(7.2, 4.2)
-    axes = figure.subplots()
-    style_axes(axes)
+    figure, axes = single_panel(7.2, 4.2)
     ends = {}
     for number, (name, points) in enumerate(curves.items()):
         mean, deviation = 100 * np.asarray(points, np.float64).T
@@ -40,18 +38,9 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     low, high = axes.get_ylim()
     heights = _spread([value for _, value, _ in ends.values()], 0.055 * (high - low))
     for (name, (epoch, value, colour)), height in zip(ends.items(), heights, strict=True):
-        axes.annotate(
-            f"{name}  {value:.1f}",
-            (epoch, height),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontweight="bold",
-            fontsize=9,
-            annotation_clip=False,
-            parse_math=False,
-        )
+        style = {"color": colour, "fontweight": "bold", "fontsize": 9, "va": "center", "parse_math": False}
+        place = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
+        axes.annotate(f"{name}  {value:.1f}", (epoch, height), **place, **style)
     save(figure, path)
 
 
@@ -76,27 +65,19 @@ def tie_set(
         SpmlError: The file could not be written.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate[score])
-    figure = new_figure(7.2, 1.0 + 0.26 * len(ordered))
-    axes = figure.subplots()
-    style_axes(axes)
-    style_sideways(axes)
+    figure, axes = single_panel(7.2, 1.0 + 0.26 * len(ordered), sideways=True)
     for row, candidate in enumerate(ordered):
         tied = candidate["in_tie_set"]
         colour = COLOURS[0] if tied else MISSED
         ends = candidate[f"{score}_interval"]
         low, value, high = (100 * min(number, 1.0) for number in (ends[0], candidate[score], ends[1]))
         axes.plot([low, high], [row, row], color=colour, linewidth=1.8)
-        axes.plot(
-            [value],
-            [row],
-            marker="o",
-            markersize=7,
-            color=colour if tied else "white",
-            markeredgecolor=colour,
-        )
+        axes.plot(value, row, "o", markersize=7, color=colour if tied else "white", markeredgecolor=colour)
     axes.set_ylim(-0.6, len(ordered) - 0.4)
     axes.set_yticks(range(len(ordered)))
-    for label in axes.set_yticklabels([_cut_start(candidate["run"]) for candidate in ordered]):
+    names = [candidate["run"] for candidate in ordered]
+    short = [name if len(name) <= 40 else "\N{HORIZONTAL ELLIPSIS}" + name[-39:] for name in names]
+    for label in axes.set_yticklabels(short):
         label.set_parse_math(False)
     axes.set_xlabel(axis, fontsize=9)
     axes.set_title("Filled: the tie set, not to be told from the best", fontsize=9.5, loc="left")
@@ -121,7 +102,3 @@ def _spread(values: Sequence[float], distance: float) -> list[float]:
     moved = np.empty(len(values))
     moved[order] = np.concatenate(spread)
     return [float(value) for value in moved]
-
-
-def _cut_start(name: str, length: int = 40) -> str:
-    return name if len(name) <= length else "\N{HORIZONTAL ELLIPSIS}" + name[1 - length :]

@@ -27,6 +27,16 @@ def new_figure(width: float, height: float) -> Any:
     return Figure((width, height), dpi=150, layout="constrained", facecolor="white")
 
 
+def single_panel(
+    width: float, height: float, *, whole: bool = True, sideways: bool = False
+) -> tuple[Any, Any]:
+    """An empty figure of a size in inches, and its only axes, styled as by `style_axes`."""
+    figure = new_figure(width, height)
+    axes = figure.subplots()
+    style_axes(axes, whole=whole, sideways=sideways)
+    return figure, axes
+
+
 def new_sheet(width: float, height: float) -> Any:
     """An empty figure on which everything is placed in inches from its upper left corner."""
     figure = new_figure(width, height)
@@ -34,18 +44,19 @@ def new_sheet(width: float, height: float) -> Any:
     return figure
 
 
-def style_axes(axes: Any, *, whole: bool = True) -> None:
+def style_axes(axes: Any, *, whole: bool = True, sideways: bool = False) -> None:
     """Give axes no more lines than needed.
 
     Args:
         axes: Axes of a figure.
         whole: Put ticks at whole numbers only, as for epochs.
+        sideways: Draw the grid for values that run from left to right.
     """
     from matplotlib.ticker import MaxNLocator
 
     if whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.grid(axis="y", color=GRID, linewidth=0.7)
+    axes.grid(axis="x" if sideways else "y", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8.5, length=0)
     for side, spine in axes.spines.items():
@@ -64,12 +75,6 @@ def add_legend(axes: Any, **options: Any) -> None:
     legend = axes.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor="none", **options)
     for text in legend.get_texts():
         text.set_parse_math(False)
-
-
-def style_sideways(axes: Any) -> None:
-    """Turn the grid of styled axes for values that run from left to right."""
-    axes.grid(axis="x", color=GRID, linewidth=0.7)
-    axes.grid(visible=False, axis="y")
 
 
 def axes_at(sheet: Any, x: float, y: float, width: float, height: float) -> Any:

@@ -19,21 +19,13 @@ Floats = npt.NDArray[np.float64]
 
 
 class ThresholdCurve(NamedTuple):
-    """Estimates for one class.
-
-    Attributes:
-        name: Name of the class.
-        thresholds: Thresholds, ascending, of shape (M,).
-        precision: Estimated precision at each, of shape (M,).
-        recall: Estimated recall at each, of shape (M,).
-        threshold: The chosen one; None = the class is never predicted.
-    """
+    """Estimates for one class."""
 
     name: str
-    thresholds: Floats
-    precision: Floats
-    recall: Floats
-    threshold: float | None
+    thresholds: Floats  # ascending, of shape (M,)
+    precision: Floats  # estimate at each, of shape (M,)
+    recall: Floats  # estimate at each, of shape (M,)
+    threshold: float | None  # the chosen one; None = the class is never predicted
 
 
 def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str) -> None:
@@ -43,9 +35,6 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
         path: PNG to write.
         curves: Estimates of some classes; at least one.
         title: Title of the figure.
-
-    Raises:
-        SpmlError: The file could not be written.
     """
     columns = min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
@@ -58,28 +47,26 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
     }  # fmt: skip
     panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw=places).ravel()
     for number, (axes, curve) in enumerate(zip(panels, curves, strict=False)):
-        _threshold_panel(axes, curve, first=not number % columns, last=number + columns >= len(curves))
+        style_axes(axes, whole=False)
+        chosen = np.unique(np.linspace(0, len(curve.thresholds) - 1, _MOST_POINTS).round().astype(int))
+        for name, values, line, colour in (
+            ("precision", curve.precision, "-", COLOURS[0]),
+            ("recall", curve.recall, "--", COLOURS[1]),
+        ):
+            percent = 100 * values[chosen]
+            axes.plot(curve.thresholds[chosen], percent, line, color=colour, linewidth=1.6, label=name)
+        never = "" if curve.threshold is not None else " (never predicted)"
+        if curve.threshold is not None:
+            axes.axvline(curve.threshold, color=MISSED, linewidth=1.2)
+        axes.set_ylim(-3, 103)
+        # Only the last panel of a column and the first of a row say what runs along their axes.
+        x = "threshold (score)" if number + columns >= len(curves) else ""
+        label_axes(axes, cut(curve.name, 28) + never, x, "" if number % columns else "estimate, %")
     for axes in panels[len(curves) :]:
         axes.set_axis_off()
     add_legend(panels[0], loc="best")
     figure.suptitle(title, fontsize=10, x=0.01, ha="left", parse_math=False)
     save(figure, path)
-
-
-def _threshold_panel(axes: Any, curve: ThresholdCurve, *, first: bool, last: bool) -> None:
-    """Draw a panel; only the first of a row and the last of a column say what runs along their axes."""
-    style_axes(axes, whole=False)
-    chosen = np.unique(np.linspace(0, len(curve.thresholds) - 1, _MOST_POINTS).round().astype(int))
-    x = curve.thresholds[chosen]
-    for number, (name, values) in enumerate((("precision", curve.precision), ("recall", curve.recall))):
-        line = ("-", "--")[number]
-        axes.plot(x, 100 * values[chosen], line, color=COLOURS[number], linewidth=1.6, label=name)
-    never = "" if curve.threshold is not None else " (never predicted)"
-    if curve.threshold is not None:
-        axes.axvline(curve.threshold, color=MISSED, linewidth=1.2)
-    axes.set_ylim(-3, 103)
-    along = "threshold, logit" if last else ""
-    label_axes(axes, cut(curve.name, 28) + never, along, "estimate, %" if first else "")
 
 
 def reliability_diagram(path: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -90,9 +77,6 @@ def reliability_diagram(path: Path, runs: Mapping[str, Mapping[str, Any]]) -> No
         runs: For each run its calibration `error`, as a share of the positives, and `bins`: the number of
             pairs of sample and class (`count`) and, unless it is 0, their mean probability (`expected`) and
             share of positives (`observed`).
-
-    Raises:
-        SpmlError: The file could not be written.
     """
     figure = new_figure(5.4, 5.6)
     above, below = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)

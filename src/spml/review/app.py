@@ -1,65 +1,57 @@
-"""The web application of a review: one page, its data as JSON, and pictures by the number of a sample.
+"""The web application of a page: its files, its data as JSON, and pictures by the number of a sample.
 
 Only requests with the secret token in their address are answered, and only under the names of this machine.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 
-from ..common.errors import SpmlError
-from ..common.web import LOCAL_NAMES, invalid, page_router, security_headers
+from ..common.errors import InputError, SpmlError
+from ..common.web.connections import PATIENCE
+from ..common.web.pages import LOCAL_NAMES, page_app, security_headers
 from ..data.images.decoding import UnreadableImageError
-from .pictures import Picture, Pictures
-from .progress import LEAST_CHECKS
-from .queue import Selection
-from .session import Card, Review, Show
-from .store import Answer
+from . import list_api, sample_api
+from .contents import Picture, Pictures
+from .labelling import Labelling
+from .session import Review
 
-MOST_CARDS = 200
-"""Cards that one request may ask for."""
+MOST_BYTES = 10_000
+"""Length of the body of a request; that of an answer has about 50, that of 200 answers at once 2,000."""
 STATIC = Path(__file__).parent / "static"
 HEADERS = security_headers()  # no referrer: the address holds the token
 
 
-class Decide(BaseModel):
-    """Answer to an entry."""
-
-    sample: int
-    column: int
-    answer: Answer
-
-
-def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
+def create_app(review: Review | Labelling, pictures: Pictures, token: str) -> FastAPI:
     """Make the application.
 
     Args:
-        review: List under review.
+        review: Lists under review, or a sample that is labelled in full.
         pictures: Pictures of its samples.
         token: Secret first part of every address.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(page_router(STATIC), prefix=f"/{token}")
-    app.include_router(_data(review, pictures), prefix=f"/{token}/api")
-    app.include_router(_pictures(review, pictures), prefix=f"/{token}")
+    if isinstance(review, Review):
+        app = page_app(STATIC, prefix=f"/{token}")
+        list_api.add(app, f"/{token}/api", review, pictures)
+    else:
+        app = page_app(STATIC, prefix=f"/{token}", page="sample.html")
+        sample_api.add(app, f"/{token}/api", review, pictures)
+    _add_pictures(app, f"/{token}", review, pictures)
 
     @app.middleware("http")
     async def guard(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
-        given = request.scope["path"].lstrip("/").split("/")[0]
-        if secrets.compare_digest(given.encode(), token.encode()):
-            response = await respond(request)
-        else:
-            problem = "Open the address that spml review printed: it holds a secret that this one lacks."
-            response = JSONResponse({"error": problem}, 403)
+        refused = _refused(request, token)
+        if refused is None and not await _arrives(request):
+            refused = 408, f"The request did not arrive within {PATIENCE:g} seconds."
+        response = JSONResponse({"error": refused[1]}, refused[0]) if refused else await respond(request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
@@ -67,80 +59,46 @@ def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
     # Added last, so that it comes first: a page of another site can't reach this one under a name of its own.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL_NAMES), www_redirect=False)
 
-    @app.exception_handler(RequestValidationError)
-    def refuse(_: Request, error: RequestValidationError) -> JSONResponse:
-        return invalid(error)
-
     @app.exception_handler(SpmlError)
     def failure(_: Request, error: SpmlError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 503)
+        # An answer that contradicts what is known is the reader's to change; damage and a full disk are not.
+        return JSONResponse({"error": str(error)}, 409 if isinstance(error, InputError) else 503)
 
     return app
 
 
-def _selection(column: int | None = None, minimum: Annotated[float, Query(ge=0, le=1)] = 0.0) -> Selection:
-    return Selection(column, minimum)
+def _refused(request: Request, token: str) -> tuple[int, str] | None:
+    """Status and reason with which a request is refused before anything is done; None if it is not."""
+    given = request.scope["path"].lstrip("/").split("/")[0]
+    if not secrets.compare_digest(given.encode(), token.encode()):
+        return 403, "Open the address that spml review printed: it holds a secret that this one lacks."
+    headers = request.headers
+    own = f"http://{headers['host']}"
+    if request.method == "POST" and headers.get("origin", own) != own:
+        return 403, "Answers are taken from this page only, not from one of another address."
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not length.isdecimal() or int(length[:20]) > MOST_BYTES:
+        return 413, f"A request has at most {MOST_BYTES:,} bytes, and says in advance how many."
+    return None
 
 
-Chosen = Annotated[Selection, Depends(_selection)]
+async def _arrives(request: Request) -> bool:
+    """Whether the body of a request, which is kept, arrives in time."""
+    try:
+        await asyncio.wait_for(request.body(), PATIENCE)
+    except (asyncio.TimeoutError, ClientDisconnect):
+        return False
+    return True
 
 
-def _data(review: Review, pictures: Pictures) -> APIRouter:
-    """What the page shows, and the answers that it sends."""
-    router = APIRouter()
+def _add_pictures(app: FastAPI, prefix: str, review: Review | Labelling, pictures: Pictures) -> None:
+    """Add pictures by the number of a sample; no name of a file ever comes from a request."""
 
-    @router.get("/about")
-    def about() -> dict[str, Any]:
-        return {
-            "name": review.records.name,
-            "reviewer": review.reviewer,
-            "classes": review.records.classes,
-            "listed": review.listed_per_class(),
-            "images": pictures.available,
-            "least_checks": LEAST_CHECKS,
-            "warnings": review.about.warnings,
-            "how": review.about.how,
-        }
-
-    @router.get("/queue")
-    def queue(chosen: Chosen, show: Show = "all") -> dict[str, Any]:
-        return {**review.shown(chosen, show)._asdict(), "progress": _progress(review, chosen)}
-
-    @router.get("/cards")
-    def cards(
-        samples: Annotated[list[int], Query(max_length=MOST_CARDS)], chosen: Chosen
-    ) -> list[dict[str, Any]]:
-        try:
-            return [_card(card) for card in review.cards(samples, chosen)]
-        except KeyError as error:
-            raise HTTPException(404) from error
-
-    @router.post("/decide")
-    def decide(given: Decide, chosen: Chosen) -> dict[str, Any]:
-        try:
-            review.decide(given.sample, given.column, given.answer, chosen)
-        except KeyError as error:
-            raise HTTPException(404) from error
-        (card,) = review.cards([given.sample], chosen)
-        return {"card": _card(card), "progress": _progress(review, chosen)}
-
-    @router.post("/undo")
-    def undo(chosen: Chosen) -> dict[str, Any]:
-        undone = review.undo()
-        return {"undone": undone and undone._asdict(), "progress": _progress(review, chosen)}
-
-    return router
-
-
-def _pictures(review: Review, pictures: Pictures) -> APIRouter:
-    """Pictures by the number of a sample; no name of a file ever comes from a request."""
-    router = APIRouter()
-
-    @router.get("/photo/{sample}")
+    @app.get(prefix + "/photo/{sample}")
     def photo(sample: int) -> Response:
         return answer(pictures.photo, sample)
 
-    @router.get("/thumbnail/{sample}")
+    @app.get(prefix + "/thumbnail/{sample}")
     def thumbnail(sample: int) -> Response:
         return answer(pictures.thumbnail, sample)
 
@@ -153,22 +111,3 @@ def _pictures(review: Review, pictures: Pictures) -> APIRouter:
             return JSONResponse({"error": f"{review.records.ids[sample]}: {error}"}, 404)
         headers = {"Cache-Control": "private, max-age=3600"}
         return Response(found.data, media_type=found.media_type, headers=headers)
-
-    return router
-
-
-def _progress(review: Review, chosen: Selection) -> dict[str, Any]:
-    progress = review.progress(chosen)
-    return {
-        **progress._asdict(),
-        "precision": progress.precision and progress.precision._asdict(),
-        "expected": progress.expected._asdict(),
-    }
-
-
-def _card(card: Card) -> dict[str, Any]:
-    suggestions = [
-        {**each._asdict(), "answers": [answer._asdict() for answer in each.answers]}
-        for each in card.suggestions
-    ]
-    return {**card._asdict(), "suggestions": suggestions}

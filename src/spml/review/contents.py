@@ -1,22 +1,33 @@
-"""What a sample holds besides a picture: columns of a table, or named features."""
+"""Content of the page for a sample: its picture, columns of a table, or named features."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+import io
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from ..common.errors import InputError
+from ..common.files import write_bytes
 from ..common.phrases import counted, shorten
 from ..common.safe import quote
+from ..data.images.decoding import UnreadableImageError
+from ..data.images.image_files import ImageSource, file_state, thumbnail
 from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.records import Records
 from ..data.tables.read import open_table
 from ..data.tables.table import text
 
+CACHE = "thumbnails"
+THUMBNAIL, PHOTO = 192, 1280
+"""Longest side in pixels of the pictures in the overview, and of the one under review."""
+QUALITY = 85
+JPEG = "image/jpeg"
 MOST_FEATURES = 30
 """Features of a sample that are shown."""
 MOST_CHARACTERS = 5_000
@@ -94,8 +105,12 @@ def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
             continue
         if sample in found:
             raise InputError(f"{table.where(first[sample], number)}: both are {quote(sample)}. Remove one.")
-        pairs = zip(names[1:], map(_cut, map(text, cells)), strict=True)
-        found[sample], first[sample] = [(key, value) for key, value in pairs if value], number
+        found[sample] = [
+            (key, value if len(value) <= MOST_CHARACTERS else value[:MOST_CHARACTERS] + " …")
+            for key, value in zip(names[1:], map(text, cells), strict=True)
+            if value
+        ]
+        first[sample] = number
     if lost := sorted(wanted - found.keys()):
         missed = f"{counted(len(lost), 'sample')} of the list, such as {quote(lost[0])}"
         raise InputError(
@@ -105,5 +120,72 @@ def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
     return found
 
 
-def _cut(value: str) -> str:
-    return value if len(value) <= MOST_CHARACTERS else value[:MOST_CHARACTERS] + " …"
+class Picture(NamedTuple):
+    """An encoded picture."""
+
+    data: bytes
+    media_type: str
+
+
+class Pictures:
+    """Pictures of the samples of a data set.
+
+    Args:
+        records: The data.
+        folder: Folder for small pictures of image files, which is made when it is needed.
+        max_pixels: Number of pixels of an image above which it is not opened.
+    """
+
+    def __init__(self, records: Records, folder: Path, max_pixels: int) -> None:
+        self._inputs, self._folder, self._max_pixels = records.inputs, folder, max_pixels
+
+    @property
+    def available(self) -> bool:
+        """Whether the samples are images."""
+        return isinstance(self._inputs, Sequence) or self._inputs.kind == "image"
+
+    def photo(self, sample: int) -> Picture:
+        """Picture of a sample, upright, at most `PHOTO` pixels wide and high.
+
+        Raises:
+            UnreadableImageError: The file is gone or damaged; the message is the reason.
+        """
+        if not isinstance(self._inputs, Sequence):
+            pixels, stream = self._inputs.fetch([sample], None)[0].numpy(), io.BytesIO()
+            Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1)).save(stream, "PNG")
+            return Picture(stream.getvalue(), "image/png")
+        return Picture(self._reduced(self._inputs[sample], PHOTO), JPEG)
+
+    def thumbnail(self, sample: int) -> Picture:
+        """Small picture of a sample, as `photo`, but at most `THUMBNAIL` pixels wide and high, and kept.
+
+        Raises:
+            UnreadableImageError: The file is gone or damaged; the message is the reason.
+            SpmlError: The picture can't be kept in the folder.
+        """
+        if not isinstance(self._inputs, Sequence):
+            return self.photo(sample)
+        source = self._inputs[sample]
+        path = self._folder / f"{_key(source)}.jpg"
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = self._reduced(source, THUMBNAIL)
+            self._folder.mkdir(exist_ok=True)
+            write_bytes(path, data)
+        return Picture(data, JPEG)
+
+    def _reduced(self, source: ImageSource, edge: int) -> bytes:
+        stream = io.BytesIO()
+        thumbnail(source, edge, self._max_pixels).save(stream, "JPEG", quality=QUALITY)
+        return stream.getvalue()
+
+
+def _key(source: ImageSource) -> str:
+    """Name of the small picture, another one once the file has been changed."""
+    try:
+        file = file_state(source)
+    except OSError as error:
+        raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
+    text = f"{source} {file.st_size} {file.st_mtime_ns} {THUMBNAIL} {QUALITY}"
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:40]

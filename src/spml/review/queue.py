@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..audit.folder import MISSING, MissingLabel
+from ..audit.folder import MISSING, WRONG, MissingLabel, WrongLabel
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..data.records import Records
@@ -18,84 +18,79 @@ CHECK_EVERY = 5  # every fifth card is that of a random entry
 IntArray = npt.NDArray[np.int64]
 
 
+ListName = Literal["missing", "wrong"]
+"""A list of an audit: labels that are probably missing, or given labels that look wrong."""
+
+
 class Entries(NamedTuple):
-    """Entries of the list of probable missing labels, by rank.
+    """Entries of a list, by rank."""
 
-    Attributes:
-        rows: Sample of each entry, int64 (M,).
-        columns: Class of each entry, int64 (M,).
-        probabilities: Probability that the sample has the label, float64 (M,).
-        shuffled: All entries in random order, int64 (M,). Any beginning of it is a random sample of the list.
-    """
-
-    rows: IntArray
-    columns: IntArray
-    probabilities: npt.NDArray[np.float64]
-    shuffled: IntArray
+    rows: IntArray  # sample of each entry, int64 (M,)
+    columns: IntArray  # class of each entry, int64 (M,)
+    probabilities: npt.NDArray[np.float64]  # of a missing label, or confidence in a given one, float64 (M,)
+    shuffled: IntArray  # any beginning of it is a random sample of the list, int64 (M,)
+    windows: Sequence[tuple[float, ...]]  # of each entry, as `MissingLabel.window`
+    name: ListName = "missing"
 
 
 class Selection(NamedTuple):
-    """Part of the list that a reviewer looks at.
+    """Part of the list that a reviewer looks at."""
 
-    Attributes:
-        column: Only entries of this class; None = of all classes.
-        minimum: Only entries of at least this probability.
-    """
-
-    column: int | None = None
-    minimum: float = 0.0
+    column: int | None = None  # only entries of this class; None = of all classes
+    minimum: float = 0.0  # only entries of at least this probability
+    list: ListName = "missing"
 
 
 class Order(NamedTuple):
-    """Order of the samples that have an entry in a selection.
+    """Order of the samples that have an entry in a selection."""
 
-    Attributes:
-        entries: Entries of the selection by rank, int64 (m,).
-        shuffled: The same entries in random order, int64 (m,).
-        samples: Samples in the order in which they are shown, int64 (n,).
-        checks: For each of `samples`, the entry whose turn as a random check it is, or -1; int64 (n,).
-    """
-
-    entries: IntArray
-    shuffled: IntArray
-    samples: IntArray
-    checks: IntArray
+    entries: IntArray  # of the selection by rank, int64 (m,)
+    shuffled: IntArray  # the same entries in random order, int64 (m,)
+    samples: IntArray  # in the order in which they are shown, int64 (n,)
+    checks: IntArray  # for each sample, the entry whose turn as a random check it is, or -1
 
 
-def make_entries(missing: Sequence[MissingLabel], records: Records, seed: str) -> Entries:
+def make_entries(
+    listed: Sequence[MissingLabel] | Sequence[WrongLabel],
+    records: Records,
+    seed: str,
+    name: ListName = "missing",
+) -> Entries:
     """Look up the samples and classes of a list.
 
     Args:
-        missing: Rows of `missing.csv`.
+        listed: Rows of `missing.csv`, or of `wrong.csv`.
         records: Data that they are about.
         seed: The same seed gives the same random order, so that several servers agree about it.
+        name: Which list it is.
 
     Raises:
-        InputError: A row names a sample that is not in the data, or a label that is known or listed twice; or
-            samples have the same name.
+        InputError: A row names a sample that is not in the data, a missing label that is known, a wrong label
+            that is not given, or a label that is listed twice; or samples have the same name.
     """
     row_of = {name: row for row, name in enumerate(records.ids)}
     if len(row_of) < len(records.ids):
         raise InputError(f"{records.source}: some samples have the same name. Give each one of its own.")
     column_of = {name: column for column, name in enumerate(records.classes)}
-    rows = np.array([row_of.get(entry.file, -1) for entry in missing], np.int64)
-    columns = np.array([column_of[entry.label] for entry in missing], np.int64)
+    rows = np.array([row_of.get(entry.file, -1) for entry in listed], np.int64)
+    columns = np.array([column_of[entry.label] for entry in listed], np.int64)
     pairs = rows * len(records.classes) + columns
     first = np.zeros(len(pairs), np.bool_)
     first[np.unique(pairs, return_index=True)[1]] = True
-    known = values_at(records.labels, rows, columns) != 0
-    for wrong, problem in (
+    values, file = values_at(records.labels, rows, columns), MISSING if name == "missing" else WRONG
+    for refused, problem in (
         (rows < 0, "there is no sample {0.file!r} in the data"),
-        (known, "{0.label!r} is a known label of {0.file!r}"),
+        ((values != 0) & (name == "missing"), "{0.label!r} is a known label of {0.file!r}"),
+        ((values != 1) & (name == "wrong"), "{0.label!r} is not a given label of {0.file!r}"),
         (~first, "{0.label!r} of {0.file!r} is listed twice"),
     ):
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InputError(
-                f"{MISSING}: row {row + 2}: {problem.format(missing[row])}. Run spml audit again."
-            )
-    probabilities = np.array([entry.probability for entry in missing], np.float64)
-    return Entries(rows, columns, probabilities, permutation(len(rows), "review", seed))
+        if refused.any():
+            row = int(np.argmax(refused))
+            raise InputError(f"{file}: row {row + 2}: {problem.format(listed[row])}. Run spml audit again.")
+    likely = [each.probability if isinstance(each, MissingLabel) else each.confidence for each in listed]
+    windows = [each.window if isinstance(each, MissingLabel) else () for each in listed]
+    shuffled = permutation(len(rows), "review", seed)
+    return Entries(rows, columns, np.array(likely, np.float64), shuffled, windows, name)
 
 
 def values_at(labels: ObservedLabels, rows: IntArray, columns: IntArray) -> npt.NDArray[np.int8]:
@@ -119,8 +114,13 @@ def make_order(entries: Entries, selection: Selection, *, by_class: bool = False
     ranked = np.flatnonzero(chosen)
     shuffled = entries.shuffled[chosen[entries.shuffled]]
     turns = _in_turns(entries.columns, ranked) if by_class else ranked
-    samples, checks = _mix(_first_of_each(entries.rows, turns), _first_of_each(entries.rows, shuffled))
-    return Order(ranked, shuffled, np.array(samples, np.int64), np.array(checks, np.int64))
+    by_rank, by_chance = (iter(_first_of_each(entries.rows, each)) for each in (turns, shuffled))
+    checks: dict[int, int] = {}  # by sample, in the order in which they are shown
+    for position in range(1, len(np.unique(entries.rows[ranked])) + 1):
+        random = position % CHECK_EVERY == 0
+        sample, entry = next(pair for pair in (by_chance if random else by_rank) if pair[0] not in checks)
+        checks[sample] = entry if random else -1
+    return Order(ranked, shuffled, np.array([*checks], np.int64), np.array([*checks.values()], np.int64))
 
 
 def _in_turns(columns: IntArray, ranked: IntArray) -> IntArray:
@@ -138,16 +138,3 @@ def _first_of_each(rows: IntArray, entries: IntArray) -> list[tuple[int, int]]:
     _, first = np.unique(rows[entries], return_index=True)
     firsts = entries[np.sort(first)]
     return list(zip(rows[firsts].tolist(), firsts.tolist(), strict=True))
-
-
-def _mix(
-    ranked: Sequence[tuple[int, int]], shuffled: Sequence[tuple[int, int]]
-) -> tuple[list[int], list[int]]:
-    """Samples in the order of `ranked`, but every fifth from `shuffled`; and the entry of each of these."""
-    placed: dict[int, int] = {}
-    by_rank, by_chance = iter(ranked), iter(shuffled)
-    for position in range(1, len(ranked) + 1):
-        random = position % CHECK_EVERY == 0
-        sample, entry = next(pair for pair in (by_chance if random else by_rank) if pair[0] not in placed)
-        placed[sample] = entry if random else -1
-    return list(placed), list(placed.values())

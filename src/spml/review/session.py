@@ -1,27 +1,26 @@
-"""A review that is open: the data, the list, the database, and what the answers say so far."""
+"""A review that is open: the data, the list, the database, and what the answers say."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..audit.folder import MISSING, About, Audit, fingerprint, read_audit, read_observed
-from ..common.errors import InputError
+from ..audit.folder import MISSING, WRONG, About, Audit, fingerprint, read_audit, read_observed
+from ..common.errors import InputError, SpmlError
 from ..common.files import sha256_file
 from ..common.phrases import counted
 from ..common.safe import quote
 from ..data.records import Records
-from .answers import STATUSES, Answers, Status
 from .contents import Content, Contents
-from .progress import UNDECIDED, Progress, measure
-from .queue import Entries, Order, Selection, make_entries, make_order
+from .progress import STATUSES, UNDECIDED, Answers, Progress, Status, check_names, measure
+from .queue import Entries, ListName, Order, Selection, make_entries, make_order, values_at
 from .store import FILE, Answer, Decision, Store
 
 Show = Literal["all", "undecided", "decided", "conflict"]
@@ -34,30 +33,23 @@ _SHOWN: dict[Show, tuple[Status, ...]] = {
 
 
 class Suggestion(NamedTuple):
-    """Entry of the list with its answers.
+    """Label to decide on: its class, probability and window, and the newest answer of each reviewer.
 
-    Attributes:
-        column: Class.
-        probability: Probability that the sample has the label.
-        status: What the answers amount to.
-        answers: The newest answer of each reviewer.
+    The probability of a given label that looks wrong is the confidence in it; that of a label that a reviewer
+    added is None.
     """
 
     column: int
-    probability: float
+    probability: float | None
     status: Status
     answers: list[Decision]
+    window: tuple[float, ...]
 
 
 class Card(NamedTuple):
-    """Sample with the entries of a selection.
+    """Sample with its known positives, what it holds, and its entries, the most probable first.
 
-    Attributes:
-        sample: Row of the data.
-        name: Name of the sample.
-        given: Names of its known positives.
-        content: Columns and features to show.
-        suggestions: Its entries, the most probable first.
+    `further` are labels that have answers, but are no entries of the list: those that a reviewer added.
     """
 
     sample: int
@@ -65,36 +57,41 @@ class Card(NamedTuple):
     given: list[str]
     content: Content
     suggestions: list[Suggestion]
-
-
-class Shown(NamedTuple):
-    """Samples in the order in which they are shown.
-
-    Attributes:
-        samples: Rows of the data.
-        start: Position of the first sample that has an entry without an answer; 0 if there is none.
-    """
-
-    samples: list[int]
-    start: int
+    further: list[Suggestion]
 
 
 class Undone(NamedTuple):
-    """Sample and class of an answer that was taken back."""
+    """Sample and class of an answer that was taken back, the newest of those that were given in one step."""
 
     sample: int
     name: str
     label: str
+    answers: int  # that were taken back
 
 
-class Data(NamedTuple):
-    """Data of an audit, which it still fits."""
+class _List:
+    """A list under review: its entries, and the status of each.
 
-    audit: Audit
-    records: Records
+    Args:
+        entries: The entries.
+        by_class: Show the best entry of every class first, then the second of every class, and so on.
+    """
+
+    def __init__(self, entries: Entries, *, by_class: bool) -> None:
+        self.entries = entries
+        self.status = np.zeros(len(entries.rows), np.int8)
+        pairs = zip(entries.rows.tolist(), entries.columns.tolist(), strict=True)
+        self.entry_of = {pair: entry for entry, pair in enumerate(pairs)}
+        self.of_sample: dict[int, list[int]] = {}
+        for entry, row in enumerate(entries.rows.tolist()):
+            self.of_sample.setdefault(row, []).append(entry)
+        # The order of the samples of a selection does not depend on answers.
+        self.order: Callable[[Selection], Order] = lru_cache(maxsize=64)(
+            partial(make_order, entries, by_class=by_class)
+        )
 
 
-def open_data(folder: Path, path: str = "") -> Data:
+def open_data(folder: Path, path: str = "") -> tuple[Audit, Records]:
     """Read an audit and the data that it is about.
 
     Args:
@@ -108,103 +105,84 @@ def open_data(folder: Path, path: str = "") -> Data:
     config = audit.about.config
     records = read_observed(replace(config, path=path) if path else config)
     if fingerprint(records.ids, records.classes, records.labels) != audit.about.fingerprint:
-        raise InputError(f"{records.source}: {_changed(audit, records)} Run spml audit again.")
-    return Data(audit, records)
-
-
-def _changed(audit: Audit, records: Records) -> str:
-    """How the data differs from what was audited."""
-    about, names = audit.about, set(records.ids)
-    if len(records.ids) != about.samples:
-        now = counted(len(records.ids), "sample")
-        gone = next((f" {entry.file!r} is gone." for entry in audit.missing if entry.file not in names), "")
-        return f"was changed since the audit: it has {now} now, and had {about.samples:,}.{gone}"
-    if records.classes != about.classes:
-        return "was changed since the audit: its classes are others now."
-    return "was changed since the audit: names or known labels of samples are others now."
-
-
-def read_decisions(
-    store: Store, last: int, rows: Collection[str], columns: Collection[str]
-) -> list[Decision]:
-    """Read the decisions after the row `last`, which must be about samples and classes of the data.
-
-    Args:
-        store: Database of the decisions.
-        last: As in `Store.since`.
-        rows: Names of the samples.
-        columns: Names of the classes.
-
-    Raises:
-        InputError: A row is about something else, or damaged.
-        SpmlError: The database can't be read.
-    """
-    decisions = store.since(last)
-    for decision in decisions:
-        for what, name, known in (("sample", decision.file, rows), ("class", decision.label, columns)):
-            if name not in known:
-                raise InputError(
-                    f"{store.path}: is damaged: row {decision.id} is about the {what} {quote(name)}, which "
-                    "the data does not have. Restore a copy, or move it away to begin again."
-                )
-    return decisions
+        samples, names = audit.about.samples, set(records.ids)
+        change = "names or known labels of samples are others now."
+        if len(records.ids) != samples:
+            now = counted(len(records.ids), "sample")
+            gone = (f" {entry.file!r} is gone." for entry in audit.missing if entry.file not in names)
+            change = f"it has {now} now, and had {samples:,}.{next(gone, '')}"
+        elif records.classes != audit.about.classes:
+            change = "its classes are others now."
+        raise InputError(f"{records.source}: was changed since the audit: {change} Run spml audit again.")
+    return audit, records
 
 
 class Review:
-    """A list under review. Its methods may be called by several threads.
+    """The lists of an audit under review. Its methods may be called by several threads.
 
     Args:
         folder: Folder of the audit, which the database lies in.
-        data: Audit and data.
         reviewer: Name under which answers are kept.
+        data: Path of the data, if it was moved since the audit.
         by_class: Show the best entry of every class first, then the second of every class, and so on.
         rows: Table with further columns of the samples, as in `Contents`.
 
     Raises:
-        InputError: The list or the table does not fit the data, or the database can't be used.
+        InputError: The audit or the data can't be used, a list or the table does not fit the data, or the
+            database can't be used.
     """
 
     def __init__(
-        self, folder: Path, data: Data, reviewer: str, *, by_class: bool = False, rows: Path | None = None
+        self, folder: Path, reviewer: str, *, data: str = "", by_class: bool = False, rows: Path | None = None
     ) -> None:
-        self.records, self.reviewer, self._by_class = data.records, reviewer, by_class
-        self.about: About = data.audit.about
-        self.entries: Entries = make_entries(data.audit.missing, data.records, sha256_file(folder / MISSING))
-        self.contents = Contents(data.records, rows, set(self.entries.rows.tolist()))
-        self.store = Store(folder / FILE, self.about.fingerprint, self.about.classes)
-        self._given = data.records.labels.to_names(data.records.classes)
+        self.reviewer = reviewer
+        audit, records = open_data(folder, data)
+        self.records: Records = records
+        self.about: About = audit.about
+        listed = {
+            "missing": make_entries(audit.missing, records, sha256_file(folder / MISSING)),
+            "wrong": make_entries(audit.wrong, records, sha256_file(folder / WRONG), "wrong"),
+        }
+        self.lists: dict[str, _List] = {
+            name: _List(entries, by_class=by_class) for name, entries in listed.items()
+        }
+        samples = {sample for each in self.lists.values() for sample in each.of_sample}
+        self.contents = Contents(records, rows, samples)
+        self.store = Store(folder / FILE, self.about.fingerprint)
+        self._given = records.labels.to_names(records.classes)
         self._answers = Answers()
-        self._status = np.zeros(len(self.entries.rows), np.int8)
-        pairs = zip(self.entries.rows.tolist(), self.entries.columns.tolist(), strict=True)
-        self._entry_of = {pair: entry for entry, pair in enumerate(pairs)}
-        self._of_sample: dict[int, list[int]] = {}
-        for entry, row in enumerate(self.entries.rows.tolist()):
-            self._of_sample.setdefault(row, []).append(entry)
-        self._row_of = {name: row for row, name in enumerate(data.records.ids)}
-        self._column_of = {name: column for column, name in enumerate(data.records.classes)}
+        self._answered: dict[int, set[int]] = {}  # classes with an answer of each sample
+        self._row_of = {name: row for row, name in enumerate(records.ids)}
+        self._column_of = {name: column for column, name in enumerate(records.classes)}
         self._lock = threading.Lock()
-        self.order = lru_cache(maxsize=64)(self._order)
+        try:
+            self._follow("missing")  # checks every row
+        except SpmlError:
+            self.store.close()
+            raise
 
-    def listed_per_class(self) -> list[int]:
+    def listed_per_class(self, name: ListName) -> list[int]:
         """Number of entries of each class."""
-        return list(map(int, np.bincount(self.entries.columns, minlength=len(self.records.classes))))
+        columns = self.lists[name].entries.columns
+        return list(map(int, np.bincount(columns, minlength=len(self.records.classes))))
 
-    def _order(self, selection: Selection) -> Order:
-        """Order of the samples of a selection, which does not depend on answers."""
-        return make_order(self.entries, selection, by_class=self._by_class)
-
-    def shown(self, selection: Selection, show: Show = "all") -> Shown:
-        """Samples of a selection that have an entry with one of the answers to `show`."""
-        order, status = self.order(selection), self._follow()[self.order(selection).entries]
-        rows = self.entries.rows[order.entries]
+    def shown(self, selection: Selection, show: Show = "all") -> tuple[list[int], int]:
+        """Samples of a selection that have an entry with one of the answers to `show`, in their order, and
+        the position at which the page starts: that of the first one without an answer.
+        """
+        listed = self.lists[selection.list]
+        order = listed.order(selection)
+        status = self._follow(selection.list)[order.entries]
+        rows = listed.entries.rows[order.entries]
         wanted = np.isin(status, [STATUSES.index(name) for name in _SHOWN[show]])
         samples = order.samples[np.isin(order.samples, rows[wanted])]
         waiting = np.isin(samples, rows[status == UNDECIDED])
-        return Shown(list(map(int, samples)), int(np.argmax(waiting)) if waiting.any() else 0)
+        return list(map(int, samples)), int(np.argmax(waiting)) if waiting.any() else 0
 
     def progress(self, selection: Selection) -> Progress:
         """Numbers about a selection."""
-        return measure(self.entries, self.order(selection), self._follow())
+        listed = self.lists[selection.list]
+        return measure(listed.entries, listed.order(selection), self._follow(selection.list))
 
     def cards(self, samples: Iterable[int], selection: Selection) -> list[Card]:
         """Samples with their entries of a selection.
@@ -212,53 +190,94 @@ class Review:
         Raises:
             KeyError: A sample is not on the list.
         """
-        status = self._follow()
+        listed, cards = self.lists[selection.list], []
+        entries, _ = listed.entries, self._follow(selection.list)
         with self._lock:
-            return [self._card(sample, selection, status) for sample in samples]
+            for sample in samples:
+                suggestions = []
+                for entry in listed.of_sample[sample]:
+                    column, p = int(entries.columns[entry]), float(entries.probabilities[entry])
+                    if p >= selection.minimum and selection.column in (None, column):
+                        suggestions.append(self._suggestion(sample, column, p, entries.windows[entry]))
+                added = (
+                    self._suggestion(sample, column)
+                    for column in sorted(self._answered.get(sample, ()))
+                    if (sample, column) not in listed.entry_of
+                )
+                further = [each for each in added if each.status != "undecided"]
+                name, given = self.records.ids[sample], self._given[sample]
+                cards.append(Card(sample, name, given, self.contents.of(sample), suggestions, further))
+        return cards
 
-    def _card(self, sample: int, selection: Selection, status: npt.NDArray[np.int8]) -> Card:
-        entries = self._of_sample[sample]  # first, since it knows which samples are on the list
-        name, classes, suggestions = self.records.ids[sample], self.records.classes, []
-        for entry in entries:
-            column, probability = int(self.entries.columns[entry]), float(self.entries.probabilities[entry])
-            if probability >= selection.minimum and selection.column in (None, column):
-                answers = self._answers.of((name, classes[column]))
-                suggestions.append(Suggestion(column, probability, STATUSES[status[entry]], answers))
-        return Card(sample, name, self._given[sample], self.contents.of(sample), suggestions)
+    def _suggestion(
+        self, sample: int, column: int, p: float | None = None, window: tuple[float, ...] = ()
+    ) -> Suggestion:
+        pair = self.records.ids[sample], self.records.classes[column]
+        return Suggestion(column, p, self._answers.status(pair), self._answers.of(pair), window)
 
     def decide(self, sample: int, column: int, answer: Answer, selection: Selection) -> Decision:
-        """Keep an answer. It is on the disk when this returns.
+        """Keep an answer, as `decide_all` does."""
+        return self.decide_all([sample], column, answer, selection)[0]
+
+    def decide_all(
+        self, samples: Sequence[int], column: int, answer: Answer, selection: Selection
+    ) -> list[Decision]:
+        """Keep one answer to a label of several samples, all or none. They are on the disk when this returns.
+
+        The label of a sample need not be an entry of the list: a reviewer may add one.
 
         Raises:
-            KeyError: The sample does not have this entry.
+            KeyError: A sample is not on the list, or the class is unknown.
+            InputError: The label is a known one, which is not listed as wrong.
             SpmlError: The database can't be written; nothing was kept.
         """
-        entry = self._entry_of[sample, column]
-        order = self.order(selection)
-        file, label = self.records.ids[sample], self.records.classes[column]
-        return self.store.add(
-            file, label, answer, self.reviewer, random_check=bool((order.checks == entry).any())
-        )
+        listed = self.lists[selection.list]
+        if not 0 <= column < len(self.records.classes):
+            raise KeyError(column)
+        label, checks = self.records.classes[column], listed.order(selection).checks
+        known = values_at(self.records.labels, np.array(samples), np.full(len(samples), column))
+        answers: list[tuple[str, str, Answer, bool]] = []
+        for sample, value in zip(samples, known.tolist(), strict=True):
+            file = self.records.ids[sample]
+            if sample not in listed.of_sample:
+                raise KeyError(sample)
+            if value and not any((sample, column) in each.entry_of for each in self.lists.values()):
+                kind = "given" if value > 0 else "known not to be there"
+                raise InputError(
+                    f"{quote(label)} is {kind} in {quote(file)} already, and not on a list. Nothing was "
+                    "saved. Change it in the data if it is wrong."
+                )
+            entry = listed.entry_of.get((sample, column), -2)  # -1 marks a sample without a check
+            answers.append((file, label, answer, bool((checks == entry).any())))
+        return self.store.add_all(answers, self.reviewer)
 
     def undo(self) -> Undone | None:
-        """Take back the newest answer of the reviewer.
+        """Take back the newest answers of the reviewer that were given in one step.
 
         Returns:
-            What it was about; None if the reviewer has no answer.
+            What they were about; None if the reviewer has no answer.
 
         Raises:
             SpmlError: The database can't be written, or is damaged; nothing was changed.
         """
-        self._follow()  # checks every row
+        self._follow("missing")  # checks rows of other processes
         undone = self.store.undo(self.reviewer)
-        return None if undone is None else Undone(self._row_of[undone.file], undone.file, undone.label)
+        if not undone:
+            return None
+        newest = undone[0]
+        return Undone(self._row_of[newest.file], newest.file, newest.label, len(undone))
 
-    def _follow(self) -> npt.NDArray[np.int8]:
-        """Status of each entry, with the answers that other processes have added since."""
+    def _follow(self, name: ListName) -> npt.NDArray[np.int8]:
+        """Status of each entry of a list, with the answers that other processes have added since."""
         with self._lock:
-            decisions = read_decisions(self.store, self._answers.last, self._row_of, self._column_of)
+            decisions = self.store.since(self._answers.last)
+            check_names(self.store.path, decisions, self._row_of, self._column_of)
             for file, label in self._answers.follow(decisions):
-                entry = self._entry_of.get((self._row_of[file], self._column_of[label]))
-                if entry is not None:  # an earlier audit of the same data may have listed more
-                    self._status[entry] = STATUSES.index(self._answers.status((file, label)))
-            return np.array(self._status)
+                pair = self._row_of[file], self._column_of[label]
+                self._answered.setdefault(pair[0], set()).add(pair[1])
+                status = STATUSES.index(self._answers.status((file, label)))
+                for each in self.lists.values():
+                    entry = each.entry_of.get(pair)
+                    if entry is not None:  # an earlier audit of the same data may have listed more
+                        each.status[entry] = status
+            return np.array(self.lists[name].status)

@@ -1,80 +1,77 @@
-"""Database of the decisions of a review: an append-only log in SQLite, which several reviewers may share."""
+"""Database of the decisions of a review: an append-only log in SQLite, which several reviewers may share.
+
+Each row carries a SHA-256 of its content and of that of the row before it, and the table `about` names the
+newest row: one that was changed, moved or removed is found. There is no write-ahead log, since SQLite ends
+such a log at the first damaged page without a word, and answers that were saved after it would be lost.
+"""
 
 from __future__ import annotations
 
-import json
+import hashlib
 import re
 import sqlite3
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timezone
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ..common.errors import InputError, SpmlError
+from ..common.files import create_with
+from ..common.phrases import counted, first_few
 from ..common.safe import quote
 
 FILE = "review.sqlite"
-FORMAT = 1
-SECONDS_TO_WAIT = 30.0  # for another process that is writing
+FORMAT = 2
+SECONDS_TO_WAIT = 5.0  # for another process that is writing
 
 Answer = Literal["yes", "no", "unsure"]
-UNDO = "undo"
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS decisions (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+_SCHEMA = (
+    "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY,
     file TEXT NOT NULL,
     label TEXT NOT NULL,
     answer TEXT NOT NULL CHECK (answer IN ('yes', 'no', 'unsure', 'undo')),
     reviewer TEXT NOT NULL,
     time TEXT NOT NULL,
     random_check INTEGER NOT NULL CHECK (random_check IN (0, 1)),
-    undoes INTEGER UNIQUE REFERENCES decisions (id),
+    undoes INTEGER REFERENCES decisions (id),
+    sha256 TEXT NOT NULL,
     CHECK ((answer = 'undo') = (undoes IS NOT NULL))
-);
-CREATE TRIGGER IF NOT EXISTS decisions_stay BEFORE DELETE ON decisions
-    BEGIN SELECT RAISE(ABORT, 'decisions are never removed'); END;
-CREATE TRIGGER IF NOT EXISTS decisions_do_not_change BEFORE UPDATE ON decisions
-    BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END;
-"""
+)""",
+    """CREATE TRIGGER decisions_stay BEFORE DELETE ON decisions
+    BEGIN SELECT RAISE(ABORT, 'decisions are never removed'); END""",
+    """CREATE TRIGGER decisions_do_not_change BEFORE UPDATE ON decisions
+    BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END""",
+)
+"""Tables without an index: what SQLite reads are rows, which carry a checksum."""
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged database raises: SQLite quotes its content in messages, which may be no text."""
+"""Errors of a damaged database: SQLite quotes its content in messages, which may not be text."""
 
 _COLUMNS = "id, file, label, answer, reviewer, time, random_check, undoes"
-
-
-_Row = tuple[int, str, str, Literal["yes", "no", "unsure", "undo"], str, str, Literal[0, 1], int | None]
-"""Types of `_COLUMNS`."""
+_TIME = 5
+_ADVICE = "Restore a copy, or move it away to begin again."
+_LEAST_BYTES = 100  # of a row in the file: its checksum and its time
+_MOST_LOST = 100_000  # rows that are looked for in vain before a search ends
 
 
 class Decision(NamedTuple):
-    """One row of the log.
+    """One row of the log."""
 
-    Attributes:
-        id: Number of the row, ascending in time.
-        file: Name of the sample.
-        label: Name of the class.
-        answer: `yes` (the sample has the label), `no`, `unsure`, or `undo`.
-        reviewer: Who answered.
-        time: When, in UTC, as ISO 8601.
-        random_check: Whether the entry was shown as a random check.
-        undoes: Row that an `undo` takes back; None for an answer.
-    """
-
-    id: int
+    id: int  # ascending in time
     file: str
     label: str
-    answer: str
+    answer: Literal["yes", "no", "unsure", "undo"]  # `yes`: the sample has the label
     reviewer: str
-    time: str
-    random_check: bool
-    undoes: int | None
+    time: str  # in UTC, as ISO 8601; the same for rows that were added in one step, and for no others
+    random_check: bool  # whether the entry was shown as a random check
+    undoes: int | None  # row that an `undo` takes back
 
 
 class Store:
@@ -86,87 +83,85 @@ class Store:
     Args:
         path: Database file.
         fingerprint: Fingerprint of the data, from `spml.audit.folder.fingerprint`.
-        classes: Names of its classes.
         create: Create the database if it does not exist.
 
     Raises:
-        InputError: The file can't be opened, is not such a database, holds decisions about other data, or was
-            written by a newer version; or it does not exist and `create` is False.
+        InputError: The file can't be opened, is not such a database, is empty, holds decisions about other
+            data, or was written by another version; or it does not exist and `create` is False.
     """
 
-    def __init__(self, path: Path, fingerprint: str, classes: Sequence[str], *, create: bool = True) -> None:
-        self.path = path
-        if not create and not path.is_file():
-            raise InputError(
-                f"{path}: no such file: nothing has been reviewed yet. Start with spml review {path.parent}."
-            )
+    def __init__(self, path: Path, fingerprint: str, *, create: bool = True) -> None:
+        self.path, self._fingerprint = path, fingerprint
         self._lock = threading.Lock()
         try:
-            # The lock serialises threads; autocommit leaves transactions to `_writing`.
+            if not path.exists():
+                self._begin(create=create)
+            if not path.stat().st_size:
+                raise InputError(f"{path}: is empty, so the answers that it held are gone. {_ADVICE}")
+            # The lock serialises threads; autocommit leaves transactions to `_transaction`.
             self._connection = sqlite3.connect(
                 path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
             )
         except _ERRORS as error:
             raise InputError(f"{path}: can't be opened ({error}).") from error
         try:
-            self._prepare(fingerprint, classes)
-        except _ERRORS as error:
-            self._connection.close()
-            raise InputError(f"{path}: can't be used as the database of a review ({error}).") from error
-        except InputError:
+            self._check_kind()
+        except SpmlError:
             self._connection.close()
             raise
 
-    def _prepare(self, fingerprint: str, classes: Sequence[str]) -> None:
-        # A commit returns after the log of SQLite has reached the disk.
-        self._connection.execute("PRAGMA synchronous = FULL")
-        about = self._about()
-        if about is None:
-            self._use_write_ahead_log()
-            with self._writing() as connection:
-                for statement in _statements(_SCHEMA):
-                    connection.execute(statement)
-                values = {"format": str(FORMAT), "fingerprint": fingerprint, "classes": json.dumps(classes)}
-                connection.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", values.items())
-            about = self._about() or {}  # another process may have been quicker, with other data
-        self._check(about, fingerprint)
-
-    def _use_write_ahead_log(self) -> None:
-        """Let readers and a writer work at once. The database remembers it."""
-        deadline = time.monotonic() + SECONDS_TO_WAIT
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError:
-                # SQLite does not wait by itself here while another process creates the same database.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-
-    def _about(self) -> dict[str, str] | None:
-        """What the database says about itself; None if it is empty."""
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-        if not tables:
-            return None
-        if not {"about", "decisions"} <= tables:
-            raise InputError(f"{self.path}: is another database. Move it away, or name another folder.")
-        return dict(self._connection.execute("SELECT key, value FROM about"))
-
-    def _check(self, about: dict[str, str], fingerprint: str) -> None:
-        version = about.get("format")
-        if not isinstance(version, str) or not re.fullmatch("[0-9]{1,9}", version):
-            raise InputError(f"{self.path}: is damaged: it does not say its format.")
-        if int(version) > FORMAT:
+    def _begin(self, *, create: bool) -> None:
+        """Make the database, with its tables or not at all."""
+        for suffix in ("-journal", "-wal"):
+            part = self.path.with_name(self.path.name + suffix)
+            if part.exists():  # SQLite would write its content into the new file
+                raise InputError(
+                    f"{part}: belongs to a database {self.path.name} that is not there. Move it back, or "
+                    "move this one away, too."
+                )
+        if not create:
             raise InputError(
-                f"{self.path}: was written by a newer version of spml (format {version}, this one reads "
-                f"{FORMAT}). Nothing was changed. Update spml."
+                f"{self.path}: no such file: nothing has been reviewed yet. Start with spml review."
             )
-        if about.get("fingerprint") != fingerprint:
+
+        def make(temporary: Path) -> None:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no second file if it is killed
+                connection.execute("BEGIN")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                about = [("fingerprint", self._fingerprint), ("head", _head(0, ""))]
+                connection.executemany("INSERT INTO about VALUES (?, ?)", about)
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+                connection.execute("COMMIT")
+
+        create_with(self.path, make)
+
+    def _check_kind(self) -> None:
+        """Check that the file is a database of this format and about this data."""
+        with self._transaction("read") as connection:
+            schema = _schema_of(connection)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if not {"about", "decisions"} <= {name for _, name, _ in schema}:
+                raise InputError(f"{self.path}: is another database, or was emptied. {_ADVICE}")
+            if version != FORMAT:
+                raise InputError(
+                    f"{self.path}: has the format {version}, but this version of spml reads the format "
+                    f"{FORMAT} only. Nothing was changed. Use the version that wrote it, or move it away to "
+                    "begin again."
+                )
+            if schema != _own_schema():
+                raise InputError(f"{self.path}: is damaged: its tables are not those of a review. {_ADVICE}")
+            other = False  # if that can't be read, it is damaged
+            with suppress(*_ERRORS):
+                other = _about(connection).get("fingerprint") != self._fingerprint
+        if other and not self.intact()[0]:
             raise InputError(
                 f"{self.path}: holds decisions about other data: other samples, classes or known labels. "
                 "Move it away to begin again, or export it with the data that it belongs to."
             )
+        # A commit returns after the file has reached the disk, and the end of the journal, too.
+        self._connection.execute("PRAGMA synchronous = EXTRA")
 
     def add(self, file: str, label: str, answer: Answer, reviewer: str, *, random_check: bool) -> Decision:
         """Add an answer.
@@ -177,55 +172,130 @@ class Store:
         Raises:
             SpmlError: The database can't be written; nothing was added.
         """
-        with self._writing() as connection:
-            return _insert(connection, file, label, answer, reviewer, random_check, None)
+        return self.add_all([(file, label, answer, random_check)], reviewer)[0]
 
-    def undo(self, reviewer: str) -> Decision | None:
-        """Take back the newest answer of a reviewer that has not been taken back.
+    def add_all(self, answers: Iterable[tuple[str, str, Answer, bool]], reviewer: str) -> list[Decision]:
+        """Add answers in one step, all or none, which one undo takes back.
+
+        Args:
+            answers: Sample, class, answer and whether the entry was shown as a random check, of each.
+            reviewer: Name of the reviewer.
 
         Returns:
-            The row of the undo; None if the reviewer has no answer.
+            The rows, which are on the disk.
 
         Raises:
             SpmlError: The database can't be written; nothing was added.
         """
-        newest = (
-            f"SELECT {_COLUMNS} FROM decisions WHERE reviewer = ? AND undoes IS NULL "
-            "AND id NOT IN (SELECT undoes FROM decisions WHERE undoes IS NOT NULL) ORDER BY id DESC LIMIT 1"
-        )
-        with self._writing() as connection:
-            row = connection.execute(newest, [reviewer]).fetchone()
-            if row is None:
-                return None
-            last = self._decision(row)
-            return _insert(
-                connection, last.file, last.label, UNDO, reviewer, last.random_check, undoes=last.id
-            )
+        with self._transaction("write") as connection:
+            time = _time_after(connection)
+            return [
+                self._insert(connection, Decision(0, file, label, answer, reviewer, time, check, None))
+                for file, label, answer, check in answers
+            ]
 
-    def since(self, last: int) -> list[Decision]:
-        """Rows after the row `last`, in order; all rows after 0.
+    def undo(self, reviewer: str) -> list[Decision]:
+        """Take back the newest answers of a reviewer that were added in one step and not been taken back.
+
+        Returns:
+            The rows of the undo, those of the newest answer first; none if the reviewer has no answer.
 
         Raises:
-            InputError: A row is damaged; the message says which.
+            SpmlError: The database can't be written; nothing was added.
+        """
+        standing = (
+            f"SELECT {_COLUMNS} FROM decisions WHERE reviewer = ? AND undoes IS NULL "
+            "AND id NOT IN (SELECT undoes FROM decisions WHERE undoes IS NOT NULL) ORDER BY id DESC"
+        )
+        with self._transaction("write") as connection:
+            rows = connection.execute(standing, [reviewer])
+            decisions = list(map(self._decision, rows.fetchmany(1)))
+            for row in rows:
+                if row[_TIME] != decisions[0].time:
+                    break
+                decisions.append(self._decision(row))
+            time = _time_after(connection)
+            return [
+                self._insert(connection, last._replace(answer="undo", time=time, undoes=last.id))
+                for last in decisions
+            ]
+
+    def since(self, last: int) -> list[Decision]:
+        """Rows after the row `last`, in order, once their checksums are checked; all rows after 0, and then
+        the structure of the file is checked, too.
+
+        Raises:
+            InputError: The database is damaged; the message says where.
             SpmlError: The database can't be read.
         """
-        query = f"SELECT {_COLUMNS} FROM decisions WHERE id > ? ORDER BY id"
-        with self._lock:
+        query = f"SELECT {_COLUMNS}, sha256 FROM decisions WHERE id >= ? ORDER BY id"
+        with self._transaction("read") as connection:
             try:
-                return [self._decision(row) for row in self._connection.execute(query, [last])]
+                (problem,) = ("ok",) if last else connection.execute("PRAGMA quick_check(1)").fetchone()
+                rows, about = connection.execute(query, [last]).fetchall(), _about(connection)
             except _ERRORS as error:
-                raise SpmlError(f"{self.path}: can't be read ({error}).") from error
+                problem = str(error)
+        if problem != "ok":
+            raise self._damaged(problem)
+        number, previous, decisions = last, "", []
+        if rows and rows[0][0] == last:
+            previous = rows.pop(0)[-1]
+        for *row, sha256 in rows:
+            number += 1
+            if row[0] != number or sha256 != self._sha256(previous, row):
+                raise self._damaged(f"row {number} is not as it was written")
+            decisions.append(self._decision(row))
+            previous = sha256
+        if about != {"fingerprint": self._fingerprint, "head": _head(number, previous)}:
+            raise self._damaged("its newest rows are missing, or its table `about` is not as it was written")
+        return decisions
 
-    def _decision(self, row: tuple[Any, ...]) -> Decision:
-        """Row of the log; the schema of a database that others made may check nothing."""
+    def intact(self) -> tuple[list[Decision], list[int]]:
+        """Rows of a damaged database whose checksum is right, and the numbers of the others.
+
+        A row whose checksum itself is damaged takes the next one with it.
+
+        Raises:
+            SpmlError: The database can't be read.
+        """
+        query = f"SELECT {_COLUMNS}, sha256 FROM decisions WHERE id = ?"
+        numbers = range(1, self.path.stat().st_size // _LEAST_BYTES + 2)
+        rows: dict[int, Any] = {0: ("",)}
+        about: dict[str, str] = {}
+        with self._transaction("read") as connection:
+            for number in numbers:  # each by itself: there may be a damaged page among others
+                with suppress(*_ERRORS):
+                    rows.update((number, row) for row in connection.execute(query, [number]))
+                if number - len(rows) > _MOST_LOST:
+                    break
+            with suppress(*_ERRORS):
+                about = _about(connection)
+        intact = {
+            number: self._decision(row[:-1])
+            for number, row in rows.items()
+            if number - 1 in rows and row[-1] == self._sha256(rows[number - 1][-1], row[:-1])
+        }
+        last = max(intact, default=0)
+        head = re.fullmatch("([0-9]{1,9}) [0-9a-f]{64}", str(about.get("head")))
+        if head and head[0] != _head(int(head[1]), rows[last][-1]):
+            last = max(last, min(int(head[1]), numbers.stop))
+        return list(intact.values()), [number for number in range(1, last + 1) if number not in intact]
+
+    def _damaged(self, problem: str) -> InputError:
+        """Error of a damaged database, which names the rows that are lost."""
+        intact, lost = self.intact()
+        rows = f" {counted(len(lost), 'row is', 'rows are')} lost: {named(lost)}." if lost else ""
+        if intact:
+            count = counted(len(intact), "row is", "rows are")
+            rows += f" {count} intact: spml review export with --damaged skip writes what they say."
+        return InputError(f"{self.path}: is damaged: {problem}.{rows} {_ADVICE}")
+
+    def _decision(self, row: Sequence[Any]) -> Decision:
+        """Row of the log; somebody else may have made it, with a checksum that is right."""
         try:
-            number, file, label, answer, reviewer, when, check, undoes = msgspec.convert(row, _Row)
-            return Decision(number, file, label, answer, reviewer, when, bool(check), undoes)
+            return msgspec.convert(row, Decision, strict=False)  # SQLite has no bool
         except ValueError as error:
-            raise InputError(
-                f"{self.path}: is damaged: row {quote(row[0])}: {error}. Restore a copy, or move it away to "
-                "begin again."
-            ) from error
+            raise InputError(f"{self.path}: is damaged: row {quote(row[0])}: {error}. {_ADVICE}") from error
 
     def close(self) -> None:
         """Close the database."""
@@ -233,46 +303,86 @@ class Store:
             self._connection.close()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Transaction that is on the disk when it ends, or leaves no trace."""
+    def _transaction(self, purpose: Literal["read", "write"]) -> Iterator[sqlite3.Connection]:
+        """Transaction that sees one state, and is on the disk when it ends, or leaves no trace."""
         with self._lock:
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.execute("BEGIN IMMEDIATE" if purpose == "write" else "BEGIN")
                 try:
+                    # Takes the lock of a reader, so that nothing that follows has to wait.
+                    self._connection.execute("PRAGMA user_version").fetchone()
                     yield self._connection
-                    self._connection.execute("COMMIT")
+                    # Once it has met damage, SQLite refuses to commit even what was only read.
+                    self._connection.execute("COMMIT" if purpose == "write" else "ROLLBACK")
                 except BaseException:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                     raise
             except _ERRORS as error:
-                raise SpmlError(f"{self.path}: can't be written ({error}). Nothing was saved.") from error
+                if "locked" in str(error):
+                    raise SpmlError(
+                        f"{self.path}: another process has kept it locked for {SECONDS_TO_WAIT:g} seconds. "
+                        "Nothing was saved, and nothing is lost. Try again."
+                    ) from error
+                if purpose == "write":
+                    raise SpmlError(f"{self.path}: can't be written ({error}). Nothing was saved.") from error
+                raise InputError(
+                    f"{self.path}: can't be used as the database of a review ({error}). {_ADVICE}"
+                ) from error
+
+    def _insert(self, connection: sqlite3.Connection, decision: Decision) -> Decision:
+        """Add a row, and return it with its number."""
+        newest = "SELECT id, sha256 FROM decisions ORDER BY id DESC LIMIT 1"
+        number, previous = connection.execute(newest).fetchone() or (0, "")
+        decision = decision._replace(id=number + 1)
+        row = [*decision[:6], int(decision.random_check), decision.undoes]
+        sha256 = self._sha256(previous, row)
+        insert = f"INSERT INTO decisions ({_COLUMNS}, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        connection.execute(insert, [*row, sha256])
+        update = "UPDATE about SET value = ? WHERE key = 'head' AND value = ?"
+        heads = [_head(number + 1, sha256), _head(number, previous)]
+        if connection.execute(update, heads).rowcount != 1:
+            raise InputError(
+                f"{self.path}: is damaged: its newest rows are missing. Nothing was saved. {_ADVICE}"
+            )
+        return decision
+
+    def _sha256(self, previous: str, row: Sequence[Any]) -> str:
+        """Checksum of a row, of the data that it is about, and of the row before it."""
+        return hashlib.sha256(msgspec.json.encode([previous, self._fingerprint, *row])).hexdigest()
 
 
-def _statements(script: str) -> Iterator[str]:
-    """Statements of a script; `executescript` would end the transaction."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def _time_after(connection: sqlite3.Connection) -> str:
+    """The time of now, or just after the newest row if the clock is behind it."""
+    newest = connection.execute("SELECT time FROM decisions ORDER BY id DESC LIMIT 1").fetchone()
+    now = datetime.now(timezone.utc)
+    with suppress(ValueError, TypeError, OverflowError):  # a forged time is not one
+        now = max(now, datetime.fromisoformat(*(newest or ())) + timedelta(milliseconds=1))
+    return now.isoformat(timespec="milliseconds")
 
 
-def _insert(
-    connection: sqlite3.Connection,
-    file: str,
-    label: str,
-    answer: str,
-    reviewer: str,
-    random_check: bool,
-    undoes: int | None,
-) -> Decision:
-    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    values = (file, label, answer, reviewer, now, int(random_check), undoes)
-    inserted = connection.execute(
-        "INSERT INTO decisions (file, label, answer, reviewer, time, random_check, undoes) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        values,
-    )
-    return Decision(int(inserted.lastrowid or 0), file, label, answer, reviewer, now, random_check, undoes)
+def named(rows: Sequence[int]) -> str:
+    """Numbers of rows for a message."""
+    return first_few(list(map(str, rows)), 10)
+
+
+def _head(number: int, sha256: str) -> str:
+    """Name of the newest row in the table `about`."""
+    return f"{number} {sha256}"
+
+
+def _about(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT key, value FROM about"))
+
+
+def _schema_of(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    return set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
+
+
+@cache
+def _own_schema() -> set[tuple[str, str, str]]:
+    """Schema as SQLite keeps it."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        return _schema_of(connection)

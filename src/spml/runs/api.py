@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from ..common.errors import InputError
+from ..common.files import same_path
 from ..config import Config, from_dict
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, python_names
@@ -77,7 +78,8 @@ def train(
         resume: Continue the run in `output`. Data in memory must be the same, which is checked.
         overwrite: Replace the run in `output`.
         quiet: Print nothing.
-        pictures: Draw curves.png, thresholds.png and, of images, examples.png, which takes about a second.
+        pictures: Draw curves.png, thresholds.png and, of images, examples.png, and write report.html, which
+            takes seconds.
         engine: Where the features of a frozen backbone are computed: `local`, in this process, or `ray`, on
             the machines of a Ray cluster, which gives the same numbers.
         address: Address of the Ray cluster (`HOST:PORT`); empty = start Ray on this machine.
@@ -152,6 +154,17 @@ def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
             "backbone."
         )
     return Run(Path(folder), classifier, card)
+
+
+def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:
+    """Runs from their folders, which are named once each."""
+    loaded: list[Run] = []
+    for run_or_folder in runs:
+        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
+        if any(same_path(run.folder, other.folder) for other in loaded):
+            raise InputError(f"{run.folder}: is named twice; name each run once.")
+        loaded.append(run)
+    return loaded
 
 
 def _with_own_network(settings: dict[str, Any], transform: Any) -> tuple[dict[str, Any], OwnNetwork | None]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,18 +19,6 @@ from ..data.memory.frames import is_series
 from ..models import BackboneSpec
 
 
-class LabelledData(NamedTuple):
-    """Labelled data that has not been opened.
-
-    Attributes:
-        config: Settings of the data.
-        records: Its content, if it is in memory; None if `config` names its path.
-    """
-
-    config: DataConfig
-    records: Records | None = None
-
-
 def labelled(
     data: Any,
     y: Any,
@@ -40,7 +28,7 @@ def labelled(
     known: Sequence[str] = (),
     names: Mapping[str, str] = MappingProxyType({}),
     split: Sequence[str] | None = None,
-) -> LabelledData:
+) -> tuple[DataConfig, Records | None]:
     """Understand labelled data.
 
     Args:
@@ -52,26 +40,24 @@ def labelled(
         names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
         split: Split of each sample in memory.
 
+    Returns:
+        Settings of the data, and its content if it is in memory; it has not been opened.
+
     Raises:
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
-    if isinstance(data, DataConfig) or _is_path(data):
+    if isinstance(data, (DataConfig, str, Path)):
         if y is not None or classes is not None or split is not None:
             raise InputError(
                 "y, classes and split belong to samples in memory, but the data is named by its path: leave "
                 "them out, or pass the samples themselves."
             )
-        config = data if isinstance(data, DataConfig) else data_config(data, settings)
-        return LabelledData(with_names(config, names))
+        if not isinstance(data, DataConfig):
+            data = from_dict({"data": {**settings, "path": str(data)}}).data
+        return with_names(data, names), None
     # Processes would have to be given all samples before they can decode any.
-    config = with_names(data_config(MEMORY, {"workers": 0, **settings}), names)
-    records = read_memory(data, y, config, classes=classes, known=known, split=split)
-    return LabelledData(config, records)
-
-
-def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
-    """Settings of data from its path and fields of `DataConfig` by name."""
-    return from_dict({"data": {**settings, "path": str(path)}}).data
+    config = with_names(from_dict({"data": {"workers": 0, **settings, "path": MEMORY}}).data, names)
+    return config, read_memory(data, y, config, classes=classes, known=known, split=split)
 
 
 def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:
@@ -102,8 +88,8 @@ def unlabelled(
     if isinstance(samples, (Iterator, Set)):
         samples = list(samples)
     samples = _several(samples, features=not spec.size)
-    paths = [samples] if _is_path(samples) else samples
-    if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
+    paths = [samples] if isinstance(samples, (str, Path)) else samples
+    if isinstance(paths, (list, tuple)) and all(isinstance(path, (str, Path)) for path in paths):
         names = [str(path) for path in paths]
         found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
         return *found, False
@@ -124,7 +110,3 @@ def _several(samples: Any, *, features: bool) -> Any:
         is_vector = features and samples.ndim == 1 and samples.dtype != np.object_
         return samples[None] if is_image or is_vector else samples
     return samples
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, Path))

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import Inputs
-from ..decisions import Decision, Policy, read_target
-from ..metrics.top_scores import fits
+from ..common.errors import SpmlError, require_packages
+from ..common.phrases import first_few
+from ..decisions import Policy, read_target
+from ..export import Model, check_export, write_export
+from ..metrics import FEWEST_SHOWN, shown_score
+from ..scores import fits
 from ..short_names import python_names
 from .compute.cluster.connection import check_engine
-from .compute.predict import Batch, Engine, Predictions
+from .compute.predict import Engine
+from .compute.predictions import Predictions
 from .compute.trained_model import TrainedModel
 from .console import Console
 from .decide.set_thresholds import set_thresholds
-from .description import as_html, as_text
-from .export import exportable
-from .folder.contents import read_metrics, read_summary
-from .frames import history_frame
+from .folder import layout as run_files
 from .inputs import labelled, unlabelled
 from .judge.common_classes import UnknownClasses
 from .judge.evaluate import evaluate, of_one
-from .network import Network, Transform
 
 
 class Run(TrainedModel):
@@ -35,42 +36,10 @@ class Run(TrainedModel):
     Attributes:
         folder: Folder of the run.
         classes: Class names, in the order of the columns of scores.
-        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
+        global_logit: Logit at which the model predicted K labels per validation sample: one threshold for all
             classes, where `thresholds` is not used.
         card: Content of model.json.
     """
-
-    @cached_property
-    def model(self) -> Network:
-        """Network from prepared images or features to logits (B, C), in evaluation mode on the CPU.
-
-        `predict` uses the same parameters, and leaves them on the device that it computes on.
-        """
-        return Network(self._classifier).eval()
-
-    @property
-    def transform(self) -> Transform | None:
-        """Prepares an image of Pillow for `model`; None where the model takes features."""
-        spec = self.spec
-        return Transform(spec.size, spec.interpolation) if spec.size else None
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Content of summary.json.
-
-        Raises:
-            InputError: The file is missing or damaged.
-        """
-        return read_summary(self.folder)
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
-
-        Raises:
-            InputError: The file is missing or damaged.
-        """
-        return read_metrics(self.folder)
 
     def history_frame(self) -> Any:
         """The history as a DataFrame of pandas.
@@ -78,13 +47,24 @@ class Run(TrainedModel):
         Raises:
             InputError: The file is missing or damaged, or pandas is not installed.
         """
-        return history_frame(self.history)
+        require_packages("tables", "pandas")
+        import pandas
+
+        return pandas.DataFrame(self.history)
 
     def __repr__(self) -> str:
-        return as_text(self)
+        facts = _describe(self)
+        rest = [facts[key] for key in ("method", "model", "validation") if key in facts]
+        return f"Run({facts['folder']!r}: {', '.join([*rest, f'{len(self.classes)} classes'])})"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        """Lay out a table for a notebook."""
+        rows = (
+            f"<tr><th style='text-align:left'>{escape(heading)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for heading, text in _describe(self).items()
+        )
+        return f"<table>{''.join(rows)}</table>"
 
     @python_names()
     def predict(
@@ -98,6 +78,7 @@ class Run(TrainedModel):
         cache: str | None = None,
         engine: str = "local",
         address: str = "",
+        where: bool = False,
         **decision: Any,
     ) -> Predictions:
         """Predict scores and labels of images or feature vectors, in files or in memory.
@@ -117,6 +98,7 @@ class Run(TrainedModel):
             engine: `local`, or `ray` to compute on the machines of a Ray cluster, which gives the same
                 numbers. Images in memory must be one array then.
             address: Address of the Ray cluster (`HOST:PORT`); empty = start Ray on this machine.
+            where: Find the window of each image that speaks most for each label, too.
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Returns:
@@ -125,47 +107,21 @@ class Run(TrainedModel):
 
         Raises:
             InputError: A path is missing, nothing can be read, the samples are of a type that is not
-                understood, or features have another width.
+                understood, or features have another width; or the model does not score windows, but `where`
+                asks for them.
         """
         decide = self.decision(**decision)
         left_out: list[str] = []
         ids, inputs, in_memory = unlabelled(samples, self.spec, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
-        if not fits(len(ids), len(self.classes)):
-            many = self._predict_many(ids, inputs, computing, decide)
-            return replace(many, notes=(*left_out, *many.notes))
-        batches = list(self.stream(inputs, computing))
-        skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
-        everything = Batch(
-            len(ids),
-            np.concatenate([batch.rows for batch in batches]),
-            np.concatenate([batch.logits for batch in batches]),
-            skipped,
-        )
-        notes = (*left_out, *self.notes(ids, skipped))
-        return replace(self.labelled(ids, everything, decide), notes=notes)
-
-    def _predict_many(
-        self, ids: Sequence[str], inputs: Inputs, engine: Engine, decide: Decision
-    ) -> Predictions:
-        """Predict samples of which only the scores of predicted labels fit into the memory."""
-        from scipy.sparse import vstack
-
+        sparse = not fits(len(ids), len(self.classes))
         parts: list[Predictions] = []
         skipped: dict[int, str] = {}
-        for batch in self.stream(inputs, engine):
-            parts.append(self.labelled(ids, batch, decide, sparse=True))
+        for batch in self.stream(inputs, computing, where=where):
+            parts.append(self.labelled(ids, batch, decide, sparse=sparse))
             skipped |= batch.unreadable
-        return Predictions(
-            tuple(name for part in parts for name in part.ids),
-            self.classes,
-            vstack([part.scores for part in parts], "csr"),
-            [labels for part in parts for labels in part.labels],
-            self.notes(tuple(ids), skipped),
-            None if self.calibration is None else vstack([part.probabilities for part in parts], "csr"),
-            np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
-        )
+        return _join(parts, sparse=sparse, notes=(*left_out, *self.notes(ids, skipped)))
 
     def predict_batches(
         self,
@@ -179,6 +135,7 @@ class Run(TrainedModel):
         cache: str | None = None,
         engine: str = "local",
         address: str = "",
+        where: bool = False,
         **decision: Any,
     ) -> Iterator[Predictions]:
         """Predict batch by batch, so that memory does not grow with the number of samples.
@@ -186,8 +143,8 @@ class Run(TrainedModel):
         Args:
             samples: As in `predict`.
             sparse: Compute scores and probabilities of the predicted labels only, as in `Predictions.scores`.
-            batch_size, workers, device, console, cache, engine, address: As in `predict`. A batch has fewer
-                samples where it would have more than 2^26 scores.
+            batch_size, workers, device, console, cache, engine, address, where: As in `predict`. A batch has
+                fewer samples where it would have more than 2^26 scores.
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Yields:
@@ -201,7 +158,7 @@ class Run(TrainedModel):
             ids, inputs, in_memory = unlabelled(samples, self.spec)
             workers = 0 if in_memory and workers < 0 else workers
             computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
-            for batch in self.stream(inputs, computing):
+            for batch in self.stream(inputs, computing, where=where):
                 yield self.labelled(ids, batch, decide, sparse=sparse)
 
     @python_names()
@@ -231,8 +188,6 @@ class Run(TrainedModel):
                 express a part of the model.
             SpmlError: What was exported computes something else than the model, so nothing was written.
         """
-        from ..export import check_export, write_export
-
         chosen = None if output is None else Path(output)
         check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
         report = (console or Console(silent=True)).line
@@ -270,8 +225,8 @@ class Run(TrainedModel):
             classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
             split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
-            mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
-                classes. On fully labelled data, as in `decision`.
+            mean_labels: Mean labels per sample K of the SP-score; if None, as the run knows it, otherwise 2,
+                or half of fewer than 4 classes. On fully labelled data, as in `decision`.
             threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
                 in `decision`.
             unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
@@ -287,11 +242,11 @@ class Run(TrainedModel):
             InputError: The data can't be read, has no such split, has a class that the model does not know,
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
-        engine = Engine(batch_size, workers, device, console)
-        config, records = labelled(data, y, settings, classes=classes, known=self.classes, names=self.names)
         result = evaluate(
-            {str(self.folder): self},
-            config,
+            [self],
+            data,
+            y,
+            classes=classes,
             split=split,
             observed=observed,
             mean_labels=mean_labels,
@@ -301,11 +256,10 @@ class Run(TrainedModel):
                 "top1_fallback": top1_fallback,
                 "thresholds": thresholds,
             },
-            predict=lambda run, samples: run.logits(samples, engine),
+            engine=Engine(batch_size, workers, device, console),
             unknown_classes=unknown_classes,
             intervals=False,
-            report=(console or Console(silent=True)).line,
-            records=records,
+            **settings,
         )
         return of_one(result)
 
@@ -365,3 +319,67 @@ class Run(TrainedModel):
         )
         self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
         return policy
+
+
+def _describe(run: Run) -> dict[str, str]:
+    """Description of a run, by headings; parts that its folder does not record are left out."""
+    backbone = "features" if run.spec.name == "none" else run.spec.name
+    facts = {
+        "folder": str(run.folder),
+        "data": run.trained_on,
+        "method": run.card["method"]["name"],
+        "model": f"{backbone}, head {run.card['top']['head']}",
+        "classes": f"{len(run.classes)} ({first_few(run.classes, 5)})",
+    }
+    try:
+        metric, summary = run.summary["selected"]["metric"], run.summary
+        few = metric != "val/mAP" and summary["data"]["samples"]["val"] < FEWEST_SHOWN
+        score = f"not shown (< {FEWEST_SHOWN} samples)" if few else shown_score(summary["validation"][metric])
+        facts["validation"] = f"{metric} {score}"
+        k = run.thresholds.mean_labels
+        known = f"K = {k.value:g} ({k.source})" if k.known else "K not known"
+        facts["thresholds"] = f"{run.thresholds.target.describe()}, {known}"
+    except SpmlError as error:  # damaged files must not hide the run
+        facts["damaged"] = str(error)
+    return {heading: text for heading, text in facts.items() if text}
+
+
+def _join(parts: Sequence[Predictions], *, sparse: bool, notes: tuple[str, ...]) -> Predictions:
+    """Predictions of several batches as one."""
+    from scipy.sparse import vstack
+
+    stack = partial(vstack, format="csr") if sparse else np.concatenate
+    known = parts[0].probabilities is not None
+    return Predictions(
+        tuple(name for part in parts for name in part.ids),
+        parts[0].classes,
+        stack([part.scores for part in parts]),
+        [labels for part in parts for labels in part.labels],
+        notes,
+        stack([part.probabilities for part in parts]) if known else None,
+        np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
+        None if parts[0].where is None else [where for part in parts for where in part.where or ()],
+    )
+
+
+def exportable(run: TrainedModel) -> Model:
+    """Model of a run as exporters take it.
+
+    Raises:
+        InputError: A file of the run is missing or damaged.
+    """
+    thresholds = list(run.thresholds.logits)
+    for column in run.decision().never:
+        thresholds[column] = math.inf
+    network = run.model.cpu()  # predictions leave it on the device that they are computed on
+    return Model(
+        folder=run.folder,
+        classifier=network.classifier,
+        network=network,
+        classes=run.classes,
+        thresholds=tuple(thresholds),
+        calibration=run.calibration,
+        policy=run.thresholds,
+        card=run.card,
+        summary=run.summary if (run.folder / run_files.SUMMARY).is_file() else None,
+    )

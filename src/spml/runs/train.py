@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,30 +13,28 @@ from typing import Any
 
 import torch
 
-from .. import models
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
 from ..config import Config, differences
-from ..data import Dataset
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
+from ..engine.checkpoint import data_changed
 from ..engine.process_memory import give_back_freed_memory, peak_memory
-from ..engine.resume import data_changed
-from ..methods.base import Objective
-from .compute.cluster.stream import features_computed_by
+from ..models import Classifier
+from .compute.predict import Engine
+from .compute.trained_model import TrainedModel
 from .console import Console
-from .fit.build import Build, frozen_features, make_backbone, start_objective
+from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
+from .fit.local import fit_with_windows
 from .fit.recording import Recorder, choose_samples
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
-from .folder.contents import read_summary
-from .folder.final_scores import final_scores
-from .folder.held_out import gather_held_out
-from .folder.summary import Finished, write_results
+from .folder.contents import load_model, read_summary
+from .folder.summary import final_scores, write_results
+from .report.write import write_report
 from .settle.method_memory import check_recording
 from .settle.resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
-from .settle.scaling import settle_scaling, some_rows
 
 
 def run_training(
@@ -48,6 +46,7 @@ def run_training(
     open_data: Opener | None = None,
     pictures: bool = True,
     cluster: str | None = None,
+    command: str = "",
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -60,6 +59,7 @@ def run_training(
         pictures: Draw the pictures of the folder.
         cluster: Address of a Ray cluster that computes the features of a frozen backbone, empty to start Ray
             on this machine; None = this process computes them.
+        command: Command that makes the run, for its summary; empty where it is made by other means.
 
     Returns:
         The folder.
@@ -68,39 +68,64 @@ def run_training(
         InputError: A setting, the data or the folder does not suit; nothing was written.
         SpmlError: Training failed; the last checkpoint is in the folder.
     """
-    if resume and not config.data.path:
-        config = _saved_config(config)
-    first = _is_first(config)
+    started = time.perf_counter()
+    config, first = _with_folder(config, resume), _is_first(config)
+    folder = Path(config.output)
     console = (console or Console()) if first else Console(silent=True)
-    folder = run_folder(config)
-    config = replace(config, output=str(folder))
+    only_trainer: AbstractContextManager[None] = nullcontext()
     if first:
         run_files.check_free(folder, resume=resume, overwrite=overwrite)
-    only_trainer = partial(run_files.only_trainer, folder, console.line, resume=resume, overwrite=overwrite)
-    threads = torch.get_num_threads()
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    try:
-        with torch.random.fork_rng(), ExitStack() as stack:
-
-            def claim() -> None:
-                if first:
-                    stack.enter_context(only_trainer())
-
-            return _train(config, folder, resume, console, open_data, claim, pictures, cluster)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _is_first(config: Config) -> bool:
-    """Whether this is the first of the processes that make a run, or the only one."""
-    # SLURM and torchrun number their processes even if each of them makes a run of its own.
-    names = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
-    return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
+        only_trainer = run_files.only_trainer(folder, console.line, resume=resume, overwrite=overwrite)
+    with _threads(config.threads), torch.random.fork_rng():
+        opener = open_data or partial(open_for_backbone, report=console.line)
+        run = resolve(config, opener, features=partial(some_features, report=console.line))
+        if run.fine_tunes:
+            if resume:
+                _check_same_settings(run.config)
+            train = partial(
+                run_training, console=console, open_data=open_data, pictures=pictures, cluster=cluster
+            )
+            with only_trainer:
+                fine_tune(run.config, run.data.classes, command, resume=resume, train=train, console=console)
+                if pictures:
+                    _report(run, *load_model(folder))
+                return folder
+        recorded = choose_samples(config.record_samples, run.data) if config.record == "scores" else {}
+        check_recording(run.data, recorded)
+        val, truth = run.data.splits["val"], run.data.truth.get("val")
+        judge = Judge(val, truth, config.select, config.mean_labels, run.data.empty)
+        for note in (*(f"note: {note}." for note in run.notes), *run.data.notes):
+            console.line(note)
+        build = Build(run, make_fabric(config.accelerator, config.devices, config.precision), console.line)
+        if run.start and build.carried:
+            console.line(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
+        # Before other processes are started, which would wait for one that has given up.
+        with only_trainer:
+            fingerprint = _start_folder(build, resume)
+            features = _place(build, console, cluster)
+            fitted = _fit(build, judge, recorded, fingerprint, resume=resume, console=console)
+            try:
+                scores = final_scores(build, fitted)
+                if build.fabric.is_global_zero:
+                    cost = _cost(build, fitted, features, started)
+                    card, lines = write_results(
+                        build, judge, fitted, scores, fingerprint, cost, command, pictures=pictures
+                    )
+                    if pictures:
+                        assert build.classifier is not None
+                        _report(run, build.classifier, card)
+                    console.line(lines)
+                build.fabric.barrier()
+            except KeyboardInterrupt as stop:
+                if run.solved:  # nothing is saved
+                    raise
+                raise Interrupted(AFTER_LAST_EPOCH) from stop
+    give_back_freed_memory()
+    return folder
 
 
 def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
-    """Settle every setting of a run without training it; nothing is written.
+    """Settle the settings of a run without training it, as far as no weights are needed; nothing is written.
 
     Args:
         config: Settings; what is left open is filled in.
@@ -111,239 +136,174 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
         InputError: A setting or the data does not suit.
     """
     console = console or Console()
-    if resume and not config.data.path:
-        config = _saved_config(config)
-    config = replace(config, output=str(run_folder(config)))
-    run = resolve(config, partial(open_for_backbone, report=console.line))
+    run = resolve(_with_folder(config, resume), partial(open_for_backbone, report=console.line))
     for note in run.notes:
         console.line(f"note: {note}.")
     return run.config
 
 
-def _train(
-    config: Config,
-    folder: Path,
-    resume: bool,
-    console: Console,
-    open_data: Opener | None,
-    claim: Callable[[], None],
-    pictures: bool,
-    cluster: str | None,
-) -> Path:
-    """Train; `claim` is called before anything is written, and keeps other processes from writing there."""
-    started = time.perf_counter()
-    run = resolve(config, open_data or partial(open_for_backbone, report=console.line))
-    config, data, fingerprint = run.config, run.data, run.data.fingerprint()
-    if run.fine_tunes:
-        if resume:
-            _check_same_settings(folder, config)
+# -- before anything is written --------------------------------------------------------------------------
 
-        def train(part: Config, goes_on: bool) -> None:
-            run_training(
-                part,
-                resume=goes_on,
-                overwrite=not goes_on,
-                console=console,
-                open_data=open_data,
-                pictures=pictures,
-                cluster=cluster,
-            )
 
-        claim()
-        return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
-    recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
-    check_recording(data, recorded)
-    for note in run.notes:
-        console.line(f"note: {note}.")
-    objective = start_objective(run, data)
-    judge = Judge(data.splits["val"], data.truth.get("val"), config.select, config.mean_labels, data.empty)
-    for note in data.notes:
-        console.line(note)
-    backbone = make_backbone(run, console.line)
-    config = settle_scaling(config, partial(_some_features, data, backbone))
-    run = run._replace(config=config)
-    origin = _carry_over(run, objective, console)
-    fabric = make_fabric(config.accelerator, config.devices, config.precision)
-    # Before other processes are started, which would wait for one that has given up.
-    if fabric.is_global_zero:
-        claim()
+def _with_folder(config: Config, resume: bool) -> Config:
+    """Settings with the folder of the run; those of the run to resume where only its folder is named."""
+    if resume and not config.data.path:
+        if not config.output:
+            raise InputError("--resume needs the folder of the run: --output FOLDER.")
+        folder = Path(config.output)
+        if not (folder / run_files.CONFIG).exists():
+            raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
+        config = replace(run_files.read_config(folder), output=config.output)  # it may have been moved
+    return replace(config, output=str(run_folder(config)))
+
+
+def _is_first(config: Config) -> bool:
+    """Whether this is the first of the processes that make a run, or the only one."""
+    # SLURM and torchrun number their processes even if each of them makes a run of its own.
+    names = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
+    return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Use a number of torch threads; 0 = as torch decides."""
+    before = torch.get_num_threads()
+    if number:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _check_same_settings(config: Config) -> None:
+    saved = run_files.read_config(Path(config.output))
+    changed = [key for key in differences(saved, config) if key != "output"]
+    if changed:
+        raise InputError(
+            f"{config.output}: can't be resumed with other settings; these differ from its "
+            f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only `--output "
+            f"{config.output} --resume`), or start again in another folder."
+        )
+
+
+# -- in the folder of the run ----------------------------------------------------------------------------
+
+
+def _start_folder(build: Build, resume: bool) -> str:
+    """Start the processes of a run, and make its folder ready. Returns the fingerprint of the data.
+
+    Raises:
+        InputError: A run to resume has other settings, or was finished on other data.
+    """
+    config, data, fabric = build.run.config, build.run.data, build.fabric
+    folder, fingerprint = Path(config.output), data.fingerprint()
     if resume:
-        _check_same_settings(folder, config)
-        _check_same_data(folder, fingerprint)
+        _check_same_settings(config)
+        before = fingerprint
+        # The checkpoint of a run that has not finished has a record of its own; a damaged summary will be
+        # written again.
+        with suppress(InputError):
+            before = read_summary(folder)["data"]["fingerprint"]
+        if before != fingerprint:
+            raise data_changed(folder)
     if config.devices > 1:
         fabric.launch()
     if fabric.is_global_zero:
-        _prepare_folder(folder, run, resume)
+        if resume:
+            remove_leftovers(folder)
+            remove_leftovers(folder / run_files.SCORES)
+        else:
+            run_files.clear(folder)
+        # Of a resumed run, too: the folder may have been moved, or the line with the checksum be damaged.
+        run_files.write_config(folder, config)
+        if data.skipped:
+            write_rows(folder / run_files.SKIPPED, ("file", "reason"), data.skipped)
     fabric.barrier()
+    return fingerprint
 
-    feature_cost = None
-    if run.frozen:
-        data, feature_cost = _features(run, backbone.to(fabric.device), folder, fabric, console, cluster)
-    build = Build(run, data, objective, backbone, fabric)
-    recorder = Recorder(folder / run_files.SCORES, config, data, recorded)
+
+def _place(build: Build, console: Console, cluster: str | None) -> dict[str, float] | None:
+    """Make the model of a run, on the features of a frozen backbone. Returns what these cost."""
+    run, started = build.run, time.perf_counter()
+    if not run.frozen:
+        build.place()
+        return None
+    assert build.backbone is not None
+    folder = Path(run.config.data.cache or Path(run.config.output, run_files.FEATURES))
+    backbone = build.backbone.to(build.fabric.device)
+    data = frozen_features(
+        run, backbone, build.fabric, folder, report=console.line, console=console, cluster=cluster
+    )
+    seconds = time.perf_counter() - started
+    build.place(data)
+    count = sum(len(samples) for samples in data.splits.values())
+    return {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
+
+
+def _fit(
+    build: Build,
+    judge: Judge,
+    recorded: dict[str, Any],
+    fingerprint: str,
+    *,
+    resume: bool,
+    console: Console,
+) -> Fitted:
+    """Train the model or solve its head; writes checkpoints, metrics and recordings."""
+    run, config, folder = build.run, build.run.config, Path(build.run.config.output)
+    recorder = Recorder(folder / run_files.SCORES, config, build.data, recorded)
     if recorder.samples:
         if resume:
             recorder.check_same_samples()
         console.line(recorder.announcement)
-    steps = 0 if run.solved else len(data.splits["train"]) * config.epochs
-    with console.progress(steps, config.method) as advance:
-        fitted = build.fit(
-            judge,
-            folder=folder,
-            resume=resume,
-            identity=_identity(run, fingerprint),
-            report=console.line,
-            on_epoch=partial(_end_epoch, folder, console),
-            on_step=advance,
-            recorded=recorder.samples,
-            on_scores=recorder.write,
-        )
-    with _after_training(run):
-        scores = final_scores(build, fitted)
-        if fabric.is_global_zero:
-            # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
-            run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
-            assert build.classifier is not None
-            finished = Finished(
-                run=run,
-                judge=judge,
-                classifier=build.classifier,
-                fitted=fitted,
-                scores=scores,
-                held_out=gather_held_out(data, *scores.held_out, seed=config.seed),
-                head_bias=build.head_bias,
-                init_from=origin,
-                fingerprint=fingerprint,
-                cost={
-                    "seconds": round(time.perf_counter() - started, 2),
-                    **_training_cost(run, fitted),
-                    "features": feature_cost,
-                    "device": str(fabric.device),
-                    "devices": config.devices,
-                },
-            )
-            console.line(write_results(folder, finished, pictures=pictures))
-        fabric.barrier()
-    give_back_freed_memory()
-    return folder
 
+    def end_epoch(trainer: Trainer) -> None:
+        history = trainer.state.history
+        run_files.write_lines(folder / run_files.METRICS, history)
+        last = history[-1]
+        scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, judge)}"
+        console.line(f"epoch {last['epoch']:>3}/{config.epochs}  {scores}  {last['seconds']:.1f} s")
 
-@contextmanager
-def _after_training(run: Resolved) -> Iterator[None]:
-    """Say what is saved when the user stops what follows the last epoch; of a solved head, nothing is."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        if run.solved:
-            raise
-        raise Interrupted(AFTER_LAST_EPOCH) from stop
-
-
-def _saved_config(config: Config) -> Config:
-    """Configuration of the run to resume, where only its folder is named."""
-    if not config.output:
-        raise InputError("--resume needs the folder of the run: --output FOLDER.")
-    path = Path(config.output) / run_files.CONFIG
-    if not path.exists():
-        raise InputError(f"{config.output}: holds no run to resume ({run_files.CONFIG} is missing).")
-    return replace(run_files.read_config(path.parent), output=config.output)  # the folder may have been moved
-
-
-def _carry_over(run: Resolved, objective: Objective | None, console: Console) -> dict[str, str] | None:
-    """Take over what the method of the run to start from had inferred. Returns a description of it."""
-    if not run.start or not objective:
-        return None
-    outcome = run.start.carry(objective, run.config.method, run.data.splits["train"])
-    console.line(f"starts from the model of {run.start.folder}; state of the method: {outcome}")
-    return {"run": str(run.start.folder), "weights_sha256": run.start.weights, "objective": outcome}
-
-
-def _check_same_settings(folder: Path, config: Config) -> None:
-    saved = run_files.read_config(folder)
-    changed = [key for key in differences(saved, config) if key != "output"]
-    if changed:
-        raise InputError(
-            f"{folder}: can't be resumed with other settings; these differ from its {run_files.CONFIG}: "
-            f"{', '.join(changed)}. Resume with the same ones (or only `--output {folder} --resume`), or "
-            "start again in another folder."
-        )
-
-
-def _identity(run: Resolved, fingerprint: str) -> str:
-    """Fingerprint of what a checkpoint goes on with: data, and weights that it does not hold itself."""
+    # A checkpoint goes on with the same data, and with the same weights where it does not hold them itself.
     own = run.spec.sha256 if run.frozen and run.spec.is_own else ""
-    return fingerprint + (run.start.weights if run.start else "") + own
+    steps = 0 if run.solved else len(run.data.splits["train"]) * config.epochs
+
+    def fit() -> Fitted:
+        with console.progress(steps, config.method) as advance:
+            return build.fit(
+                judge,
+                folder=folder,
+                resume=resume,
+                identity=fingerprint + (run.start.weights if run.start else "") + own,
+                report=console.line,
+                on_epoch=end_epoch,
+                on_step=advance,
+                recorded=recorder.samples,
+                on_scores=recorder.write,
+            )
+
+    fitted = fit_with_windows(build, fit, judge, console.line, console=console)
+    if build.fabric.is_global_zero:
+        # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
+        run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
+    return fitted
 
 
-def _check_same_data(folder: Path, fingerprint: str) -> None:
-    """Refuse other data for a run that has finished; the checkpoint of another one has its own record."""
-    try:
-        before = read_summary(folder)["data"]["fingerprint"]
-    except InputError:  # it has not finished, or its summary is damaged and will be written again
-        return
-    if before != fingerprint:
-        raise data_changed(folder)
+def _report(run: Resolved, classifier: Classifier, card: dict[str, Any]) -> None:
+    """Write the report of the run that has ended."""
+    finished = TrainedModel(Path(run.config.output), classifier, card)
+    write_report(finished, run.data.splits.values(), Engine(device=run.config.accelerator))
 
 
-def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
-    if resume:
-        remove_leftovers(folder)
-        remove_leftovers(folder / run_files.SCORES)
-    else:
-        run_files.clear(folder)
-    # When a run is resumed, too: the folder may have been moved, or the line with the checksum be damaged.
-    run_files.write_config(folder, run.config)
-    if run.data.skipped:
-        write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
-
-
-@torch.no_grad()
-def _some_features(data: Dataset, backbone: models.Backbone, count: int) -> torch.Tensor:
-    """Features of some training samples."""
-    was_training = backbone.training
-    features: torch.Tensor = backbone.eval()(some_rows(data.splits["train"].inputs, count))
-    backbone.train(was_training)
-    return features
-
-
-def _features(
-    run: Resolved,
-    backbone: models.Backbone,
-    folder: Path,
-    fabric: Any,
-    console: Console,
-    cluster: str | None,
-) -> tuple[Dataset, dict[str, float]]:
-    """Features in place of images, and what they cost."""
-    started = time.perf_counter()
-    data = frozen_features(
-        run,
-        run.data,
-        backbone,
-        Path(run.config.data.cache or folder / "features"),
-        report=console.line,
-        progress=lambda label, total: console.progress(total, label),
-        barrier=fabric.barrier,
-        first=fabric.is_global_zero,
-        compute=features_computed_by(cluster, console.line),
-    )
-    seconds = time.perf_counter() - started
-    count = sum(len(samples) for samples in data.splits.values())
-    return data, {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
-
-
-def _end_epoch(folder: Path, console: Console, trainer: Trainer) -> None:
-    history = trainer.state.history
-    run_files.write_lines(folder / run_files.METRICS, history)
-    last = history[-1]
-    scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, trainer.judge)}"
-    console.line(f"epoch {last['epoch']:>3}/{trainer.config.epochs}  {scores}  {last['seconds']:.1f} s")
-
-
-def _training_cost(run: Resolved, fitted: Fitted) -> dict[str, float]:
-    samples = fitted.passes * len(run.data.splits["train"])
+def _cost(build: Build, fitted: Fitted, features: dict[str, float] | None, started: float) -> dict[str, Any]:
+    samples = fitted.passes * len(build.run.data.splits["train"])
     return {
+        "seconds": round(time.perf_counter() - started, 2),
         "training_seconds": round(fitted.seconds, 2),
         "samples_per_second": round(samples / max(fitted.seconds, 1e-9), 1),
         "peak_memory_mib": round(peak_memory() / 2**20, 1),
+        "features": features,
+        "device": str(build.fabric.device),
+        "devices": build.run.config.devices,
     }

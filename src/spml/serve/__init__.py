@@ -3,13 +3,12 @@
 `spml serve RUN` serves it; `create_app` returns the ASGI application for servers of your own:
 
 - `limits`: what a request may cost
-- `settings`: everything that `spml serve` can be told
-- `multipart`, `features`: what a request holds
+- `bodies`: what a request holds
 - `batching`: the model in a thread of its own, which takes samples of several requests at once
 - `service`: from the content of a request to its answer
 - `app`: addresses, status codes, headers
 - `metrics`: counters for Prometheus
-- `protocol`, `server`, `workers`: connections, processes, signals
+- `server`: processes, signals
 
 Needs the extra `serve`.
 """

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from fastapi import APIRouter, FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..common.errors import InputError, nearest, quoted
-from ..common.web import invalid, page_router, security_headers
+from ..common.errors import InputError, memory_asked_for
+from ..common.web.pages import only_query, page_app, security_headers
 from ..runs.compute.prediction_files import Scores
-from .multipart import FIELD, Uploads
-from .refusal import RefusedError
-from .service import Answer, Service, Wanted
+from .bodies import FIELD, Uploads
+from .limits import RefusedError
+from .service import Service
 
 STATIC = Path(__file__).parent / "static"
 _HEADERS = [
@@ -33,8 +32,9 @@ _HEADERS = [
 ]
 _CLOSE = (b"connection", b"close")
 _PATHS = ("/", "/predict", "/health", "/model", "/metrics")
-_OPTIONS = ("top_k", "threshold", "scores")
-"""Query parameters of /predict."""
+_IMAGES = ("multipart/form-data", f"files in the field `{FIELD}`")
+_FEATURES = ("application/json", '{"features": [[...], ...]}')
+"""Media type of a request, and its content."""
 _GONE = 499
 """Status under which a request is counted whose client went away."""
 T = TypeVar("T")
@@ -55,10 +55,9 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
         # The event loop goes on, so that the last answers are sent.
         await asyncio.to_thread(service.close)
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-    app.include_router(page_router(STATIC))
-    app.include_router(_predict(service))
-    app.include_router(_about(service))
+    app = page_app(STATIC, lifespan=running)
+    _add_predict(app, service)
+    _add_about(app, service)
 
     @app.exception_handler(RefusedError)
     def refused(_: Request, error: RefusedError) -> JSONResponse:
@@ -67,10 +66,6 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
     @app.exception_handler(InputError)
     def wrong(_: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 422)
-
-    @app.exception_handler(RequestValidationError)
-    def not_valid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return invalid(error)
 
     @app.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> JSONResponse:
@@ -90,105 +85,83 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
     return app
 
 
-def _predict(service: Service) -> APIRouter:
-    """The address that takes samples."""
-    router = APIRouter()
+def _add_predict(app: FastAPI, service: Service) -> None:
+    """Add the address that takes samples."""
 
-    @router.post("/predict")
+    @app.post("/predict", dependencies=[only_query("top_k threshold scores where")])
     async def predict(
         request: Request,
         top_k: Annotated[int, Query(ge=0)] = 0,
         threshold: float | None = None,
         scores: Scores = "auto",
+        where: bool = False,
     ) -> Response:
-        for name in request.query_params:
-            if name not in _OPTIONS:
-                raise RefusedError(422, f"unknown option {quoted(name)}. {nearest(name, _OPTIONS)}")
+        if where and not service.locates:
+            raise RefusedError(422, "This model scores images as a whole, so it can't tell where a label is.")
         decision = service.decision
         if top_k or threshold is not None:
             decision = service.run.decision(top_k=top_k, threshold=threshold)
-        wanted = Wanted(decision, scores)
-        _check_media_type(request, service)
+        stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        expected, what = _IMAGES if service.takes_images else _FEATURES
+        if stated != expected:
+            stated = stated[:100] or "nothing"
+            raise RefusedError(415, f"This model takes {expected} with {what}, not {stated}.")
         service.check_room()  # before the body is read
-        with _held(service) as hold:
+        with _Hold(service) as hold:
             if service.takes_images:
                 uploads = Uploads(request.headers["content-type"], service.limits)
                 async for chunk in _body(request, service, hold):
                     uploads.feed(chunk)
-                work = service.images(uploads.finish(), wanted)
+                work = service.images(uploads.finish(), decision, scores, where)
             else:
                 body = bytearray()
                 async for chunk in _body(request, service, hold):
                     body += chunk
-                work = service.features(bytes(body), wanted)
-            answer: Answer = await _unless_gone(request, work, service.limits.answer_timeout)
-        return Response(answer.content, 200 if answer.useful else 422, media_type="application/json")
-
-    return router
+                work = service.features(bytes(body), decision, scores)
+            content, useful = await _unless_gone(request, work, service.limits.answer_timeout)
+        return Response(content, 200 if useful else 422, media_type="application/json")
 
 
-def _about(service: Service) -> APIRouter:
-    """Addresses that tell about the service."""
-    router = APIRouter()
+def _add_about(app: FastAPI, service: Service) -> None:
+    """Add the addresses that tell about the service."""
 
-    @router.get("/health")
+    @app.get("/health")
     async def health() -> JSONResponse:
         if service.draining:
             return JSONResponse({"status": "draining"}, 503)
         return JSONResponse({"status": "ready"})
 
-    @router.get("/model")
+    @app.get("/model", dependencies=[only_query()])
     def model() -> Response:
         return Response(msgspec.json.encode(service.about()), media_type="application/json")
 
-    @router.get("/metrics")
+    @app.get("/metrics")
     def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return router
-
-
-def _check_media_type(request: Request, service: Service) -> None:
-    stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    expected = "multipart/form-data" if service.takes_images else "application/json"
-    if stated != expected:
-        what = f"files in the field `{FIELD}`" if service.takes_images else '{"features": [[...], ...]}'
-        raise RefusedError(415, f"This model takes {expected} with {what}, not {stated[:100] or 'nothing'}.")
-
 
 class _Hold:
-    """Bytes that a request holds in memory."""
+    """Bytes that a request holds in memory, until the context ends."""
 
     def __init__(self, service: Service) -> None:
         self._service, self.bytes = service, 0
 
     def add(self, size: int) -> None:
-        """Count further bytes.
-
-        Raises:
-            RefusedError: All requests together hold too many.
-        """
+        """Count further bytes, unless all requests together hold too many."""
         self.bytes += size
         self._service.held_bytes += size
         if self._service.held_bytes > self._service.limits.max_held_bytes:
             raise RefusedError(503, "Too many large requests at once. Try again in a second.")
 
+    def __enter__(self) -> _Hold:
+        return self
 
-@contextmanager
-def _held(service: Service) -> Iterator[_Hold]:
-    hold = _Hold(service)
-    try:
-        yield hold
-    finally:
-        service.held_bytes -= hold.bytes
+    def __exit__(self, *_: object) -> None:
+        self._service.held_bytes -= self.bytes
 
 
 async def _body(request: Request, service: Service, hold: _Hold) -> AsyncIterator[bytes]:
-    """The body of a request, piece by piece.
-
-    Raises:
-        RefusedError: It is too large, whether or not its length was stated, or comes too slowly.
-    """
+    """The body of a request, piece by piece, unless it is too large or comes too slowly."""
     limits = service.limits
     too_large = RefusedError(
         413, f"The request has more than {limits.max_request_bytes:,} bytes. Send less at once."
@@ -217,13 +190,13 @@ async def _body(request: Request, service: Service, hold: _Hold) -> AsyncIterato
 
 
 async def _unless_gone(request: Request, work: Awaitable[T], timeout: float) -> T:
-    """Result of some work, which is given up when the client goes away, or after a time.
+    """Result of some work, which is given up when the client goes away, or after a time."""
 
-    Raises:
-        ClientDisconnect: The client went away.
-        RefusedError: The time is over.
-    """
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnect(request))
+    async def disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(disconnect())
     try:
         done, _ = await asyncio.wait({working, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if working in done:
@@ -236,9 +209,8 @@ async def _unless_gone(request: Request, work: Awaitable[T], timeout: float) -> 
         gone.cancel()
 
 
-async def _disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def _unavailable(problem: str) -> JSONResponse:
+    return JSONResponse({"error": problem}, 503)
 
 
 class _Observed:
@@ -272,9 +244,15 @@ class _Observed:
             if status or not self._service.draining:
                 raise
             self._service.cut_off += 1
-            response = JSONResponse({"error": "The server was stopped."}, 503)
-            await response(scope, receive, observed)
+            await _unavailable("The server was stopped.")(scope, receive, observed)
+        except Exception as error:
+            if status or memory_asked_for(error) is None:
+                raise
+            self._service.lacked_memory += 1
+            await _unavailable("The server has too little memory.")(scope, receive, observed)
         finally:
-            self._service.answered += path == "/predict" and status == 200
+            if path == "/predict" and status == 200:
+                self._service.answered += 1
+                self._service.lacked_memory = 0
             metrics.requests.labels(path, str(status or 500)).inc()
             metrics.seconds.labels(path).observe(time.perf_counter() - started)

@@ -23,7 +23,6 @@ Score = Callable[[Tensor], npt.NDArray[np.float32]]
 class _Waiting(NamedTuple):
     sample: Tensor
     future: asyncio.Future[npt.NDArray[np.float32]]
-    loop: asyncio.AbstractEventLoop
     since: float
 
 
@@ -71,8 +70,7 @@ class Batcher:
 
     async def logits(self, sample: Tensor) -> npt.NDArray[np.float32]:
         """Logits (C,) of a prepared sample, which was announced."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(sample, loop.create_future(), loop, time.monotonic())
+        waiting = _Waiting(sample, asyncio.get_running_loop().create_future(), time.monotonic())
         with self._changed:
             self._announced -= 1
             self._queue.append(waiting)
@@ -91,11 +89,8 @@ class Batcher:
             except Exception as error:  # whatever torch raises belongs to these samples, not to the thread
                 results = [error] * len(wanted)
             self._after_batch(len(wanted))
-            for loop in {each.loop for each in wanted}:
-                mine = [
-                    (each.future, one) for each, one in zip(wanted, results, strict=True) if each.loop is loop
-                ]
-                loop.call_soon_threadsafe(_resolve, mine)
+            for each, result in zip(wanted, results, strict=True):
+                each.future.get_loop().call_soon_threadsafe(_resolve, each.future, result)
 
     def _take(self) -> list[_Waiting]:
         """The next batch; empty at the end."""
@@ -111,11 +106,8 @@ class Batcher:
                 self._changed.wait(left if self._queue else None)
 
 
-def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, result in pairs:
-        if future.done():
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+def _resolve(future: asyncio.Future[Any], result: Any) -> None:
+    if isinstance(result, Exception) and not future.done():
+        future.set_exception(result)
+    elif not future.done():
+        future.set_result(result)

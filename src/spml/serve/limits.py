@@ -1,16 +1,16 @@
-"""What a request may cost."""
+"""Limits of the cost of a request, and the refusal of one that is not answered."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
 
-from ..common.errors import InputError
+from ..common.errors import InputError, one_line
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost.
+    """Limits of the cost of a request.
 
     Attributes:
         max_request_bytes: Bytes of the body of a request; all requests together hold at most eight times as
@@ -19,6 +19,7 @@ class Limits:
         max_pixels: Pixels of an image, which its header states. Decoding takes up to 20 bytes for each.
         max_samples: Images or rows of a request.
         max_queue: Samples that are decoded, wait for the model, or are in it, of all requests together.
+            Further requests get status 429.
         body_timeout: Seconds in which the body of a request must arrive.
         answer_timeout: Seconds after which a request whose body has arrived is given up.
 
@@ -49,3 +50,19 @@ class Limits:
     def max_held_bytes(self) -> int:
         """Bytes of the bodies of all requests together."""
         return 8 * self.max_request_bytes
+
+
+class RefusedError(Exception):
+    """A request that is refused; the message tells the client why, and what it can do."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(one_line(message))
+        self.status = status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the answer: when to try again, and whether the connection ends."""
+        if self.status in (429, 503):
+            return {"Retry-After": "1"}
+        # The rest of a body that comes too slowly is not waited for.
+        return {"Connection": "close"} if self.status == 408 else {}

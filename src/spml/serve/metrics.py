@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from ..common.locks import has_ended
 from ..engine.process_memory import resident_memory
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -25,7 +27,10 @@ class Metrics:
         if FOLDER in os.environ:
             registry = None  # the collector reads the files of all processes instead
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
-            _forget_ended(Path(os.environ[FOLDER]))
+            for path in Path(os.environ[FOLDER]).glob("gauge_live*_*.db"):
+                process = int(path.stem.rpartition("_")[2])
+                if has_ended(socket.gethostname(), process):  # such as one that was killed and is replaced
+                    mark_process_dead(process, os.environ[FOLDER])  # type: ignore[no-untyped-call]
         self.requests = Counter(
             "spml_requests", "Requests that were answered.", ["path", "status"], registry=registry
         )
@@ -44,11 +49,9 @@ class Metrics:
             multiprocess_mode="livesum", registry=registry,
         )  # fmt: skip
         self.memory = Gauge(
-            "spml_memory_bytes",
-            "Memory that a process holds.",
-            multiprocess_mode="liveall",
-            registry=registry,
-        )
+            "spml_memory_bytes", "Memory that a process holds.",
+            multiprocess_mode="liveall", registry=registry,
+        )  # fmt: skip
 
     def after_batch(self, size: int) -> None:
         """Count a batch, and look at the memory."""
@@ -59,13 +62,3 @@ class Metrics:
         """All numbers in the text format of Prometheus."""
         self.memory.set(resident_memory())
         return generate_latest(self.registry)
-
-
-def _forget_ended(folder: Path) -> None:
-    """Remove the gauges of processes that have ended, such as one that was killed and is replaced."""
-    for path in folder.glob("gauge_live*_*.db"):
-        process = int(path.stem.rpartition("_")[2])
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            mark_process_dead(process, str(folder))  # type: ignore[no-untyped-call]

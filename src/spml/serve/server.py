@@ -1,30 +1,69 @@
-"""A process that serves a run until it is asked to end."""
+"""Processes that serve a run until they are asked to end: one, or several at one port."""
 
 from __future__ import annotations
 
 import logging
-import math
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import ip_address
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
-import uvicorn
+from fastapi import FastAPI
 
 from ..common.errors import InputError, SpmlError
 from ..common.phrases import counted
-from ..common.web import LOCAL_NAMES, listen
+from ..common.web.connections import PatientServer
+from ..common.web.pages import LOCAL_NAMES, listen
+from ..runs.api import load
 from .app import make_app
-from .protocol import PATIENCE, PatientProtocol
+from .limits import Limits
+from .metrics import FOLDER
 from .service import Service
-from .settings import Settings
-from .workers import serve_by_workers
+
+_MOST_FAILURES = 3
+_NO_MEMORY = (
+    f"{_MOST_FAILURES} requests in a row failed for lack of memory. Use a smaller --batch_size, fewer "
+    "--decoders, a smaller --max_pixels, a smaller model, or a machine with more memory."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server; those without a remark are arguments of `spml.serve.create_app`."""
+
+    run: Path  # folder
+    host: str  # address to listen at
+    port: int  # 0 = a free one
+    workers: int = 1  # processes, each with its own model
+    shutdown_timeout: float = 30.0  # seconds in which requests may finish once the server is asked to end
+    batch_size: int = 32
+    decoders: int = 2
+    threads: int = 1
+    device: str = "auto"
+    limits: Limits = Limits()  # noqa: RUF009 (immutable)
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise InputError(f"--workers must be at least 1, got {self.workers}.")
+        if not 0 < self.shutdown_timeout < float("inf"):
+            raise InputError(f"--shutdown_timeout must be greater than 0, got {self.shutdown_timeout:g}.")
+
+    def open(self) -> Service:
+        """Load the run; a folder that holds none, or a number out of its domain, is an `InputError`."""
+        names = ("batch_size", "decoders", "threads", "device")
+        return Service(load(self.run), self.limits, **{name: getattr(self, name) for name in names})
 
 
 def serve(settings: Settings, report: Callable[[str], None]) -> None:
@@ -45,16 +84,26 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
             "out --workers."
         )
     listener = listen(settings.port, settings.host)
+    _end_on_hang_up()
     with listener:
-        lines = _announcement(settings, service, listener)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        kind = "photos" if service.takes_images else f"rows of {' x '.join(map(str, service.shape))} features"
+        classes = counted(len(service.run.classes), "class", "classes")
+        lines = f"http://{host}:{listener.getsockname()[1]}/\n"
+        lines += f"{settings.run}: {classes}, takes {kind}. Ctrl-C stops."
+        if not is_loopback(settings.host):
+            lines += "\nAnyone who can reach this port may use it: there is no password and no encryption."
         if settings.workers > 1:
             del service
-            serve_by_workers(settings, listener, _work, lambda: report(lines))
+            _serve_by_workers(settings, listener, lambda: report(lines))
             report("Stopped.")
             return
+        server = make_server(settings, service)
         report(lines)
-        make_server(settings, service).run([listener])
+        server.run([listener])
     report(f"Stopped: {counted(service.answered, 'request')} answered.")
+    if server.lacks_memory:
+        raise SpmlError(_NO_MEMORY)
     if service.cut_off:
         raise SpmlError(
             f"{counted(service.cut_off, 'request was', 'requests were')} not finished within "
@@ -62,7 +111,18 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
         )
 
 
-def make_server(settings: Settings, service: Service, *, patient: bool = False) -> uvicorn.Server:
+def _end_on_hang_up() -> None:
+    """Treat SIGHUP, which says that the terminal was closed, as SIGTERM, unless it is ignored (nohup)."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a shell passes on the one that it gets itself
+        signal.raise_signal(signal.SIGTERM)
+
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, end)
+
+
+def make_server(settings: Settings, service: Service, *, patient: bool = False) -> Server:
     """Make a server whose `run` takes sockets, and returns after a signal or once `should_exit` is set.
 
     Args:
@@ -72,18 +132,11 @@ def make_server(settings: Settings, service: Service, *, patient: bool = False) 
     """
     # It warns of each malformed body, which is the matter of the client.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    config = uvicorn.Config(
-        make_app(service, _names(settings.host)),
-        http=PatientProtocol,
-        ws="none",
-        lifespan="on",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=math.ceil(PATIENCE),
-        timeout_graceful_shutdown=settings.shutdown_timeout,  # type: ignore[arg-type]
-    )
-    return _Server(config, service, patient)
+    host, hosts = settings.host, None
+    if is_loopback(host):
+        # Starlette knows an address of IPv6 with its brackets, or cuts it at the first colon before 1.0.
+        hosts = [*LOCAL_NAMES, host, *((f"[{host}]", "[") if ":" in host else ())]
+    return Server(make_app(service, hosts), settings.shutdown_timeout, service, patient)
 
 
 def is_loopback(host: str) -> bool:
@@ -94,41 +147,112 @@ def is_loopback(host: str) -> bool:
         return host in LOCAL_NAMES
 
 
-def _names(host: str) -> list[str] | None:
-    """Names under which requests are answered; None = any."""
-    if not is_loopback(host):
-        return None
-    # Starlette knows an address of IPv6 with its brackets, or cuts it at the first colon before 1.0.
-    return [*LOCAL_NAMES, host, *((f"[{host}]", "[") if ":" in host else ())]
-
-
-def _announcement(settings: Settings, service: Service, listener: socket.socket) -> str:
-    """What people should know when the server starts."""
-    port = listener.getsockname()[1]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    kind = "photos" if service.takes_images else f"rows of {service.width} features"
-    classes = counted(len(service.run.classes), "class", "classes")
-    lines = [
-        f"http://{host}:{port}/",
-        f"{settings.run}: {classes}, takes {kind}. Ctrl-C stops.",
-    ]
-    if not is_loopback(settings.host):
-        lines.append("Anyone who can reach this port may use it: there is no password and no encryption.")
-    return "\n".join(lines)
-
-
-class _Server(uvicorn.Server):
+class Server(PatientServer):
     """Server that finishes what it has taken at the first signal, and ends at once at the second."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, patient: bool) -> None:
-        super().__init__(config)
+    def __init__(self, app: FastAPI, shutdown_timeout: float, service: Service, patient: bool) -> None:
+        super().__init__(app, shutdown_timeout)
         self._service, self._patient = service, patient
+        self.lacks_memory = False
+        """Whether it ends because so many requests in a row failed for lack of memory."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, ten times per second, whether to end."""
+        if self._service.lacked_memory >= _MOST_FAILURES:
+            self.lacks_memory = self.should_exit = self._service.draining = True
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal. uvicorn would raise it again in the end, so that the exit code is not 0."""
         if self.should_exit and not self._patient:
             os._exit(128 + signal.Signals(sig))
         self.should_exit = self._service.draining = True
+
+
+class _Worker(NamedTuple):
+    process: SpawnProcess
+    loaded: Connection
+
+    def wait_until_loaded(self) -> None:
+        """Wait until the process has loaded its model; if it has ended before, what it printed says why."""
+        try:
+            self.loaded.recv()
+            self.loaded.close()
+        except EOFError as error:
+            raise SpmlError("a worker process has ended before it had loaded the model.") from error
+
+
+def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve from several processes until SIGINT or SIGTERM; a second one ends all of them at once.
+
+    A worker that ends by accident, such as one killed for its memory, is replaced. `ready` is called when all
+    workers answer.
+    """
+    signals: list[int] = []
+    workers: list[_Worker] = []
+    folder = tempfile.mkdtemp(prefix="spml-serve-")
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        if len(signals) > 1:
+            for worker in workers:
+                worker.process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(128 + number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    os.environ[FOLDER] = folder  # before the workers import prometheus_client
+    try:
+        workers += [_start(settings, listener) for _ in range(settings.workers)]
+        for worker in workers:
+            while not signals and not worker.loaded.poll(0.2):
+                pass
+            if not signals:
+                worker.wait_until_loaded()
+        if not signals:
+            ready()
+        while not signals:
+            _replace_ended(workers, settings, listener)
+        listener.close()  # otherwise connections would go on queueing up for nobody
+        for worker in workers:
+            if worker.process.is_alive():
+                worker.process.terminate()
+        for worker in workers:
+            worker.process.join()
+        # A worker that had not loaded its model yet has taken nothing, and ends by the signal.
+        failed = sum(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
+        if failed:
+            raise SpmlError(f"{failed} of {len(workers)} worker processes did not finish their requests.")
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.join()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        del os.environ[FOLDER]
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(settings: Settings, listener: socket.socket) -> _Worker:
+    context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(settings, listener, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _replace_ended(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
+    """Wait a moment, and replace workers that have ended, but not before they had loaded their model."""
+    wait([worker.process.sentinel for worker in workers], 0.2)
+    for position, worker in enumerate(workers):
+        code = worker.process.exitcode
+        if code is None:
+            continue
+        if not worker.loaded.closed:
+            worker.wait_until_loaded()
+        print(f"A worker process has ended (exit code {code}). Starting another one.", file=sys.stderr)
+        workers[position] = _start(settings, listener)
 
 
 def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> None:
@@ -138,19 +262,23 @@ def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> No
     That process kills its workers at its own second signal, so that a second one means nothing here.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+    def end_with_parent() -> None:  # which may have been killed
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         service = settings.open()
+        server = make_server(settings, service, patient=True)
     except SpmlError as error:
         sys.exit(f"worker: {error}")
     loaded.send(True)
-    make_server(settings, service, patient=True).run([listener])
+    server.run([listener])
+    if server.lacks_memory:
+        sys.exit(f"worker: {_NO_MEMORY}")
     sys.exit(1 if service.cut_off else 0)
-
-
-def _end_with(sentinel: int) -> None:
-    """End this process when its parent has been killed."""
-    wait([sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)

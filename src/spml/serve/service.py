@@ -6,10 +6,9 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,59 +20,28 @@ from ..common.errors import InputError
 from ..common.files import sha256_file
 from ..data.images.decoding import UnreadableImageError, load_pixels
 from ..decisions import Decision
-from ..engine import make_fabric
+from ..engine import find_device
 from ..runs.compute.predict import Batch
 from ..runs.compute.prediction_files import Scores, as_objects, scores_to_give
 from ..runs.folder.layout import THRESHOLDS
 from ..runs.run import Run
 from ..version import __version__
 from .batching import Batcher
-from .features import read_features
-from .limits import Limits
+from .bodies import Upload, read_features
+from .limits import Limits, RefusedError
 from .metrics import Metrics
-from .multipart import Upload
-from .refusal import RefusedError
 
 _NOT_FINITE = "its scores are NaN or infinite: its features are too large, or the model is damaged"
 
 Logits = npt.NDArray[np.float32]
 T = TypeVar("T")
 
-
-class Wanted(NamedTuple):
-    """What a client asks for.
-
-    Attributes:
-        decision: How logits become labels.
-        scores: Classes whose scores and probabilities are in the answer.
-    """
-
-    decision: Decision
-    scores: Scores = "auto"
-
-
-class Answer(NamedTuple):
-    """Answer to a request.
-
-    Attributes:
-        content: JSON.
-        useful: Whether at least one sample was answered.
-    """
-
-    content: bytes
-    useful: bool
+Answer = tuple[bytes, bool]
+"""Answer to a request as JSON, and whether at least one sample was answered."""
 
 
 class Service:
-    """A run with the threads that serve it.
-
-    Args:
-        run: The run.
-        limits: What a request may cost.
-        batch_size: Largest number of samples that the model takes at once.
-        decoders: Number of threads that decode images.
-        threads: Number of threads that torch computes with.
-        device: `auto`, `cpu`, `cuda` or `mps`.
+    """A run with the threads that serve it. The arguments are those of `spml.serve.create_app`.
 
     Raises:
         InputError: A number is out of its domain, the device does not exist, or thresholds.json is damaged.
@@ -94,11 +62,15 @@ class Service:
         """Requests with predictions that were answered."""
         self.cut_off = 0
         """Requests that could not be finished before the end."""
+        self.lacked_memory = 0
+        """Requests in a row that failed for lack of memory."""
         self.held_bytes = 0
         """Bytes of the bodies of all requests."""
         self._loading = run.decoding
-        self._device = make_fabric(device).device
-        self._network = run.model.to(self._device)
+        self._device = find_device(device)
+        self.locates = bool(run.classifier.top.local)
+        """Whether the model can tell where in an image a label is."""
+        self._network = (run.located if self.locates else run.model).to(self._device)
         self._decoders = decoders
         self._admitted = 0
         self._decoding = ThreadPoolExecutor(decoders, "decode")
@@ -130,41 +102,49 @@ class Service:
         return self.run.spec.size > 0
 
     @property
-    def width(self) -> int:
-        """Number of features of a row."""
-        return self._network.classifier.backbone.num_features
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a row of features: (D,), or (P, D) of a model that scores P parts."""
+        return self._network.classifier.feature_shape
 
     def about(self) -> dict[str, Any]:
-        """What clients may want to know about the model: its classes, thresholds and limits."""
-        size = self.run.spec.size
+        """Description of the model for clients: its classes, thresholds and limits."""
+        size, (*parts, width) = self.run.spec.size, self.shape
+        features = {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
         cut = np.broadcast_to(np.asarray(self.decision.threshold, np.float32), len(self.run.classes))
         scores = self.run.probabilities(cut[None])[0].tolist()
         policy, never = self.run.thresholds, set(self.decision.never)
         return {
             "model": self.version,
-            "input": {"kind": "images", "size": size} if size else {"kind": "features", "width": self.width},
+            "input": {"kind": "images", "size": size} if size else features,
             "classes": self.run.classes,
             # Scores at and above which a class is predicted; null = never.
             "thresholds": [
                 None if math.isinf(logit) or column in never else score
                 for column, (logit, score) in enumerate(zip(cut.tolist(), scores, strict=True))
             ],
-            "target": None if policy is None else policy.target.describe(),
+            "target": policy.target.describe(),
             "calibrated": self.run.calibration is not None,
             "limits": asdict(self.limits),
         }
 
     def check_room(self, samples: int = 1) -> None:
-        """Check that samples can be taken.
-
-        Raises:
-            RefusedError: Too many are waiting.
-        """
-        if self._admitted + samples > self.limits.max_queue:
+        """Check that samples can be taken. Several at once leave a sixteenth of the queue to single ones."""
+        most = self.limits.max_queue
+        if samples > 1 and self._admitted:  # the largest request can be taken while nothing waits
+            most -= most // 16
+        if self._admitted + samples > most:
             raise RefusedError(429, f"{self._admitted} samples are waiting already. Try again in a second.")
 
-    async def images(self, uploads: Sequence[Upload], wanted: Wanted) -> Answer:
+    async def images(
+        self, uploads: Sequence[Upload], decision: Decision, scores: Scores, where: bool
+    ) -> Answer:
         """Predict encoded images, each of which is answered or has its own error.
+
+        Args:
+            uploads: Images.
+            decision: How logits become labels.
+            scores: Classes whose scores and probabilities are in the answer.
+            where: Say where in the image each label is, too.
 
         Raises:
             RefusedError: Too many samples are waiting.
@@ -177,67 +157,60 @@ class Service:
                 return await loop.run_in_executor(self._decoding, self._prepare, data)
 
         loads = [partial(decoded, upload.data) for upload in uploads]
-        return await self._answer([upload.name for upload in uploads], loads, wanted)
+        return await self._answer([upload.name for upload in uploads], loads, decision, scores, where)
 
-    async def features(self, body: bytes, wanted: Wanted) -> Answer:
-        """Predict the rows of a JSON body.
+    async def features(self, body: bytes, decision: Decision, scores: Scores) -> Answer:
+        """Predict the rows of a JSON body, as `images` does.
 
         Raises:
             RefusedError: The body does not suit, or too many samples are waiting.
         """
-        read = partial(read_features, body, self.width, self.limits.max_samples)
+        read = partial(read_features, body, self.shape, self.limits.max_samples)
         rows = torch.from_numpy(await self._in_background(read))
 
         async def row(position: int) -> Tensor:
             return rows[position]
 
         loads = [partial(row, position) for position in range(len(rows))]
-        return await self._answer([str(position) for position in range(len(rows))], loads, wanted)
+        return await self._answer([*map(str, range(len(rows)))], loads, decision, scores)
 
     async def _answer(
-        self, names: Sequence[str], loads: Sequence[Callable[[], Awaitable[Tensor]]], wanted: Wanted
+        self,
+        names: Sequence[str],
+        loads: Sequence[Callable[[], Awaitable[Tensor]]],
+        decision: Decision,
+        scores: Scores,
+        where: bool = False,
     ) -> Answer:
-        with self._admit(len(loads)) as settle:
+        self.check_room(len(loads))
+        self._admitted += len(loads)
+        self.metrics.queue.inc(len(loads))
+        self._batcher.announce(len(loads))
+        announced = len(loads)  # samples that the model waits for
 
-            async def logits(load: Callable[[], Awaitable[Tensor]]) -> Logits | str:
-                try:
-                    sample = await load()
-                except UnreadableImageError as error:
-                    self.metrics.unreadable.inc()
-                    settle()
-                    self._batcher.announce(-1)
-                    return str(error)
-                settle()
-                found = await self._batcher.logits(sample)
-                return found if np.isfinite(found).all() else _NOT_FINITE
-
-            tasks = [asyncio.ensure_future(logits(load)) for load in loads]
-            try:
-                results = await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-        return await self._in_background(partial(self._as_json, names, results, wanted))
-
-    @contextmanager
-    def _admit(self, samples: int) -> Iterator[Callable[[], None]]:
-        """Take samples in and announce them to the model; yields a callback for each that has reached it."""
-        self.check_room(samples)
-        announced = samples
-
-        def settle() -> None:
+        async def logits(load: Callable[[], Awaitable[Tensor]]) -> Logits | str:
             nonlocal announced
+            try:
+                sample = await load()
+            except UnreadableImageError as error:
+                self.metrics.unreadable.inc()
+                announced -= 1
+                self._batcher.announce(-1)
+                return str(error)
             announced -= 1
+            found = await self._batcher.logits(sample)
+            return found if np.isfinite(found).all() else _NOT_FINITE
 
-        self._admitted += samples
-        self.metrics.queue.inc(samples)
-        self._batcher.announce(samples)
+        tasks = [asyncio.ensure_future(logits(load)) for load in loads]
         try:
-            yield settle
+            results = await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
             self._batcher.announce(-announced)
-            self._admitted -= samples
-            self.metrics.queue.dec(samples)
+            self._admitted -= len(loads)
+            self.metrics.queue.dec(len(loads))
+        return await self._in_background(partial(self._as_json, names, results, decision, scores, where))
 
     async def _in_background(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._texts, work)
@@ -246,14 +219,9 @@ class Service:
         """Decode an image as `Run.predict` does, uint8 (3, size, size)."""
         if not data:
             raise UnreadableImageError("the file is empty")
-        spec = self.run.spec
+        spec, most = self.run.spec, self.limits.max_pixels
         return load_pixels(
-            data,
-            spec.size,
-            spec.interpolation,
-            max_pixels=self.limits.max_pixels,
-            limit="max_pixels",
-            **self._loading,
+            data, spec.size, spec.interpolation, max_pixels=most, limit="max_pixels", **self._loading
         )
 
     @torch.inference_mode()
@@ -261,18 +229,26 @@ class Service:
         logits: Logits = self._network(samples.to(self._device)).float().cpu().numpy()
         return logits
 
-    def _as_json(self, names: Sequence[str], results: Sequence[Logits | str], wanted: Wanted) -> Answer:
+    def _as_json(
+        self,
+        names: Sequence[str],
+        results: Sequence[Logits | str],
+        decision: Decision,
+        scores: Scores,
+        where: bool,
+    ) -> Answer:
         found = [result for result in results if not isinstance(result, str)]
         objects: Iterator[dict[str, Any]] = iter(())
         if found:
-            batch = Batch(len(found), np.arange(len(found)), np.stack(found), {})
-            scores = scores_to_give(wanted.scores, len(self.run.classes))
-            names_of_batch = ("",) * len(found)
-            predictions = self.run.labelled(names_of_batch, batch, wanted.decision, sparse=scores != "all")
-            objects = as_objects(predictions, scores)
+            values, classes = np.stack(found), len(self.run.classes)
+            windows = values[:, classes:].astype(np.int64) if where else None
+            batch = Batch(len(found), np.arange(len(found)), values[:, :classes], {}, windows)
+            given = scores_to_give(scores, len(self.run.classes))
+            predictions = self.run.labelled(("",) * len(found), batch, decision, sparse=given != "all")
+            objects = as_objects(predictions, given)
         answers = [
             {"name": name, "error": result} if isinstance(result, str) else {"name": name, **next(objects)}
             for name, result in zip(names, results, strict=True)
         ]
         content = msgspec.json.encode({"model": self.version, "predictions": answers})
-        return Answer(content, bool(found))
+        return content, bool(found)

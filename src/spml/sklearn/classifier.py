@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.torch import save
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -19,19 +20,19 @@ from sklearn.utils.validation import check_is_fitted
 from ..common.errors import InputError
 from ..config import AUTO
 from ..data import list_samples
+from ..decisions import encode_policy
 from ..labels import Unlisted
 from ..models import CLOSED_FORM
-from ..runs.api import train
+from ..runs.api import load, train
 from ..runs.compute.predict import Engine
-from ..runs.folder.layout import holds_run
+from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.run import Run
-from ..short_names import from_arguments
+from ..short_names import from_arguments, python_names
 from ..version import __version__
-from .labels import Labels, read_labels
-from .samples import validated
+from .inputs import Labels, read_labels, validated
 from .scorers import map_of, sp_of
-from .state import detach, pack, unpack
 
+_WEIGHTS, _CARD = MODEL
 _FORMAT = 1
 """Version of the state that is pickled."""
 
@@ -40,6 +41,8 @@ _SETTINGS = (
     *("lr", "epochs", "batch_size", "mean_labels", "hp"),
 )
 """Arguments that are settings of a run under the same name."""
+
+_named = python_names(arguments=(*_SETTINGS, "unlisted", "classes", "output"))
 
 
 class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -127,6 +130,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.verbose = verbose
         self.random_state = random_state
 
+    @_named
     def fit(self, X: Any, y: Any) -> SinglePositiveClassifier:
         """Train on samples of which some labels are known.
 
@@ -158,7 +162,10 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 "more, list all of them: classes=[...]."
             )
         settings = self._run_settings()
-        with self._folder() as folder:
+        with TemporaryDirectory(prefix="spml-") as temporary:
+            folder = Path(temporary, "run") if self.output is None else Path(self.output)
+            if holds_run(folder):
+                raise InputError(f"output: {folder} holds a run already: name another folder, or remove it.")
             run = train(
                 samples,
                 labels.content,
@@ -205,6 +212,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         probabilities = self._run.calibrated(logits)
         return self._run.probabilities(logits) if probabilities is None else probabilities
 
+    @_named
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Compute the logit of every label.
 
@@ -249,7 +257,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return map_of(scores, labels) if labels.full else sp_of(scores, labels, self.mean_labels)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn should know: sparse features and several labels per sample are fine."""
+        """Tags for scikit-learn: sparse features and several labels per sample are fine."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
@@ -263,7 +271,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """Plain data for a pickle; the model as the content of its files, with the weights as safetensors."""
         state = {name: value for name, value in vars(self).items() if name != "_run"}
         if "_run" in vars(self):
-            state["_files"] = pack(self._run)
+            state["_files"] = _pack(self._run)
         return {**state, "_format": _FORMAT, "_spml": __version__}
 
     def __setstate__(self, state: Any) -> None:
@@ -282,7 +290,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         files = state.get("_files")
         self.__dict__.update({name: value for name, value in state.items() if name not in _ONLY_IN_PICKLES})
         if files is not None:
-            self._run = unpack(files)
+            self._run = _unpack(files)
 
     def _stated(self) -> dict[str, Any]:
         """Arguments that are settings of a run and differ from their defaults."""
@@ -296,12 +304,11 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if not isinstance(self.settings, (Mapping, type(None))):
             raise InputError(f"settings must be settings by name, got {self.settings!r}.")
         further = _plain(self.settings or {})
-        own = {**dict.fromkeys(stated), "seed": "random_state", "accelerator": "device", "output": "output"}
+        own = {name: name for name in (*stated, "output")}
+        own |= {"seed": "random_state", "accelerator": "device"}
         for name in further:
             if name in own:
-                raise InputError(
-                    f"settings: {name!r} is set by the argument {own[name] or name}: leave it out."
-                )
+                raise InputError(f"settings: {name!r} is set by the argument {own[name]}: leave it out.")
         if "devices" in further:
             raise InputError(
                 "settings: 'devices' starts this program several times, which a classifier can't do: leave "
@@ -315,18 +322,6 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if isinstance(data, dict):
             result["data"] = {"split_seed": seed, "unlisted": self.unlisted, **data}
         return {**result, "seed": seed, "accelerator": self.device}
-
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        """Folder for the run, which is removed at the end unless the user named it."""
-        if self.output is not None:
-            folder = Path(self.output)
-            if holds_run(folder):
-                raise InputError(f"output: {folder} holds a run already: name another folder, or remove it.")
-            yield folder
-            return
-        with TemporaryDirectory(prefix="spml-") as name:
-            yield Path(name) / "run"
 
     def _adopt(self, run: Run, labels: Labels) -> None:
         """Keep what a finished run knows."""
@@ -343,7 +338,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.classes_ = labels.classes[[position[name] for name in run.classes]]
         self.summary_ = run.summary
         self._unlisted = labels.unlisted
-        self._run = detach(run)
+        self._run = _detach(run)
 
 
 _ONLY_IN_PICKLES = ("_files", "_format", "_spml")
@@ -354,3 +349,33 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def _detach(run: Run) -> Run:
+    """Read what a run needs for predictions, so that its folder can be removed."""
+    vars(run)["calibration"] = run.thresholds.calibrated
+    vars(run)["config"] = None  # says where features are kept, which a model without a folder does not do
+    return run
+
+
+def _pack(run: Run) -> dict[str, bytes]:
+    """Content of the files of a detached run, by their names: JSON, and safetensors for the weights."""
+    weights = run.model.classifier.state_dict()
+    return {
+        _CARD: json.dumps(run.card).encode(),
+        _WEIGHTS: save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}),
+        THRESHOLDS: encode_policy(run.thresholds),
+    }
+
+
+def _unpack(files: Any) -> Run:
+    """Build the run again, with the checks of `spml.load`."""
+    with TemporaryDirectory(prefix="spml-") as name:
+        folder = Path(name)
+        try:
+            for file in (_CARD, _WEIGHTS, THRESHOLDS):
+                (folder / file).write_bytes(files[file])
+            return _detach(load(folder))
+        except (InputError, LookupError, TypeError) as error:
+            reason = str(error).replace(f"{folder}/", "")
+            raise InputError(f"the pickled model is damaged ({reason}). Fit it again.") from error

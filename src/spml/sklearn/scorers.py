@@ -11,8 +11,8 @@ from .. import metrics
 from ..common.errors import InputError
 from ..decisions import default_mean_labels, true_map
 from ..labels import ObservedLabels
-from ..metrics.arrays import Empty, as_scores
-from .labels import read_labels
+from ..metrics.arrays import Empty
+from .inputs import read_labels
 
 
 def sp_score(estimator: Any, X: Any, y: Any, *, mean_labels: float | None = None) -> float:
@@ -66,35 +66,23 @@ def mean_average_precision(estimator: Any, X: Any, y: Any, *, empty: Empty = "ex
 
 
 def sp_of(scores: npt.NDArray[Any], labels: ObservedLabels, mean_labels: float | None) -> float:
-    """SP-score of scores (N, C).
-
-    Raises:
-        InputError: No label is a known positive.
-    """
+    """SP-score of scores (N, C)."""
     if not labels.positives_per_class().any():
         raise InputError("y: no sample has a known positive label, so nothing can be measured.")
     k = default_mean_labels(labels.num_classes) if mean_labels is None else mean_labels
-    (ranks,) = metrics.ranks_of(as_scores(scores), labels.entries(1))
+    (ranks,) = metrics.ranks_of(scores, labels.entries(1))
     return metrics.sp_of_ranks(ranks, len(scores), k).score
 
 
 def map_of(scores: npt.NDArray[Any], labels: ObservedLabels, empty: Empty = "exclude") -> float:
-    """mAP of scores (N, C) against full labels.
-
-    Raises:
-        InputError: No class has a positive.
-    """
+    """mAP of scores (N, C) against full labels."""
     if not labels.positives_per_class().any():
         raise InputError("y: no sample has a label, so nothing can be measured.")
     return true_map(scores, labels, empty)
 
 
 def _scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
-    """Scores (N, C) of a classifier.
-
-    Raises:
-        InputError: It gives none of this shape.
-    """
+    """Scores (N, C) of a classifier."""
     method = next((m for m in ("decision_function", "predict_proba") if hasattr(estimator, m)), None)
     scores = getattr(estimator, method)(X) if method else None
     classes = len(estimator.classes_)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from spml.analysis.networks.grad_cam import grad_cam
+from spml.analysis.networks.maps import grad_cam
 from spml.common.errors import InputError
 from spml.models import BackboneSpec, Classifier, Top
 from spml.models.backbones import Backbone
-from tests.models.test_maps import images_for, random_backbone
+from tests.helpers.networks import images_for, random_backbone
 
 
 class Pixels(nn.Module):

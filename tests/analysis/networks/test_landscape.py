@@ -26,7 +26,7 @@ from spml.methods.base import Batch, Outputs, Progress
 from spml.methods.registry import create
 from spml.models import load_classifier
 from spml.runs.compute.predict import Engine
-from tests.analysis.conftest import CLASSES, train_on
+from tests.helpers.photo_runs import CLASSES, train_on
 
 
 def open_again(folder: Path) -> Dataset:

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.patches import Rectangle
 
 import spml
 from spml.analysis import landscape, maps, predictions
-from spml.analysis.networks.grad_cam import grad_cam
-from spml.analysis.networks.maps import overlay
+from spml.analysis.networks.maps import grad_cam, overlay
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset, open_inputs
 from spml.models import load_classifier
-from tests.analysis.conftest import CLASSES, train_on, write_photos
+from spml.plots.sheets import SIDE
+from tests.helpers.features import make_weights
+from tests.helpers.figures import texts
+from tests.helpers.photo_runs import CLASSES, train_on, write_photos
 
 
 def shown(table: Any) -> dict[tuple[str, str, str], list[Any]]:
@@ -27,11 +30,6 @@ def shown(table: Any) -> dict[tuple[str, str, str], list[Any]]:
         entry = result.setdefault(row[:3], [*row[3:6], {}])
         entry[3][row[6], row[7]] = row[8]
     return result
-
-
-def texts(analysis: Any) -> list[str]:
-    axes = [text.get_text() for each in analysis.figure.axes for text in each.texts]
-    return [text.get_text() for text in analysis.figure.texts] + axes
 
 
 def validation(photos: Path) -> Any:
@@ -236,3 +234,22 @@ def test_photographs_with_a_frozen_backbone(shared: Path, tmp_path: Path) -> Non
         expected = torch.einsum("d,dhw->hw", weight, features).clamp(min=0)
         result = np.array([[values[y, x] for x in range(5)] for y in range(5)])
         assert result == pytest.approx(expected.detach().numpy(), rel=1e-3, abs=1e-5)
+
+
+def test_the_window_of_a_label_is_outlined(photos: Path, tmp_path: Path) -> None:
+    make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
+    model = {"backbone": "test_convnext", "weights": str(tmp_path / "weights.safetensors"), "frozen": "yes"}
+    model["local"] = "on"
+    folder = train_on(photos, tmp_path / "run", method="auto", data={"size": 96}, model=model)
+    files = sorted(photos.parent.glob("*.png"))[:3]
+    predicted = spml.load(folder).predict(files, where=True, top_k=2)
+    expected = [window for where in predicted.where for window in where]
+    figure = maps([folder], files=[str(file) for file in files], threshold=1e-6, top=2).figure
+    width, height = figure.get_size_inches()
+    outlined = [
+        [patch.get_width() * width / SIDE, patch.get_height() * height / SIDE]
+        for patch in figure.artists
+        if isinstance(patch, Rectangle)
+    ]
+    np.testing.assert_allclose(outlined, np.asarray(expected)[:, 2:], atol=1e-5)
+    assert len(outlined) == 6

@@ -15,8 +15,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.plots.style import MISSED, RIGHT, WRONG
-from tests.analysis.conftest import CLASSES, train_on, write_photos
-from tests.analysis.networks.test_maps import texts
+from tests.helpers.figures import texts
+from tests.helpers.photo_runs import CLASSES, train_on, write_photos
 
 
 def pictures(observed: list[int], truth: list[int] | None) -> Pictures:

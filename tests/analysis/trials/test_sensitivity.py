@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from spml.analysis import sensitivity
-from spml.analysis.trials.axes import axes_of, in_order, value_of
+from spml.analysis.trials.sensitivity import in_order
+from spml.analysis.trials.trial_points import axes_of, value_of
 from spml.bench.store import Store
 from spml.cli.main import main
 from spml.common.errors import InputError

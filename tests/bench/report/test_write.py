@@ -236,5 +236,5 @@ def test_little_data_is_enough(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SpmlError, match="figures: can't be created"):
+    with pytest.raises(SpmlError, match="figures: can't be made"):
         write_report([], tmp_path / "file", title="x", modes=MODES)

@@ -13,7 +13,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import BENCHMARKS, common, prepare
-from spml.data.hiding.protocol import protocol_observed, protocol_split
+from spml.data.benchmarks.common import protocol_observed, protocol_split
 from spml.data.readers import read
 from spml.labels import ObservedLabels
 from tests.data.benchmarks.layouts import LAYOUTS, TEST, TRAIN, formatted_nuswide

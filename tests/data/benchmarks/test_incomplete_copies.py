@@ -151,7 +151,7 @@ def test_damaged_files(prepared, tmp_path, name, file, content, match):
     [
         ("images", np.zeros(20), "must hold file names, but holds float64"),
         ("images", np.array(["a.jpg"] * 3), r"has 20 rows for 3 images"),
-        ("images", np.array([{}]), "can't be read: Object arrays cannot be loaded"),
+        ("images", np.array([{}]), "is not a .npy file, or is incomplete: "),
         ("labels", np.full((20, 4), 0.5), "row 0, column 0: a multi-hot matrix may hold only 0, 1"),
         ("labels", np.zeros((20, 5)), "has 4 columns, but that of training 5"),
         ("labels", np.array(["a"]), "a label matrix must"),

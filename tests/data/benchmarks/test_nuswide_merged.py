@@ -12,7 +12,7 @@ from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import nuswide as module
 from spml.data.benchmarks import prepare
-from spml.data.hiding.protocol import protocol_observed, protocol_split
+from spml.data.benchmarks.common import protocol_observed, protocol_split
 from spml.data.readers import read
 from tests.data.benchmarks.layouts import TEST, TRAIN, formatted_nuswide, nuswide
 

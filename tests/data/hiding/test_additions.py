@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from spml.common.draws import uniform
-from spml.data.hiding.rules import single_positive, with_all_negatives, with_wrong_positives
+from spml.data.hiding import single_positive, with_all_negatives, with_wrong_positives
 from spml.labels import ObservedLabels
 
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import chi2, hypergeom, kstest
 
 from spml.common.draws import raw, uniform
-from spml.data.hiding import rules
+from spml.data import hiding as rules
 from spml.data.records import Objects
 from spml.labels import ObservedLabels
-from tests.runs.test_true_labels import leaks
+from tests.helpers.true_labels import leaks
 
 SMALL = np.array([
     [1, 1, 0, 1, 0], [0, 1, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0],

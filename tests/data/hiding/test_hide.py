@@ -14,10 +14,11 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import DataConfig, read_yaml
+from spml.data import hiding as rules
 from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
-from spml.data.hiding import USES, hide, rules
+from spml.data.hiding import USES, hide
 from spml.data.records import Objects, Records
 from spml.labels import ObservedLabels
 
@@ -203,7 +204,7 @@ def test_additions_need_full_labels(rule, settings):
 
 
 def test_one_positive_and_all_negatives_of_the_digits():
-    """What the oracle learns from: not the full labels, since hidden positives stay hidden."""
+    """The oracle does not learn from the full labels: hidden positives stay hidden."""
     settings = {"path": "digits", "observe": "single", "observe_seed": 4}
     single = open_dataset(DataConfig(**settings))
     oracle = open_dataset(DataConfig(**settings, observe_all_negatives=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.hiding.rules import single_positive
+from spml.data.hiding import single_positive
 from spml.labels import ObservedLabels
 
 

@@ -21,7 +21,7 @@ from spml.config import DataConfig
 from spml.data import open_dataset
 
 MEMORY = 100e6  # bytes, of Python and of Arrow, that no file of a few kilobytes may need
-LONG = int(os.environ.get("FUZZ_EXAMPLES", "500"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "200"))
 """Examples of each test in the long run."""
 SECONDS = 20.0  # far more than any file takes, even if all cores are busy
 OUTCOMES: Counter[str] = Counter()

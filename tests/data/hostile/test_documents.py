@@ -12,49 +12,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
 from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
+from tests.helpers.originals import COCO, SAMPLES, TASKS
 
-COCO = {
-    "images": [
-        {"id": 7, "file_name": "a.png", "width": 20, "height": 10, "neg_category_ids": [4]},
-        {"id": 3, "file_name": "b.png", "width": 20, "height": 10, "not_exhaustive_category_ids": [2]},
-        {"id": 5, "file_name": "c.png", "width": 20, "height": 10},
-    ],
-    "categories": [{"id": 9, "name": "dog "}, {"id": 2, "name": "cat"}, {"id": 4, "name": "bird"}],
-    "annotations": [
-        {"id": 1, "image_id": 3, "category_id": 2, "bbox": [0, 0, 10, 5], "iscrowd": 0},
-        {"id": 2, "image_id": 7, "category_id": 9, "bbox": [15, 0, 10, 10], "segmentation": [[1, 2, 3, 4]]},
-        {"id": 3, "image_id": 3, "category_id": 4, "bbox": [-5, -5, 2, 2]},
-    ],
-    "info": {},
-}
-REGION = {"type": "rectanglelabels", "value": {"x": 1, "rectanglelabels": ["cat"]}}
-CHOICE = {"type": "choices", "value": {"choices": ["dog", "cat "]}}
-TASKS = [
-    {
-        "data": {"image": "b.png"},
-        "annotations": [{"result": [CHOICE]}, {"was_cancelled": False, "result": [CHOICE, REGION]}],
-        "meta": {"known_negatives": ["cow"], "classes": ["cat", "cow", "dog"]},
-    },
-    {"data": {"image": "a.png"}, "annotations": [{"result": [REGION, REGION]}], "predictions": []},
-    {"data": {"image": "c.png"}, "annotations": [{"result": []}]},
-    {"data": {"image": "d.png"}, "annotations": []},
-]
-SAMPLES = {
-    "samples": [
-        {
-            "filepath": "b.png",
-            "tags": ["train", "x"],
-            "ground_truth": {
-                "_cls": "Classifications",
-                "classifications": [{"_cls": "Classification", "label": "cat "}, {"label": "dog"}],
-            },
-            "negatives": {"_cls": "Classifications", "classifications": [{"label": "cow"}]},
-        },
-        {"filepath": "a.png", "tags": ["train"], "ground_truth": {"_cls": "Classification", "label": "cat"}},
-        {"filepath": "c.png", "tags": ["validation"], "ground_truth": None, "metadata": {"_cls": "x"}},
-        {"filepath": "d.png", "tags": ["val"], "ground_truth": {"_cls": "Classification", "label": None}},
-    ]
-}
 names = ["a.png", "..", "cat", "", "choices", "\0", "\ud800", 10**400, 10**30]
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.sampled_from(names))
 coco_keys = st.sampled_from(["id", "images", "annotations", "categories", "data", "x"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 import zipfile
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import strategies as st
 
 from spml.common.errors import InputError
@@ -17,6 +15,7 @@ from spml.config import DataConfig
 from spml.data.readers import features as reader
 from spml.data.readers.features import read_features
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse, text_changes, unlisted
+from tests.helpers.originals import ARFF, LABELS, feature_files
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
 Y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
@@ -112,24 +111,6 @@ def test_random_bytes_as_feature_file(folder, content):
     open_or_refuse(folder / "x.npz")
 
 
-def feature_files() -> list[bytes]:
-    """Dense and sparse features and labels, with and without compression."""
-    labels = np.tile(np.eye(3, dtype=np.uint8), (2, 1))
-    matrix = scipy.sparse.csr_matrix(np.eye(6))
-    sparse = {key: getattr(matrix, key) for key in ("data", "indices", "indptr", "shape")}
-    contents = []
-    for arrays in (
-        {"X": np.eye(6), "Y": labels, "classes": np.array(list("abc"))},
-        {**sparse, "Y": labels.astype(float), "test": np.arange(6) > 4},
-        {"X": np.eye(6), **{f"Y_{key}": value for key, value in sparse.items()}},
-    ):
-        for save in (np.savez, np.savez_compressed):
-            stream = io.BytesIO()
-            save(stream, **arrays)
-            contents.append(stream.getvalue())
-    return contents
-
-
 # Without a change, too, since hardly any changed file can be read.
 @fuzz(content=st.sampled_from(feature_files()), changes=st.one_of(st.just([]), changes), unlisted=unlisted)
 def test_damaged_feature_file(folder, content, changes, unlisted):
@@ -187,19 +168,6 @@ def test_random_arrays_as_feature_file(folder, base, content, unlisted):
     open_or_refuse(folder / "z.npz", unlisted=unlisted)
 
 
-ARFF = b"""@relation 'x: -C 2'
-@attribute 'a b' {0,1}
-@attribute c {1,0}
-@attribute x numeric
-@attribute "y" {p,'q r',s}
-@attribute z string
-@data
-0,1,.5,p,'a, b'
-1,0,-1e3,'q r',?
-{0 1, 2 4, 3 s}
-{1 0,4 "x"}
-1,?,7,s,u
-"""
 words = st.sampled_from(
     ["@relation", "@attribute", "@data", "'", '"', "{", "}", ",", " ", "\n", "0", "1", "?", "a", "numeric",
      "{0,1}", "-C 1", "%", "\\", "1 1", "nan", "1e999", "\t", "\0", "é"]
@@ -207,7 +175,6 @@ words = st.sampled_from(
 
 
 HEADER = b"@relation '-C 1'\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c numeric\n@data\n"
-LABELS = b'<?xml version="1.0"?><labels><label name="a b"></label><label name="c"/></labels>'
 
 
 @fuzz(

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 from itertools import count
-from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
+from spml.config import DataConfig
+from spml.data import open_dataset
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse
-
-
-def save_dataset(path: Path) -> None:
-    """Write four images as `datasets` does."""
-    import pyarrow as pa
-
-    images = []
-    for number in range(4):
-        stream = io.BytesIO()
-        Image.new("RGB", (4, 4), (number, 0, 0)).save(stream, format="png")
-        images.append({"bytes": stream.getvalue(), "path": None})
-    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    table = pa.table(
-        {"image": pa.array(images, kind), "labels": [[0], [0, 1], [1], []], "note": list("abcd")}
-    )
-    path.mkdir(exist_ok=True)
-    with pa.ipc.new_stream(path / "data.arrow", table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-    names = {"feature": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "_type": "List"}
-    info = {"features": {"image": {"_type": "Image"}, "labels": names, "note": {"_type": "Value"}}}
-    (path / "dataset_info.json").write_text(json.dumps(info))
-    (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+from tests.helpers.originals import save_dataset
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +66,8 @@ letters = st.sampled_from(
     ["a", "B", " ", ".", "train", "test", "é", "e\u0301", "\n", "\udcff", "ß", "\u202e"]
 )
 name = st.lists(letters, min_size=1, max_size=3).map("".join).filter(lambda text: set(text) != {"."})
-CLASSES = [("cat", "1", ".png"), ("dog", "2", ".png")]
+CLASSES = [("cat", "1", ".png"), ("cat", "2", ".png"), ("dog", "1", ".png"), ("dog", "2", ".png")]
+"""Enough to train on, so that some examples can be read whatever the random names are."""
 NUMBERS = count()
 
 
@@ -105,3 +85,13 @@ def test_random_names_in_folders(tmp_path, folder, more, files):
         with contextlib.suppress(IsADirectoryError):
             (root / label / f"{file}{suffix}").write_bytes(picture + bytes([number]))
     open_or_refuse(root)
+
+
+def test_the_note_about_a_hidden_folder_is_one_line(tmp_path):
+    for folder, name, suffix in (*CLASSES, (".\n", "a", ".png")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4), (ord(folder[0]), int(name, 36), 0)).save(
+            tmp_path / folder / f"{name}{suffix}"
+        )
+    notes = open_dataset(DataConfig(path=str(tmp_path)), size=8).notes
+    assert r"1 hidden or system folder is left out: .\n." in notes

@@ -8,22 +8,11 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse, text_changes, unlisted
+from tests.helpers.originals import TABLE, WIDE
 
 files = st.sampled_from(["a.png", "b.png", "c.png", "d.png", "./a.png", "a.png", "b.png", "x.png", "..", ""])
 labels = st.sampled_from(["cat", "dog", "cat;dog", "dog;cow", "cat", "dog", "cat dog", "Cat", ""])
 splits = st.sampled_from(["train", "train", "train", "val", "test", "x"])
-TABLE = b"""file,labels,split
-a.png,cat;dog,train
-b.png,"dog",train
-c.png,big cow;cat,val
-d.png,dog,train
-"""
-WIDE = b"""file,cat,dog,cow,width
-a.png,1,0,,4
-b.png,0,1,1,5
-c.png,,1,0,6
-d.png,1,1,0,7
-"""
 
 
 HEADERS = [b"", b"file,label\n", b"file;labels\n", b"file,a,b\n"]

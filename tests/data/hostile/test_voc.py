@@ -9,13 +9,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read, voc
 from tests.data.hostile.fuzzing import bounded, fuzz
+from tests.helpers.originals import CAT, GOOD, PIECES
 
-BOX = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>10</xmax><ymax>10</ymax></bndbox>"
-CAT = f"<object><name>cat</name><difficult>1</difficult>{BOX}</object>"
-SIZE = "<size><width>20</width><height>10</height></size>"
-GOOD = f"<annotation><filename></filename>{SIZE}{CAT}</annotation>".encode()
-TAGS = b"<object> </object> <name> </name> <bndbox> </bndbox> <xmin> </xmin> <![CDATA[ ]]> <!DOCTYPE <?"
-PIECES = [*TAGS.split(), b"cat", b"1", b"nan", b"&amp;", b"&x;", b"\xff", b"\0", b".."]
 DEPTH = 100_000
 ATTRIBUTES = "".join(f' k{number}=""' for number in range(100_000))
 

@@ -20,7 +20,7 @@ from spml.config import DataConfig
 from spml.data import Augment, Samples, list_inputs
 from spml.data.images import decoding
 from spml.data.images.decoding import UnreadableImageError, decode
-from spml.data.images.image_files import ImageFiles
+from spml.data.images.image_files import ImageFiles, MemoryImage
 from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
 
@@ -159,6 +159,24 @@ def test_large_images_are_refused_before_they_are_decoded(refused: list[str]) ->
     assert refused == []
 
 
+def test_long_images_are_refused_since_resizing_takes_memory_for_each_pixel_of_a_side() -> None:
+    data = encoded(Image.new("L", (65_536, 1)), "PNG")
+    with pytest.raises(UnreadableImageError, match=r"^65536 x 1 pixels, a side of more than 65,535$"):
+        load(data, "pillow")
+    assert load(encoded(Image.new("L", (1, 65_535)), "PNG"), "pillow").shape == (3, 32, 32)
+
+
+def test_lack_of_memory_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(image: Image.Image) -> Image.Image:
+        raise MemoryError
+
+    monkeypatch.setattr(decoding, "upright_rgb", fail)
+    with pytest.raises(MemoryError):
+        load(encoded(Image.new("RGB", (4, 4))), "pillow")
+    with pytest.raises(MemoryError):
+        MemoryImage("X[0]", lambda: Image.new("RGB", (4, 4))).read_bytes()
+
+
 def test_pixels_whose_range_is_not_known_are_refused() -> None:
     data = encoded(Image.fromarray(np.full((9, 9), 1.5, np.float32)), "TIFF")
     with pytest.raises(UnreadableImageError, match="whose range is not known"):
@@ -258,7 +276,7 @@ def test_a_run_predicts_with_its_decoder(photos: Path, tmp_path: Path) -> None:
 
     def load(inputs: ImageFiles, rows: Any, known: Any) -> Any:
         loaded = original(inputs, rows, known)
-        seen.append(loaded.pixels)
+        seen.append(loaded.values)
         return loaded
 
     with pytest.MonkeyPatch.context() as patch:

@@ -391,7 +391,7 @@ def test_a_batch_is_loaded_as_far_as_it_can_be_used(tmp_path, picture):
     images = ImageFiles(paths, [""] * 6, size=8)
     loaded = images.load(range(6), np.empty(0, np.uint64))
     assert loaded.rows == [0, 2, 5]
-    assert loaded.pixels.equal(images.fetch([0, 2, 5]))
+    assert loaded.values.equal(images.fetch([0, 2, 5]))
     assert sorted(loaded.unreadable) == [1, 3, 4]
     assert "not an image of a known format" in loaded.unreadable[1]
     assert "whose range is not known" in loaded.unreadable[3]
@@ -409,7 +409,7 @@ def test_pixels_of_known_images_are_not_loaded(tmp_path, picture):
     known = np.sort(np.ascontiguousarray(images.identities()[:, :8]).view("<u8")[:, 0])
     paths[0].unlink()  # not read at all
     loaded = images.load([1, 0], known)
-    assert (loaded.rows, loaded.unreadable, loaded.pixels.shape) == ([], {}, (0, 3, 8, 8))
+    assert (loaded.rows, loaded.unreadable, loaded.values.shape) == ([], {}, (0, 3, 8, 8))
 
 
 def test_an_identity_is_that_of_the_pixels_and_a_stamp_that_of_the_files(tmp_path, picture):
@@ -491,7 +491,7 @@ def test_twelve_bits_are_scaled(tmp_path, suffix, largest, expected):
     checked, unchecked = opened([path]), ImageFiles([path], [""], size=8)
     loaded = unchecked.load([0], np.empty(0, np.uint64))
     assert (loaded.identities == checked.identities()).all()
-    assert loaded.pixels.equal(checked.fetch([0]))
+    assert loaded.values.equal(checked.fetch([0]))
 
 
 def test_twelve_bits_are_noted_in_training_and_inspection(tmp_path, picture):

@@ -154,9 +154,8 @@ _AS_A_MATRIX = (
         (
             np.array([[1, 0], [0, 5]]),
             None,
-            "data in memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and "
-            "columns counted from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with "
-            "NaN for unknown.",
+            "data in memory: Y: row 1, column 1 is 5 (rows and columns counted from 0). Labels are {0, 1}, "
+            "{-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown.",
         ),
         (
             np.array([["a", "b"], ["b", "a"]]),

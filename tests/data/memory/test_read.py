@@ -98,8 +98,9 @@ def test_the_users_data_is_not_changed():
             "X[1]: the data set gives a value of the type ndarray, shape (4, 4, 3), dtype uint8 instead of "
             "(image, label). Pass the labels as y, or correct it.",
         ),
-        (Named(), None, "X is empty; expected a path; features (N, D) as a NumPy array, torch tensor, SciPy "
-         "matrix or DataFrame; a list of paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of "
+        (Named(), None, "X is empty; expected a path; features (N, D), or (N, P, D) for P parts of each "
+         "sample, as a NumPy array or torch tensor, or (N, D) as a SciPy matrix or DataFrame; a list of "
+         "paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of "
          "(image, label)."),
         (WithoutLength(), None, "X is a value of the type WithoutLength without a length: give its class a "
          "method __len__."),
@@ -150,7 +151,7 @@ def test_the_split_of_samples():
     assert records.feature_names == ("x", "y")
     for split, message in (
         (["train"] * 5, "X has 6 samples, but the split has 5 entries."),
-        ([*parts[:5], "x"], "split[5] is 'x', but must be one of train, training, val, "),
+        ([*parts[:5], "x"], "data in memory: split: row 5 (counted from 0) is 'x', but must be one of "),
     ):
         with pytest.raises(InputError) as error:
             read_memory(X, list("ababab"), DataConfig(), split=split)

@@ -168,11 +168,15 @@ class WithoutLength(Dataset):
 
 
 EXPECTED = (
-    "expected a path; features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of "
+    "expected a path; features (N, D), or (N, P, D) for P parts of each sample, as a NumPy array or torch "
+    "tensor, or (N, D) as a SciPy matrix or DataFrame; a list of "
     "paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)."
 )
 IMAGES = "images are uint8 of shape (H, W, 3) in NumPy and (3, H, W) in torch."
-FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
+FEATURES = (
+    "Features are numbers of the shape (N, D), or of floating point of the shape (N, P, D) for P parts; "
+    f"{IMAGES}"
+)
 
 
 @pytest.mark.parametrize(
@@ -191,8 +195,8 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         (X.astype(complex), f"X has the shape (3, 2) and the type complex128. {FEATURES}"),
         (
             X[:0],
-            "data in memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 "
-            "columns; got float32 (0, 2).",
+            "data in memory: X must hold numbers in shape (N, D), or (N, P, D) for P parts of each sample, "
+            "with at least one row, 1 to 10,000,000 columns and at most 8,192 parts; got float32 (0, 2).",
         ),
         (
             [X[0], X[1, :1]],

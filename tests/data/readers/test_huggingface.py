@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import sys
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from spml.common.errors import InputError, SpmlError
 from spml.config import DataConfig
@@ -18,41 +16,7 @@ from spml.data.images.image_files import FilePart
 from spml.data.readers import Source
 from spml.data.readers import huggingface as reader
 from spml.data.readers.huggingface import is_huggingface, read_huggingface
-
-pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Arrow files, is not installed")
-
-IMAGE = {"_type": "Image"}
-NAMES = {"names": ["cat", "dog", "cow"], "_type": "ClassLabel"}
-LIST = {"feature": NAMES, "_type": "List"}
-TEXT = {"dtype": "string", "_type": "Value"}
-STORED = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-
-
-def encoded(value, suffix="png"):
-    stream = io.BytesIO()
-    Image.new("RGB", (6, 4), (value, 0, 0)).save(stream, format=suffix)
-    return {"bytes": stream.getvalue(), "path": None}
-
-
-PICTURES = [encoded(10 * k) for k in range(6)]
-
-
-def write(folder, labels, features=None, *, rows=2, files=1, pictures=PICTURES, options=None, **columns):
-    """One data set: `files` files with batches of `rows` rows, an image and a label column."""
-    folder.mkdir(parents=True, exist_ok=True)
-    count = len(labels)
-    images = pictures if isinstance(pictures, pa.Array) else pa.array(pictures[:count], STORED)
-    table = pa.table({"image": images, "labels": labels, **columns})
-    names = [f"data-{k:05}-of-{files:05}.arrow" for k in range(files)]
-    for k, name in enumerate(names):
-        part = table.slice(count * k // files, count * (k + 1) // files - count * k // files)
-        with pa.ipc.new_stream(folder / name, table.schema, options=options) as stream:
-            stream.write_table(part, max_chunksize=rows)
-    all_features = {"image": IMAGE, "labels": LIST, **(features or {})}
-    (folder / "dataset_info.json").write_text(json.dumps({"features": all_features}))
-    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
-    return folder
-
+from tests.helpers.huggingface import IMAGE, LIST, NAMES, PICTURES, STORED, TEXT, pa, write
 
 INDICES = pa.array([[0], [1, 2], [], [2], [0, 1], [1]], pa.list_(pa.int64()))
 EXPECTED = [["cat"], ["dog", "cow"], [], ["cow"], ["cat", "dog"], ["dog"]]
@@ -217,7 +181,7 @@ def test_bad_sets(tmp_path, changes, message):
         ("dataset_dict.json", '{"splits": ["train", "../test"]}', "the split '../test' is none of"),
         ("dataset_dict.json", '{"splits": ["train"]}', r"train/dataset_info\.json: is not a file"),
         ("dataset_dict.json", '{"splits": []}', "has no rows"),
-        ("data-00000-of-00001.arrow", "", "can't be read as an Arrow stream"),
+        ("data-00000-of-00001.arrow", "", "can't be read as an Arrow stream.*Save the data set again"),
         ("data-00000-of-00001.arrow", "ARROW1" + "x" * 100, "can't be read as an Arrow stream"),
     ],
 )

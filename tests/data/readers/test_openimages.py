@@ -158,14 +158,12 @@ def examples(count):
     )
 
 
-@given(content=st.binary(max_size=200), header=st.sampled_from([b"", HEADER.encode() + b"\n"]))
 def try_random_bytes(path, read_or_refuse, content, header):
     path.write_bytes(header + content)
     path.with_name("class-descriptions.csv").write_bytes(content)
     read_or_refuse(path)
 
 
-@given(good=good_rows, odd=odd_rows, names=descriptions)
 def try_random_rows(path, read_or_refuse, good, odd, names):
     path.write_text("\n".join([HEADER, *good, *odd]))
     path.with_name("class-descriptions.csv").write_text("\n".join(names))
@@ -173,6 +171,18 @@ def try_random_rows(path, read_or_refuse, good, odd, names):
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("attempt", [try_random_bytes, try_random_rows])
-def test_random_files_are_read_or_refused(write, read_or_refuse, attempt, count):
-    examples(count)(attempt)(write(), read_or_refuse)
+@pytest.mark.parametrize(
+    ("attempt", "drawn"),
+    [
+        (
+            try_random_bytes,
+            {
+                "content": st.binary(max_size=200),
+                "header": st.sampled_from([b"", HEADER.encode() + b"\n"]),
+            },
+        ),
+        (try_random_rows, {"good": good_rows, "odd": odd_rows, "names": descriptions}),
+    ],
+)
+def test_random_files_are_read_or_refused(write, read_or_refuse, attempt, drawn, count):
+    examples(count)(given(**drawn)(attempt))(write(), read_or_refuse)

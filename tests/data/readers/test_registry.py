@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import spml.data.readers as registry
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import Records, Source, read, readers, register_reader, registry
+from spml.data.readers import Records, Source, read, readers, register_reader
 from spml.labels import ObservedLabels
 
 LINES = ("a.png: dog beach", "b.png: dog", "c.png: beach sea", "d.png: sea")

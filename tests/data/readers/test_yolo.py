@@ -68,7 +68,7 @@ def test_notes_and_unlisted(folder_of):
         ("images/1.png", {"labels/1.txt": "\n"}, "none of its 1 image has a text file with an object"),
         ("images/1.png", {"labels/1.txt": "0" + BOX, "data.yaml": "names: cat"}, "has no names of classes"),
         ("images/1.png", {"labels/1.txt": "0" + BOX, "data.yaml": "names: [yes, no]"}, "has no names of cl"),
-        ("images/1.png", {"labels/1.txt": "0" + BOX, "data.yaml": "names: [a, a]"}, "'a' is the name of se"),
+        ("images/1.png", {"labels/1.txt": "0" + BOX, "data.yaml": "names: [a, a]"}, "entry 1 repeats 'a'"),
         (
             "images/train/1.png images/2.png", {"labels/train/1.txt": "0" + BOX},
             r"'images/2\.png' lies in no folder named train, val or test, while other images do",

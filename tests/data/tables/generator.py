@@ -31,11 +31,10 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.memory.frames import read_frame
 from spml.data.memory.labels import understand_labels
-from spml.data.tables.cells import SEPARATORS, label_cells
+from spml.data.tables.cells import SEPARATORS, Column, label_cells
 from spml.data.tables.class_columns import _MEASURE
-from spml.data.tables.lists import is_blank
 from spml.data.tables.read import read_table
-from spml.data.tables.rows import Column
+from spml.data.tables.values import is_blank
 
 Rows = list[tuple[str, ...]]
 
@@ -336,12 +335,8 @@ def read_written(table: Written, folder: Path) -> list[set[str]]:
         InputError: The table is refused.
     """
     if table.place == "cells":
-        column = Column()
-        column.extend(table.cells)
         plural = table.column in PLURAL
-        found = label_cells(
-            column.values, column.codes, "x.csv: column", lambda row: f"row {row}", plural=plural
-        )
+        found = label_cells(Column(table.cells), "x.csv: column", lambda row: f"row {row}", plural=plural)
         if len(found.unread):
             raise InputError(found.notes[-1])
         return [{*found.names[code]} for code in found.codes]
@@ -406,7 +401,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def outcome(table: Written, folder: Path) -> tuple[str, str]:
-    """What comes of a table: equal, refused or wrong; and the message, or what was read."""
+    """Outcome for a table: equal, refused or wrong; and the message, or what was read."""
     try:
         found = read_written(table, folder)
     except InputError as error:

@@ -9,7 +9,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.data.tables.cells import parse_cells, split_cell, whole_numbers
-from spml.data.tables.lists import Listed, is_blank, parse_list
+from spml.data.tables.values import Listed, is_blank, parse_list
 
 
 def parse(*cells, counts=None, **options):

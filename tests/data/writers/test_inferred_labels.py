@@ -120,7 +120,7 @@ HEAD = "file,labels,cat,dog,fox\n"
     ("name", "content", "message"),
     [
         ("p.txt", "", "is not a predictions file"),
-        ("q.csv", None, "there is no such file"),
+        ("q.csv", None, "no such file"),
         ("p.csv", "", "expected the columns file, labels, and scores or one per class"),
         ("p.csv", "name,labels,cat\n", "expected the columns file, labels"),
         ("p.csv", HEAD, "names none of the samples of source: found none, expected, for example, 'a.png'"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import spml.data.writers as registry
 from spml.common import plugins
 from spml.common.errors import InputError
-from spml.data.writers import find_writer, register_writer, registry, writers
+from spml.data.writers import find_writer, register_writer, writers
 
 
 @pytest.fixture

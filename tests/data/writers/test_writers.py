@@ -18,6 +18,7 @@ from PIL import Image
 
 from spml.common.errors import InputError, SpmlError
 from spml.common.safe import CONTROL
+from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
@@ -165,6 +166,19 @@ def test_inferred_labels_in_csv(folder):
         ["sub/ä,ö;ü.png", "", "", "", r"d\;o\:g:", "fox:"],
     ]
     assert_same(read(DataConfig(path=str(folder / "out.csv"))), image_records(folder, MATRIX, CLASSES))
+
+
+@relaxed
+@given(drawn=labelled())
+def test_csv_for_spreadsheets_is_read_with_a_note(folder, drawn):
+    classes, matrix, split, inferred = drawn
+    records, path = image_records(folder, matrix, ["=sum", *classes[1:]], split), folder / "out.csv"
+    with csv_cells(True, print):
+        write(records, path, "csv", inferred if len(inferred.rows) else None, overwrite=True)
+    found = read(DataConfig(path=str(path)))
+    assert tuple(map(unguarded, found.classes)) == records.classes
+    assert found.classes[0] == "'=sum"
+    assert any('such as "\'=sum" may be from a file that was written with' in note for note in found.notes)
 
 
 def test_inferred_labels_in_coco(folder):

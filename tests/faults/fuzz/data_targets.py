@@ -19,13 +19,21 @@ from spml.data import list_inputs, open_dataset, start_opening
 from spml.data.benchmarks import prepare
 from spml.data.images.image_files import check_images
 from tests.data.benchmarks.layouts import LAYOUTS
-from tests.data.hostile.test_documents import COCO, SAMPLES, TASKS
-from tests.data.hostile.test_features import ARFF, LABELS, feature_files
-from tests.data.hostile.test_folders import save_dataset
-from tests.data.hostile.test_tables import TABLE, WIDE
-from tests.data.hostile.test_voc import GOOD, PIECES
 from tests.faults.fuzz.change import WORDS, of_bytes, of_images, of_json, of_npz, of_text
 from tests.faults.fuzz.judge import Target
+from tests.helpers.originals import (
+    ARFF,
+    COCO,
+    GOOD,
+    LABELS,
+    PIECES,
+    SAMPLES,
+    TABLE,
+    TASKS,
+    WIDE,
+    feature_files,
+    save_dataset,
+)
 
 COLUMNS = (
     b"file",

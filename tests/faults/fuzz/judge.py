@@ -1,4 +1,4 @@
-"""What counts as a failure, and trying inputs in a process of their own, with limits of time and memory."""
+"""Definition of a failure, and trying inputs in a process of their own, with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Target(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What is wrong with how an input was received.
+    """Describe the fault in an answer to an input.
 
     Attributes:
         kind: Exception and line that raised it; equal kinds are the same failure.
@@ -65,7 +65,7 @@ class Failure(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a batch.
+    """Outcome of a batch.
 
     Attributes:
         tried: Number of inputs that were tried.

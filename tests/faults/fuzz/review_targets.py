@@ -18,7 +18,7 @@ from spml.bench.read_spec import read_spec
 from spml.bench.rows import SeriesKey
 from spml.bench.store import Store as RunStore
 from spml.review.contents import Contents
-from spml.review.export import reviewed
+from spml.review.merged import reviewed
 from spml.review.queue import Selection, make_entries
 from spml.review.session import Review, open_data
 from spml.review.store import FILE
@@ -27,7 +27,7 @@ from tests.bench.toys import TOY
 from tests.faults.fuzz.change import WORDS, of_bytes, of_json, of_text, of_yaml
 from tests.faults.fuzz.judge import Target
 from tests.faults.fuzz.run_targets import of_file
-from tests.review.conftest import make_audit
+from tests.helpers.reviews import forge, make_audit
 
 TOKEN = "t0ken"
 EVERYTHING = Selection(None, 0.0)
@@ -60,13 +60,13 @@ def audits(folder: Path) -> list[Target]:
         seeds = [b"file,label,confidence,rank\na.png,cat,0.01,1\n"] if name == "wrong.csv" else ()
 
         def use(audit: Path = audit) -> None:
-            data = open_data(audit)
-            make_entries(data.audit.missing, data.records, "")
+            read, records = open_data(audit)
+            make_entries(read.missing, records, "")
 
         targets.append(
             of_file(f"audit-{name}".replace(".", "-"), audit / name, change, use, seeds=seeds, weight=0.5)
         )
-    records = open_data(folder / "made" / "audit").records
+    records = open_data(folder / "made" / "audit")[1]
     table = folder / "rows.csv"
     rows = b"name,text,size\n" + b"".join(f"{name},some text,3\n".encode() for name in records.ids)
     samples = set(range(len(records.ids)))
@@ -76,8 +76,8 @@ def audits(folder: Path) -> list[Target]:
 
 
 def _answers(answers: Path, database: Path) -> list[Target]:
-    """Rows of the database of answers without the checks of its schema, and the file of the database."""
-    review = Review(database, open_data(database), "ann")
+    """Rows of the database of answers with checksums that are right, and the file of the database."""
+    review = Review(database, "ann")
     fingerprint = review.about.fingerprint
     review.store.add("a.png", "dog", "yes", "ann", random_check=False)
     review.store.add("b.png", "cat", "no", "bob", random_check=True)
@@ -85,8 +85,8 @@ def _answers(answers: Path, database: Path) -> list[Target]:
     review.store.close()
 
     def use(audit: Path) -> Sequence[str]:
-        notes = reviewed(audit).notes
-        review = Review(audit, open_data(audit), "ann")
+        _, notes = reviewed(audit)
+        review = Review(audit, "ann")
         review.progress(EVERYTHING)
         review.cards([0, 1], EVERYTHING)
         review.undo()
@@ -94,7 +94,7 @@ def _answers(answers: Path, database: Path) -> list[Target]:
         return notes
 
     seed = {
-        "about": {"format": "1", "fingerprint": fingerprint, "classes": "[]"},
+        "about": {"fingerprint": fingerprint},
         "decisions": [
             [1, "a.png", "dog", "yes", "ann", "2025-01-01T00:00:00.000+00:00", 0, None],
             [2, "a.png", "dog", "no", "bob", "2025-01-01T00:00:01.000+00:00", 1, None],
@@ -105,20 +105,10 @@ def _answers(answers: Path, database: Path) -> list[Target]:
     def rows(data: bytes) -> Sequence[str]:
         try:
             content = json.loads(data)
-            about, decisions = list(content["about"].items()), [tuple(each) for each in content["decisions"]]
+            decisions = [tuple(each) for each in content["decisions"]]
             for path in answers.glob(FILE + "*"):
                 path.unlink()
-            connection = sqlite3.connect(answers / FILE, isolation_level=None)
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute("BEGIN")
-            connection.execute("CREATE TABLE about (key, value)")
-            connection.execute(
-                "CREATE TABLE decisions (id, file, label, answer, reviewer, time, random_check, undoes)"
-            )
-            connection.executemany("INSERT INTO about VALUES (?, ?)", about)
-            connection.executemany("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", decisions)
-            connection.execute("COMMIT")
-            connection.close()
+            forge(answers / FILE, content["about"]["fingerprint"], *decisions)
         except (
             ValueError,
             LookupError,
@@ -137,9 +127,6 @@ def _answers(answers: Path, database: Path) -> list[Target]:
         (database / FILE).write_bytes(data)
         return use(database)
 
-    connection = sqlite3.connect(database / FILE)
-    connection.execute("PRAGMA journal_mode = DELETE")
-    connection.close()
     stored = (database / FILE).read_bytes()
     return [
         Target("review-answers", ".json", (json.dumps(seed).encode(),), of_json(), rows, 0.3),
@@ -157,12 +144,11 @@ def requests(folder: Path) -> list[Target]:
         from spml.review.app import create_app
     except ImportError:
         return []
-    from spml.review.pictures import Pictures
+    from spml.review.contents import Pictures
 
     audit = make_audit(folder)
-    opened = open_data(audit)
-    review = Review(audit, opened, "ann")
-    app = create_app(review, Pictures(opened.records, audit / "thumbnails", 10**6), TOKEN)
+    review = Review(audit, "ann")
+    app = create_app(review, Pictures(review.records, audit / "thumbnails", 10**6), TOKEN)
     processes: set[int] = set()
 
     def attempt(data: bytes) -> Sequence[str]:
@@ -192,7 +178,7 @@ def requests(folder: Path) -> list[Target]:
             processes.add(os.getpid())
             for each in audit.glob(FILE + "*"):
                 each.unlink()
-            review.__init__(audit, opened, "ann")  # type: ignore[misc]
+            review.__init__(audit, "ann")  # type: ignore[misc]
         return _answer(app, scope, body)
 
     host = b" HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n"
@@ -202,8 +188,8 @@ def requests(folder: Path) -> list[Target]:
         b"/api/cards?samples=0&samples=2&column=1", b"/photo/0", b"/thumbnail/1",
     )]  # fmt: skip
     for answer in (
-        b'{"sample": 1, "column": 1, "answer": "yes"}',
-        b'{"sample": 0, "column": 2, "answer": "unsure"}',
+        b'{"samples": [1], "column": 1, "answer": "yes"}',
+        b'{"samples": [0], "column": 2, "answer": "unsure"}',
     ):
         length = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(answer)
         seeds.append(b"POST" + start + b"/api/decide?minimum=0" + host + length + answer)

@@ -16,8 +16,7 @@ import torch
 
 import spml
 from spml.analysis.epochs import epochs
-from spml.cli.arguments import parse
-from spml.cli.main import main, make_parser
+from spml.cli.main import main, parse
 from spml.common.errors import InputError, SpmlError
 from spml.common.files import sha256_file
 from spml.config import ModelConfig, check, from_dict, read_yaml
@@ -26,8 +25,7 @@ from spml.engine.checkpoint import load_checkpoint
 from spml.engine.checksum import BLANK
 from spml.models import describe_backbone
 from spml.runs.audits.use import use_audit
-from spml.runs.compute.predict import _check_finite
-from spml.runs.decide.thresholds import evidence_from_policy, read_thresholds
+from spml.runs.decide.policies import evidence_from_policy, read_thresholds
 from spml.runs.fit.recording import read_recording
 from spml.runs.folder.contents import read_summary
 from spml.runs.folder.held_out import read_held_out
@@ -142,11 +140,12 @@ def _model_files(name: str, run: Path, shape: tuple[int, ...], weight: float) ->
         run = spml.load(folder)
         # As `Run.predict`, without the processes and the progress of reading data.
         with torch.inference_mode():
-            logits = run._classifier(torch.ones(shape)).logits.numpy()
+            logits = run.classifier(torch.ones(shape)).logits.numpy()
         run.decision()(logits)
         run.decision(mean_labels=1.0, top_k=2)(logits)
         run.calibrated(logits)
-        _check_finite(logits, np.arange(len(logits)))
+        if not np.isfinite(logits).all():
+            raise SpmlError("scores are NaN or infinite")  # as prediction does
         assert np.isfinite(run.probabilities(logits)).all()
         return [*run.notes((), {}), *run.classes]
 
@@ -218,7 +217,7 @@ def decisions(folder: Path) -> list[Target]:
 
     def decide() -> None:
         policy = read_thresholds(thresholds, run.classes, run.weights_sha256)
-        Decision(policy.thresholds)(logits)
+        Decision(policy.logits)(logits)
         evidence_from_policy(policy)
         if policy.calibrated is not None:
             policy.calibrated(logits)
@@ -226,7 +225,7 @@ def decisions(folder: Path) -> list[Target]:
     kept = read_held_out(ridge, run.classes)
     rows = [
         f"{name},{run.classes[row.argmax()]},yes"
-        for name, row in zip(kept.ids[:24], kept.scores, strict=False)
+        for name, row in zip(kept.ids[:24], kept.scores.gather(), strict=False)
     ]
     sheet = folder / "sheet.csv"
     sheet.write_text("\n".join(["file,labels,complete", *rows, ""]))
@@ -343,11 +342,10 @@ def settings(folder: Path) -> list[Target]:
     """The YAML of `train --config`, up to training, and the file next to weights."""
     make_run(folder, "ridge", "--head", "ridge")
     path = folder / "config.yaml"
-    parser = make_parser(with_figures=False)
 
     def parsed(data: bytes) -> Sequence[str]:
         path.write_bytes(data)
-        parse(parser, ["train", "--config", str(path)])
+        parse(["train", "--config", str(path)])
         return []
 
     def resolved(data: bytes) -> Sequence[str]:

@@ -10,12 +10,11 @@ import numpy as np
 
 from spml.common.errors import LONGEST
 from spml.config import DataConfig
-from spml.data.tables.cells import label_cells
+from spml.data.tables.cells import Column, label_cells
 from spml.data.tables.class_columns import find_class_columns
 from spml.data.tables.columns import find_columns
-from spml.data.tables.marks import MARKS
-from spml.data.tables.rows import Column
 from spml.data.tables.table import Block, Table
+from spml.data.tables.values import MARKS
 from tests.faults.fuzz.change import WORDS, of_json_lines, of_text
 from tests.faults.fuzz.data_targets import file_target, pictures
 from tests.faults.fuzz.judge import Target
@@ -160,12 +159,9 @@ def cell_targets(folder: Path) -> list[Target]:
 def _read_cells(data: bytes) -> Sequence[str]:
     """Read cells as the labels of a column: as they are, as lists, and with a separator."""
     cells = data.decode("utf-8", "replace").split(END)
-    column = Column()
-    column.extend(cells)
     separator = {0: "", 1: ";", 2: "::"}.get(len(data) % 10)
     found = label_cells(
-        column.values,
-        column.codes,
+        Column(cells),
         "x.csv: column 'x'",
         "row {}".format,
         separator=separator,

@@ -15,9 +15,10 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models import Top
-from spml.models.solved import auto, fit_auto, search, spaces
-from spml.models.solved.ensemble import Ensemble, EnsembleSettings, head_scores
+from spml.models import Top, fit_auto
+from spml.models.solved import auto, search, spaces
+from spml.models.solved.ensemble import Ensemble, EnsembleSettings
+from spml.models.solved.linear import head_scores
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool, Spaces
 
@@ -184,6 +185,21 @@ def test_held_out_scores_are_those_of_members_that_did_not_see_the_samples():
     np.testing.assert_allclose(result.held_out, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_heads_of_parts_give_the_held_out_scores_of_the_head_for_windows(cross_validate):
+    """On the scale of the final head, which has learned from all samples."""
+    train, val = make_samples(300), make_samples(100, seed=1)
+    result = fit(train, val, cross_validate=cross_validate, windows=True)
+    assert {space.width for space in result.head.settings.spaces} == {0.0}
+    pool = Pool(train, val)
+    found = torch.cat([head(pool.features(rows)) for rows, head in result.parts])
+    np.testing.assert_allclose(found, result.held_out, atol=1e-4)
+    assert np.concatenate([rows for rows, _ in result.parts]).tolist() == result.rows.tolist()
+    new = result.head(features_of(make_samples(400, seed=2)))
+    np.testing.assert_allclose(new.mean(0), found.mean(0), atol=0.4 * float(found.std()))
+    np.testing.assert_allclose(new.std(0), found.std(0), rtol=0.3)
+
+
 def test_labels_of_a_fold_do_not_change_its_own_scores():
     """Cross-validation: a sample's score does not depend on its label."""
     train, val = make_samples(60), make_samples(20, seed=1)
@@ -263,6 +279,7 @@ def test_sparse_features_have_a_tfidf_space_and_fewer_kernels():
 
 def test_many_features_have_kernels_only(monkeypatch):
     monkeypatch.setattr(search, "LINEAR_LIMIT", D - 1)
+    monkeypatch.setattr(search, "WIDE_LIMIT", 0)
     head = fit(make_samples(120), make_samples(60, seed=1)).head
     assert all(space.width for space in head.settings.spaces)
     assert head.start is None
@@ -270,6 +287,25 @@ def test_many_features_have_kernels_only(monkeypatch):
     top.set_ensemble(head)
     with pytest.raises(InputError, match="no linear member"):
         top.linear_start()
+
+
+def test_many_features_of_few_samples_have_linear_spaces_while_their_heads_fit(monkeypatch):
+    monkeypatch.setattr(search, "LINEAR_LIMIT", 59)
+    monkeypatch.setattr(search, "WIDE_LIMIT", 60 * 58**2)
+
+    def has_linear(train, val):
+        head = fit(make_samples(train, width=60), make_samples(val, seed=1, width=60)).head
+        return head.start is not None and not all(space.width for space in head.settings.spaces)
+
+    assert has_linear(30, 28)
+    assert not has_linear(30, 29)
+    monkeypatch.setattr(search, "WIDE_LIMIT", 10**9)
+    assert has_linear(30, 28)  # 60 x 58 <= 59^2
+    assert not has_linear(30, 29)
+    monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * 60 * C)
+    assert has_linear(10, 8)
+    monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * 60 * C - 1)
+    assert not has_linear(10, 8)  # kernels need less
 
 
 def test_training_starts_from_the_best_ridge_regression_of_the_training_samples():
@@ -283,7 +319,7 @@ def test_training_starts_from_the_best_ridge_regression_of_the_training_samples(
         assert start.settings()["scaling"] == head.settings.start
         plain = Top(D, C, scaling=head.settings.start)
         plain.fit_scaling(train.inputs)
-        stats = moments(train, plain)
+        stats = moments(train, plain.scaling)
         shares = start(features_of(train)).logits.add(2).div(4 * K).mean(0)
         # The tangent at 1/2 of K times the estimated share of each class among the shown labels.
         torch.testing.assert_close(shares, stats.share.float(), rtol=1e-3, atol=1e-4)

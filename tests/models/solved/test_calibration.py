@@ -11,7 +11,8 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models.solved import LDA, calibration, fit_auto
+from spml.models import LDA, fit_auto
+from spml.models.solved import calibration
 from spml.models.solved.calibration import STRENGTH, class_logits
 
 N, K = 400, 1.5

@@ -12,11 +12,10 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models import Top
-from spml.models.solved import CLOSED_FORM, LDA, ClosedForm, auto, columns, fit_auto, linear, search, spaces
-from spml.models.solved.columns import Columns
+from spml.models import CLOSED_FORM, LDA, ClosedForm, Top, fit_auto
+from spml.models.solved import auto, linear, search, spaces
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
-from spml.models.solved.moments import moments
+from spml.models.solved.moments import Columns, moments
 
 D, C, K = 5, 30, 1.5
 SEEN = np.array([2, 3, 11, 29])
@@ -38,7 +37,7 @@ def make_samples(count, seed=0, several=False):
 @pytest.fixture
 def shared(monkeypatch):
     """Function that makes classes share a column from now on."""
-    return lambda: monkeypatch.setattr(columns, "MANY_CLASSES", 10)
+    return lambda: monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", 10)
 
 
 def test_classes_without_a_known_positive_share_the_last_column(shared):
@@ -78,10 +77,10 @@ def test_positives_are_those_of_the_labels(shared):
 def test_heads_in_closed_form_are_those_of_all_columns(head, several, entries, shared, monkeypatch):
     samples = make_samples(60, several=several)
     expected, layer = Top(D, C, scaling="raw"), torch.nn.Linear(D, C)
-    full = ClosedForm(head, moments(samples, expected), K)
+    full = ClosedForm(head, moments(samples, expected.scaling), K)
     shared()
     monkeypatch.setattr(linear, "_ENTRIES", entries)
-    few = ClosedForm(head, moments(samples, expected), K)
+    few = ClosedForm(head, moments(samples, expected.scaling), K)
     features = make_samples(8, seed=3).inputs.fetch(range(8), None)
     for penalty in full.penalties[::4]:
         full.fill(expected.head, penalty)
@@ -228,7 +227,7 @@ def test_scores_of_some_columns_are_those_of_all(shared, monkeypatch, share):
     """LDA's probabilities sum to 1 over all columns, which are gone through in blocks."""
     if share:
         shared()
-    monkeypatch.setattr(spaces, "_BLOCK", 2)
+    monkeypatch.setattr(linear, "_BLOCK", 2)
     train, val = make_samples(200), make_samples(30, seed=1, several=True)
     pool = spaces.Pool(train, val)
     space = spaces.Spaces(pool, np.arange(200), "raw", (0.0,), seed=0)

@@ -14,16 +14,15 @@ from spml.audit import HiddenLabels
 from spml.audit.folder import fingerprint, read_audit, read_observed
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.decisions import Calibration, priors_from_shares
+from spml.decisions import Calibration, MeanLabels, priors_from_shares
 from spml.labels import ObservedLabels
-from spml.runs.audits import find as auditing
 from spml.runs.audits import out_of_fold, refits
 from spml.runs.audits.find import Limits, run_audit
-from spml.runs.audits.out_of_fold import TrainedRun, score_samples
+from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.compute.predict import Engine
 from spml.runs.console import Console
 from spml.runs.folder.held_out import read_held_out
-from tests.runs.test_closed_form_runs import make_features
+from tests.helpers.features import make_features
 
 ENGINE = Engine(console=Console(silent=True))
 HIDDEN = {"unlisted": "negative", "observe": "single"}
@@ -57,9 +56,9 @@ def network(features, tmp_path_factory):
 
 
 def scored(run, folder, config=None, folds=None, overwrite=False):
-    trained = TrainedRun(run)
-    config = config or trained.config.data
-    data = trained.open(config, ENGINE.console)
+    trained = spml.load(run)
+    config = config or trained.settings.data
+    data = open_for_run(trained, config, ENGINE.display.line)
     found = score_samples(
         trained, data, config, folds=folds, folder=folder, overwrite=overwrite, engine=ENGINE
     )
@@ -70,7 +69,7 @@ def part_of(found, data, name):
     first = 0
     for split, samples in data.splits.items():
         if split == name:
-            return found.scores[first : first + len(samples)]
+            return found.scores.array[first : first + len(samples)]
         first += len(samples)
     raise AssertionError(name)
 
@@ -82,16 +81,16 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     trained, data, found = scored(ridge, tmp_path)
     assert found.ids == tuple(name for samples in data.splits.values() for name in samples.ids)
     parts = refits.draw_folds(data.splits["train"].observed, 5, seed=0)
-    run = out_of_fold.resolve(trained.config, lambda config, start: (data, trained.model.spec))
-    head = refits.SolvedHead(run, ridge, trained.model.backbone, ENGINE.console)
+    run = out_of_fold.resolve(trained.settings, lambda config, start: (data, trained.spec))
+    head = refits.SolvedHead(run, ridge, trained.classifier.backbone, ENGINE.console)
     np.testing.assert_allclose(
         part_of(found, data, "train")[parts == 3], head.score_part(parts == 3), atol=1e-5
     )
-    in_sample = trained.run.logits(data.splits["train"], ENGINE)
+    in_sample = trained.logits(data.splits["train"], ENGINE)
     assert np.abs(part_of(found, data, "train") - in_sample).max() > 0.05
     for name in ("val", "test"):
         np.testing.assert_allclose(
-            part_of(found, data, name), trained.run.logits(data.splits[name], ENGINE), atol=1e-5
+            part_of(found, data, name), trained.logits(data.splits[name], ENGINE), atol=1e-5
         )
     assert found.how.startswith("5 solutions of ridge")
     assert found.warnings == ()
@@ -104,8 +103,8 @@ def test_scores_that_the_run_has_kept_are_not_computed_again(auto, tmp_path, mon
     kept = read_held_out(auto)
     row = {name: number for number, name in enumerate(found.ids)}
     assert len(kept.ids) == 220
-    np.testing.assert_array_equal(found.scores[[row[name] for name in kept.ids]], kept.scores)
-    final = trained.run.logits(data.splits["train"], ENGINE)
+    np.testing.assert_array_equal(found.scores.array[[row[name] for name in kept.ids]], kept.scores)
+    final = trained.logits(data.splits["train"], ENGINE)
     assert np.abs(part_of(found, data, "train") - final).max() > 0.05
     assert found.how == f"held-out scores of {auto}"
 
@@ -116,9 +115,9 @@ def test_an_auto_head_without_kept_scores_is_solved_again(features, auto, tmp_pa
     _, data, found = scored(run, tmp_path)
     kept = read_held_out(auto)
     row = {name: number for number, name in enumerate(kept.ids)}
-    expected = kept.scores[[row[name] for name in data.splits["val"].ids]]
+    expected = kept.scores.array[[row[name] for name in data.splits["val"].ids]]
     np.testing.assert_allclose(part_of(found, data, "val"), expected, atol=1e-4)
-    train = kept.scores[[row[name] for name in data.splits["train"].ids]]
+    train = kept.scores.array[[row[name] for name in data.splits["train"].ids]]
     # Other folds, but the same scale.
     assert np.corrcoef(part_of(found, data, "train").ravel(), train.ravel())[0, 1] > 0.95
 
@@ -126,7 +125,7 @@ def test_an_auto_head_without_kept_scores_is_solved_again(features, auto, tmp_pa
 def test_folds_can_be_left_out(ridge, tmp_path):
     trained, data, found = scored(ridge, tmp_path, folds=0)
     np.testing.assert_allclose(
-        part_of(found, data, "train"), trained.run.logits(data.splits["train"], ENGINE), atol=1e-5
+        part_of(found, data, "train"), trained.logits(data.splits["train"], ENGINE), atol=1e-5
     )
     assert "160 samples may be scored by a model that was fitted to them" in found.warnings[0]
     assert "--folds 5" in found.warnings[0]
@@ -142,7 +141,7 @@ def test_an_impossible_number_of_folds_is_refused(ridge, tmp_path, folds, messag
 
 def test_a_network_is_trained_again_only_if_asked_to(network, tmp_path):
     trained, data, plain = scored(network, tmp_path)
-    logits = {name: trained.run.logits(samples, ENGINE) for name, samples in data.splits.items()}
+    logits = {name: trained.logits(samples, ENGINE) for name, samples in data.splits.items()}
     np.testing.assert_allclose(plain.scores, np.concatenate(list(logits.values())), atol=1e-5)
     assert "160 samples may be scored" in plain.warnings[0]
     _, _, found = scored(network, tmp_path, folds=2)
@@ -151,7 +150,7 @@ def test_a_network_is_trained_again_only_if_asked_to(network, tmp_path):
     for number in (1, 2):
         kept = read_held_out(tmp_path / f"fold-{number}-of-2")
         row = {name: position for position, name in enumerate(found.ids)}
-        np.testing.assert_array_equal(found.scores[[row[name] for name in kept.ids]], kept.scores)
+        np.testing.assert_array_equal(found.scores.array[[row[name] for name in kept.ids]], kept.scores)
         config = (tmp_path / f"fold-{number}-of-2" / "config.yaml").read_text()
         assert "method: gr" in config
     for name in ("val", "test"):
@@ -175,7 +174,7 @@ def test_samples_that_the_run_never_saw_are_simply_predicted(features, ridge, tm
     path = other_features(features, tmp_path / "new.npz", shift)
     config = DataConfig(path=str(path), **HIDDEN)
     trained, data, found = scored(ridge, tmp_path / "audit", config)
-    expected = [trained.run.logits(samples, ENGINE) for samples in data.splits.values()]
+    expected = [trained.logits(samples, ENGINE) for samples in data.splits.values()]
     np.testing.assert_allclose(found.scores, np.concatenate(expected), atol=1e-5)
     assert "has seen none of the samples" in found.how
 
@@ -183,6 +182,7 @@ def test_samples_that_the_run_never_saw_are_simply_predicted(features, ridge, tm
 def test_new_labels_of_known_samples_count_and_everything_is_fitted_again(features, ridge, tmp_path):
     def relabel(content):
         content["Y"][:5] = 1
+        content["Y"][5:100] = np.eye(4, dtype=content["Y"].dtype)[content["Y"][5:100].argmax(1)]
         content["X"][200:] += 0.01
 
     path = other_features(features, tmp_path / "new.npz", relabel)
@@ -218,7 +218,7 @@ def test_classes_in_another_order_keep_their_scores(features, ridge, tmp_path):
     path = other_features(features, tmp_path / "new.npz", reorder)
     trained, data, found = scored(ridge, tmp_path / "audit", DataConfig(path=str(path), **HIDDEN))
     assert data.classes == ("d", "c", "b", "a")
-    expected = trained.run.logits(data.splits["train"], ENGINE)
+    expected = trained.logits(data.splits["train"], ENGINE)
     np.testing.assert_allclose(part_of(found, data, "train"), expected[:, ::-1], atol=1e-5)
 
 
@@ -313,18 +313,17 @@ def test_k_must_be_known(features, tmp_path):
 
 
 def test_k_priors_and_probabilities_come_from_fully_labelled_samples(ridge, tmp_path, monkeypatch):
-    trained = TrainedRun(ridge)
     shares = np.asarray([0.7, 0.5, 0.3, 0.1])
     calibration = Calibration(np.asarray([-2.0, 2.0]), np.asarray([0.1, 0.6]))
 
     class Policy:
-        mean_labels = auditing._MeanLabels(1.7, "audit")
+        mean_labels = MeanLabels(1.7, "audit")
         priors = priors_from_shares([7, 5, 3, 1], 1.6, "audit")._replace(
             shares=shares, mean_labels=1.7, gamma=0.6
         )
         calibrated = calibration
 
-    monkeypatch.setattr(type(trained.run), "thresholds", Policy())
+    monkeypatch.setattr(spml.runs.run.Run, "thresholds", Policy())
     audit, health = run_audit(ridge, {}, output=tmp_path, limits=Limits(20), engine=ENGINE)
     assert (audit.about.mean_labels, audit.about.mean_labels_source) == (1.7, "audit")
     assert [each.prior for each in audit.classes] == shares.tolist()
@@ -366,7 +365,7 @@ def test_arguments_that_do_not_suit_are_named(ridge, tmp_path, options, message)
 
 
 def test_a_folder_without_a_finished_run_is_named(ridge, features, tmp_path):
-    with pytest.raises(InputError, match="there is no such folder"):
+    with pytest.raises(InputError, match="no such folder"):
         run_audit(tmp_path / "none", {}, output=tmp_path / "audit", engine=ENGINE)
     run = make_run(features, tmp_path / "run", model={"head": "lda"})
     (run / "config.yaml").unlink()

@@ -11,17 +11,17 @@ import pytest
 
 import spml
 from spml.common.errors import InputError
-from spml.common.files import write_checked_json
+from spml.common.files import sha256_file, write_checked_json
 from spml.labels import ObservedLabels
 from spml.runs.audits import refits
-from spml.runs.audits.out_of_fold import TrainedRun, score_samples
+from spml.runs.audits.out_of_fold import open_for_run, score_samples, settings_of_model
 from spml.runs.compute.predict import Engine
 from spml.runs.console import Console
 from spml.runs.fit.fine_tune import HEAD, TUNED
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.settle.resolve import resolve
-from tests.faults.test_kill import make_photos
-from tests.runs.test_closed_form_runs import BACKBONE, make_features, make_weights
+from tests.helpers.features import BACKBONE, make_features, make_weights
+from tests.helpers.photos import make_photos
 
 QUIET = Console(silent=True)
 HIDDEN = {"unlisted": "negative", "observe": "single"}
@@ -41,15 +41,15 @@ def train(features, tmp_path_factory):
         spml.train(
             features, data=HIDDEN, threads=1, output=str(folder), mean_labels=2.0, quiet=True, **settings
         )
-        trained = TrainedRun(folder)
-        return trained, trained.open(trained.config.data, QUIET)
+        trained = spml.load(folder)
+        return trained, open_for_run(trained, trained.settings.data, QUIET.line)
 
     return make
 
 
 def solved_head(trained, data):
-    run = resolve(trained.config, lambda config, start: (data, trained.model.spec))
-    return refits.SolvedHead(run, trained.folder, trained.model.backbone, QUIET)
+    run = resolve(trained.settings, lambda config, start: (data, trained.spec))
+    return refits.SolvedHead(run, trained.folder, trained.classifier.backbone, QUIET)
 
 
 def test_parts_have_the_same_share_of_every_class():
@@ -116,11 +116,25 @@ def test_the_validation_samples_are_scored_as_in_training(train):
         trained, data = train(**settings)
         kept = read_held_out(trained.folder)
         row = {name: number for number, name in enumerate(kept.ids)}
-        expected = kept.scores[[row[name] for name in data.splits["val"].ids]]
+        expected = kept.scores.array[[row[name] for name in data.splits["val"].ids]]
         scores = solved_head(trained, data).score_others()
         np.testing.assert_allclose(scores["val"], expected, atol=1e-4)
-        predicted = trained.run.logits(data.splits["test"], Engine())
+        predicted = trained.logits(data.splits["test"], Engine())
         np.testing.assert_allclose(scores["test"], predicted, atol=1e-4)
+
+
+def test_one_cross_validation_scores_all_samples_of_an_auto_head(train, monkeypatch):
+    trained, data = train(method="auto")  # of so few samples, training has cross-validated, too
+    kept = read_held_out(trained.folder)
+    monkeypatch.setattr("spml.runs.fit.solve.models.FEW", 0)
+    found = solved_head(trained, data).score_every()
+    ids = [name for split in ("train", "val") for name in data.splits[split].ids]
+    assert sorted(found.rows) == list(range(len(ids)))
+    row = {name: number for number, name in enumerate(kept.ids)}
+    expected = kept.scores.array[[row[ids[number]] for number in found.rows]]
+    np.testing.assert_allclose(found.scores.array, expected, atol=1e-4)
+    ridge, data = train(model={"head": "ridge"})
+    assert solved_head(ridge, data).score_every() is None
 
 
 @pytest.mark.parametrize(
@@ -139,10 +153,8 @@ def test_the_labels_of_the_part_change_nothing(train, settings):
 
 
 def fold_scores(trained, data, folder, parts, overwrite=False, **changes):
-    config = replace(trained.config, **changes)
-    folds = refits.train_folds(
-        config, data, trained.model.spec, parts, folder, overwrite=overwrite, console=QUIET
-    )
+    config = replace(trained.settings, **changes)
+    folds = refits.train_folds(config, data, trained.spec, parts, folder, overwrite=overwrite, console=QUIET)
     return list(folds)
 
 
@@ -211,7 +223,7 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
     }  # fmt: skip
     run = folder / "run"
     spml.train(photos, output=str(run), quiet=True, **settings)
-    assert TrainedRun(run).config.output == str(run / HEAD)
+    assert settings_of_model(spml.load(run)).output == str(run / HEAD)
     summary = json.loads((run / "summary.json").read_text())
     del summary["sha256"]
     for candidate in summary["candidates"]:
@@ -219,17 +231,17 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
     (run / "summary.json").write_text(json.dumps(summary))
     for name in ("model.safetensors", "model.json", "held_out.safetensors", "thresholds.json"):
         shutil.copy(run / TUNED / name, run / name)
-    trained = TrainedRun(run)
-    assert trained.config.output == str(run)
-    data = trained.open(trained.config.data, QUIET)
+    trained = spml.load(run)
+    assert settings_of_model(trained).output == str(run)
+    data = open_for_run(trained, trained.settings.data, QUIET.line)
     found = score_samples(
-        trained, data, trained.config.data, folds=2, folder=tmp_path, overwrite=False,
+        trained, data, trained.settings.data, folds=2, folder=tmp_path, overwrite=False,
         engine=Engine(workers=0, console=QUIET),
     )  # fmt: skip
     row = {name: number for number, name in enumerate(found.ids)}
     for number in (1, 2):
         kept = read_held_out(tmp_path / f"fold-{number}-of-2" / TUNED)
-        np.testing.assert_array_equal(found.scores[[row[name] for name in kept.ids]], kept.scores)
+        np.testing.assert_array_equal(found.scores.array[[row[name] for name in kept.ids]], kept.scores)
     assert found.how.startswith("2 trainings")
 
 
@@ -245,7 +257,8 @@ def test_a_damaged_summary_is_named(tmp_path, content):
 def test_a_run_that_does_not_say_its_penalty_is_refused(train):
     trained, data = train(model={"head": "ridge"})
     (trained.folder / "metrics.jsonl").write_text('{"penalty": 7}\n')
-    del (summary := refits.read_summary(trained.folder))["metrics_sha256"]
+    summary = refits.read_summary(trained.folder)
+    summary["metrics_sha256"] = sha256_file(trained.folder / "metrics.jsonl")
     write_checked_json(trained.folder / "summary.json", summary)
     with pytest.raises(InputError, match="which penalty the run chose"):
         solved_head(trained, data)

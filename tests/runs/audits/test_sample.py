@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -11,31 +10,13 @@ import pytest
 import spml
 from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.common.files import sha256_file
 from spml.decisions import fit_calibration, priors_from_shares
-from spml.runs.audits.common_scores import read_common_scores
-from spml.runs.audits.sample import sample_for_audit
+from spml.runs.audits.sample import read_common_scores, sample_for_audit, scores_of_sample
 from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
-from tests.faults.test_bad_input import fails
-from tests.runs.test_closed_form_runs import HIDE, make_features
-
-CLASSES = tuple("abcd")
-
-
-def train_runs(folder):
-    """Two runs with known K and one without, the second with its classes in another order."""
-    data = make_features(folder / "features.npz")
-    with np.load(data) as stored:
-        arrays = dict(stored)
-    turned = folder / "turned.npz"
-    np.savez(turned, **{**arrays, "Y": arrays["Y"][:, ::-1], "classes": arrays["classes"][::-1]})
-    for name, path, more in (
-        ("ridge", data, ["--head", "ridge", "--mean_labels", "2"]),
-        ("lda", turned, ["--head", "lda", "--mean_labels", "2"]),
-        ("unknown", data, ["--head", "ridge"]),
-    ):
-        main(["train", str(path), *HIDE, *more, "--threads", "1", "--output", str(folder / name)])
-    return folder
+from tests.helpers.audits import CLASSES, read_sheet, train_runs
+from tests.helpers.commands import fails
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +29,6 @@ def runs(folder):
     return {name: spml.load(folder / name) for name in ("ridge", "lda")}
 
 
-def read_sheet(path):
-    with open(path, encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 # -- scores that runs have in common ---------------------------------------------------------------------
 
 
@@ -63,19 +39,33 @@ def test_common_scores_are_of_the_same_samples_and_classes(runs, folder, tmp_pat
     assert (common.ids, common.classes) == (ridge.ids, CLASSES)
     assert list(common.scores) == ["ridge", "lda"]
     assert (common.scores["ridge"] == ridge.scores).all()
-    assert (common.scores["lda"] == other.scores[:, ::-1]).all()
+    assert (common.scores["lda"] == other.scores.array[:, ::-1]).all()
     assert (common.labels == ridge.labels.to_ternary()).all()
     # Some samples of the other run, in another order.
     rows = np.array([30, 7, 50, 8])
-    part = HeldOut(tuple(other.ids[row] for row in rows), other.scores[rows], other.labels.take(rows))
+    part = HeldOut(tuple(other.ids[row] for row in rows), other.scores.take(rows), other.labels.take(rows))
     write_held_out(tmp_path, part, CLASSES[::-1])
     runs["lda"].folder = tmp_path
     common = read_common_scores(runs)
     kept = [7, 8, 30, 50]
     assert common.ids == tuple(ridge.ids[row] for row in kept)
-    assert (common.scores["ridge"] == ridge.scores[kept]).all()
-    assert (common.scores["lda"] == other.scores[kept][:, ::-1]).all()
+    assert (common.scores["ridge"] == ridge.scores.array[kept]).all()
+    assert (common.scores["lda"] == other.scores.array[kept][:, ::-1]).all()
     assert (common.labels == ridge.labels.to_ternary()[kept]).all()
+
+
+def test_scores_of_a_sample_are_the_mean_of_the_runs_in_its_order(runs):
+    common = read_common_scores(runs)
+    ids, classes = [common.ids[row] for row in (9, 2, 30)], ("c", "a", "d", "b")
+    scores = scores_of_sample(runs, ids, classes)
+    mean = (common.scores["ridge"] + common.scores["lda"])[[9, 2, 30]][:, [2, 0, 3, 1]] / 2
+    np.testing.assert_allclose(scores, mean, rtol=1e-6)
+    with pytest.raises(
+        InputError, match=r"ridge: has other classes than the sample, such as 'e'\. The run was"
+    ):
+        scores_of_sample(runs, ids, (*classes, "e"))
+    with pytest.raises(InputError, match="ridge: has no held-out scores of 'x', so the run is not the one"):
+        scores_of_sample(runs, [*ids, "x"], classes)
 
 
 # -- the sample ------------------------------------------------------------------------------------------
@@ -118,7 +108,7 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
     assert len({row["file"] for row in rows}) == 25
     assert all(row == {"file": row["file"], "labels": known[row["file"]], "complete": ""} for row in rows)
     about = json.loads((tmp_path / "s.json").read_text())
-    assert about["runs"] == [str(folder / "ridge")]
+    assert about["runs"] == [str(folder / "ridge")]  # absolute, for any working folder
     assert about["data"]["path"] == str(folder / "features.npz")
     assert [about[key] for key in ("rows", "available", "seed", "mean_labels")] == [25, 60, 2, 2.0]
     forecast = about["forecast"]

@@ -24,8 +24,8 @@ from spml.decisions import (
 from spml.runs.audits.use import use_audit
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.folder.layout import clear
-from tests.faults.test_bad_input import fails
-from tests.runs.audits.test_sample import CLASSES, read_sheet, train_runs
+from tests.helpers.audits import CLASSES, read_sheet, train_runs
+from tests.helpers.commands import fails
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +87,11 @@ def test_k_priors_thresholds_and_probabilities_follow_from_the_labels(runs, shee
         observed = held_out.labels.to_ternary()
         priors = priors_from_audit(held_out.positives, labels)
         fitted = fit_calibration(held_out.scores, observed, priors)
-        calibration = refine_calibration(fitted, held_out.scores[rows], labels)
+        calibration = refine_calibration(fitted, held_out.scores.array[rows], labels)
         policy = used.thresholds[name]
         assert policy.names == run.classes
         assert policy.target == Target()
-        assert policy.thresholds == pytest.approx(f1_cuts(held_out.scores, observed, priors).thresholds)
+        assert policy.logits == pytest.approx(f1_cuts(held_out.scores, observed, priors).thresholds)
         assert policy.calibrated(held_out.scores) == pytest.approx(calibration(held_out.scores))
         assert policy.mean_labels.source == "audit"
         assert policy.rows.audited == 40
@@ -121,7 +121,7 @@ def test_runs_are_compared_on_samples_that_all_have_scores_of(runs, sheet, truth
     used = use_audit(sheet, pair, draws=60, seed=3)
     held_out, rows, labels = audited(sheet, runs["ridge"], truth)
     other = read_held_out(runs["lda"].folder, runs["lda"].classes)
-    scores = {"ridge": held_out.scores, "lda": other.scores[:, ::-1]}
+    scores = {"ridge": held_out.scores.array, "lda": other.scores.array[:, ::-1]}
     observed = held_out.labels.to_ternary()
     in_audit = {name: values[rows] for name, values in scores.items()}
     expected = select_by_audit(scores, observed, labels.sum(1).mean(), in_audit, labels, draws=60, seed=3)
@@ -144,7 +144,7 @@ def test_the_command_writes_thresholds_and_what_it_learned(runs, sheet, truth, t
         assert told["classes"][0] == used.moved[0]._asdict()
         run = spml.load(tmp_path / name)
         assert run.thresholds == used.thresholds[name]
-        assert run.decision().threshold == used.thresholds[name].thresholds
+        assert run.decision().threshold == used.thresholds[name].logits
     # Training again leaves nothing behind that an audit told about the former model.
     clear(tmp_path / "ridge")
     assert not (tmp_path / "ridge" / "audited.json").exists()
@@ -231,7 +231,7 @@ def test_a_table_of_another_run_is_refused(runs, sheet, tmp_path, capsys):
     kept = np.array([row for row, name in enumerate(held_out.ids) if name not in named])
     part = held_out._replace(
         ids=tuple(held_out.ids[row] for row in kept),
-        scores=held_out.scores[kept],
+        scores=held_out.scores.take(kept),
         labels=held_out.labels.take(kept),
         learned=held_out.learned | named,
     )

@@ -10,8 +10,7 @@ import numpy as np
 
 from ...common.errors import InputError
 from ...plots.style import COLOURS, label_axes, new_figure, style_axes
-from ..registry import register_figure
-from ..result import Analysis, Column
+from ..registry import Analysis, register_figure
 from .loss_around import LossAround, Values
 from .opened import open_runs
 
@@ -86,21 +85,12 @@ def landscape(
     names = [each.name for each in opened]
     draw = _curves if dimensions == 1 else _contours
     figure = draw(names, axis, surfaces, _LOSSES[loss], shared=loss == "full")
-    return Analysis(figure, _table(names, axis, surfaces), tuple(notes))
-
-
-# -- the figure --------------------------------------------------------------------------------------------
-
-
-def _table(names: Sequence[str], axis: Values, surfaces: Sequence[Values]) -> dict[str, Column]:
-    size, dimensions = surfaces[0].size, surfaces[0].ndim
-    grid = np.meshgrid(*[axis] * dimensions, indexing="ij")
-    places = {key: np.tile(values.ravel(), len(names)) for key, values in zip("xy", grid, strict=False)}
-    return {
-        "run": [name for name in names for _ in range(size)],
-        **places,
-        "loss": np.concatenate([surface.ravel() for surface in surfaces]),
-    }
+    rows = [
+        (name, *(float(axis[k]) for k in place), float(value))
+        for name, surface in zip(names, surfaces, strict=True)
+        for place, value in np.ndenumerate(surface)
+    ]
+    return Analysis.from_rows(figure, ("run", *"xy"[:dimensions], "loss"), rows, notes)
 
 
 def _curves(

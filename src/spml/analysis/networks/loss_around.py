@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -18,18 +16,20 @@ from ...common.draws import permutation
 from ...common.errors import InputError
 from ...config import LBFGS
 from ...data import Augment, Dataset, Samples
+from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...engine.distributed import make_fabric
+from ...engine.loader import Batches, load_batches
+from ...engine.predict import compute
 from ...engine.step import TrainingStep
+from ...labels import ObservedLabels
 from ...methods.base import Batch, Objective, Outputs, Progress
 from ...methods.registry import create
-from ...models import LOG_SOFTMAX
-from ...models.spec import read_json
 from ...runs.fit.build import start_objective
-from ...runs.folder import layout as run_files
+from ...runs.run import Run
 from ...runs.settle.init_from import Start
 from ...runs.settle.resolve import Resolved
-from .opened import OpenedRun, open_training_data
+from .opened import open_training_data
 
 Weights = Mapping[str, Tensor]
 Values = npt.NDArray[np.float64]
@@ -65,29 +65,11 @@ class _FullLabels(Objective):
         return {"loss": functional.binary_cross_entropy_with_logits(outputs.logits, truth)}
 
 
-class _Selected(msgspec.Struct):
-    l2: float
-
-
-class _Summary(msgspec.Struct):
-    """The part of summary.json that says how a path was penalised."""
-
-    selected: _Selected
-
-
-class _Piece(NamedTuple):
-    """Inputs of one training step."""
-
-    inputs: Tensor
-    views: tuple[Tensor, ...]
-    batch: Batch
-
-
 class LossAround:
     """Loss of a run on training samples, as a function of the weights that were trained.
 
     Args:
-        opened: Run; its weights do not change.
+        run: Run; its weights do not change.
         loss: `own` or `full`, as in `landscape`.
         samples: Number of training samples, drawn at random; 0 = all of them.
         seed: Seed of the draw.
@@ -95,25 +77,20 @@ class LossAround:
     Attributes:
         weights: The trained weights by name.
         samples: Number of samples.
-
-    Raises:
-        InputError: As in `landscape`.
     """
 
-    def __init__(self, opened: OpenedRun, loss: str, samples: int, seed: int) -> None:
-        config, data = opened.config, open_training_data(opened)
+    def __init__(self, run: Run, loss: str, samples: int, seed: int) -> None:
+        config, data = run.settings, open_training_data(run)
         if loss == "own":
-            objective = _own_objective(opened, data)
-            l1, l2 = config.optim.l1, _l2(opened)
+            objective, l1, l2 = _own_objective(run, data), config.optim.l1, config.optim.l2
             labels = data.splits["train"].observed
+            if config.optim.name == LBFGS:  # which chooses the weight itself
+                l2 = run.summary["selected"]["l2"]
         else:
-            truth = data.truth.get("train")
-            _check_full(opened, truth)
-            assert truth is not None
-            objective, l1, l2, labels = _FullLabels(), 0.0, 0.0, truth
+            objective, l1, l2, labels = _FullLabels(), 0.0, 0.0, _full_labels(run, data)
         fabric = make_fabric("auto")
         device = fabric.device
-        classifier = opened.classifier.to(device).eval()
+        classifier = run.classifier.to(device).eval()
         frozen = config.model.frozen == "yes"
         model: nn.Module = classifier.top if frozen else classifier
         self._step = TrainingStep(model, objective.to(device), fabric, l1=l1, l2=l2).eval()
@@ -128,13 +105,23 @@ class LossAround:
         self.samples = len(rows)
         chosen = Samples(tuple(train.ids[row] for row in rows), train.inputs.take(rows), labels.take(rows))
         if frozen:
-            chosen = replace(chosen, inputs=_features(opened, chosen, config.batch_size, device))
-        self._pieces = [
-            _piece(
-                chosen, rows, start, min(start + config.batch_size, len(rows)), objective, config.seed, device
+            batches, parts = Batches(range(len(rows)), config.batch_size), []
+            loading = load_batches(chosen.inputs, batches, device)
+            for numbers, loaded in zip(batches, compute(classifier.backbone, loading, device), strict=True):
+                if isinstance(chosen.inputs, ImageFiles):
+                    chosen.inputs.check_readable(numbers, loaded)
+                parts.append(loaded.values)
+            chosen = replace(chosen, inputs=FeatureMatrix(torch.cat(parts).cpu().numpy()))
+        self._pieces: list[tuple[Tensor, tuple[Tensor, ...], Batch]] = []
+        for start in range(0, len(rows), config.batch_size):
+            part = range(start, min(start + config.batch_size, len(rows)))
+            views = tuple(
+                chosen.inputs.fetch(part, Augment(config.seed, 0, number, strength)).to(device)
+                for number, strength in enumerate(objective.needs.views, start=1)
             )
-            for start in range(0, len(rows), config.batch_size)
-        ]
+            index = torch.from_numpy(rows[part.start : part.stop]).to(device)
+            batch = Batch(chosen.observed.target([*part]).to(device), index, config.seed)
+            self._pieces.append((chosen.inputs.fetch(part, None).to(device), views, batch))
 
     @torch.no_grad()
     def at(self, weights: Weights) -> float:
@@ -163,21 +150,20 @@ class LossAround:
         return losses
 
 
-def _own_objective(opened: OpenedRun, data: Dataset) -> Objective:
+def _own_objective(run: Run, data: Dataset) -> Objective:
     """Method of a run at the end of its schedule, with the state that it had inferred."""
-    config, folder = opened.config, opened.run.folder
+    config, folder = run.settings, run.folder
     if not config.method:
         raise InputError(
             f"{folder}: its head {config.model.head!r} was solved in closed form, without a loss: pass "
             "--loss full, or name a run of a method."
         )
-    resolved = Resolved(config, opened.run.spec, data, create(config.method, config.hp), None)
+    start = Start(folder, run.classifier, run.card)
     with torch.random.fork_rng():
-        objective = start_objective(resolved, data)
+        objective, outcome = start_objective(
+            Resolved(config, run.spec, data, create(config.method, config.hp), start)
+        )
     assert objective is not None
-    outcome = Start(folder, opened.classifier, opened.run.card).carry(
-        objective, config.method, data.splits["train"]
-    )
     if outcome.startswith("not carried"):
         raise InputError(
             f"{folder}: what its method had inferred of the training samples can't be restored "
@@ -188,52 +174,16 @@ def _own_objective(opened: OpenedRun, data: Dataset) -> Objective:
     return objective
 
 
-def _l2(opened: OpenedRun) -> float:
-    """Weight of the squared weights in the loss, which L-BFGS chooses itself."""
-    if opened.config.optim.name != LBFGS:
-        return opened.config.optim.l2
-    return read_json(opened.run.folder / run_files.SUMMARY, _Summary, "Train again.").selected.l2
-
-
-def _check_full(opened: OpenedRun, truth: object) -> None:
-    if truth is None:
+def _full_labels(run: Run, data: Dataset) -> ObservedLabels:
+    """True labels of the training samples."""
+    if "train" not in data.truth:
         raise InputError(
-            f"{opened.config.data.path}: the true labels of the training samples are not known, so there "
+            f"{run.settings.data.path}: the true labels of the training samples are not known, so there "
             "is no loss on full labels: pass --loss own."
         )
-    if opened.classifier.top.scores == LOG_SOFTMAX:
+    if run.scale == "exp":
         raise InputError(
-            f"{opened.run.folder}: gives log-probabilities that compare the classes of a sample, which have "
+            f"{run.folder}: gives log-probabilities that compare the classes of a sample, which have "
             "no binary cross-entropy: pass --loss own, or leave the run out."
         )
-
-
-@torch.inference_mode()
-def _features(opened: OpenedRun, samples: Samples, batch_size: int, device: torch.device) -> FeatureMatrix:
-    """Features of a frozen backbone."""
-    backbone = opened.classifier.backbone
-    parts = [
-        backbone(samples.inputs.fetch(range(start, min(start + batch_size, len(samples))), None).to(device))
-        for start in range(0, len(samples), batch_size)
-    ]
-    return FeatureMatrix(torch.cat(parts).float().cpu().numpy())
-
-
-def _piece(
-    samples: Samples,
-    rows: npt.NDArray[np.int64],
-    start: int,
-    stop: int,
-    objective: Objective,
-    seed: int,
-    device: torch.device,
-) -> _Piece:
-    """Inputs and labels of one step; `rows` are the positions of all samples in the training set."""
-    chosen = range(start, stop)
-    views = [
-        samples.inputs.fetch(chosen, Augment(seed, 0, number, strength)).to(device)
-        for number, strength in enumerate(objective.needs.views, start=1)
-    ]
-    target, index = samples.observed.target(list(chosen)), torch.from_numpy(rows[start:stop])
-    inputs = samples.inputs.fetch(chosen, None)
-    return _Piece(inputs.to(device), tuple(views), Batch(target.to(device), index.to(device), seed))
+    return data.truth["train"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -9,15 +10,30 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...common.errors import InputError
-from ...plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
+from ...models import Backbone, Classifier
+from ...models.spec import NONE
+from ...models.top import LOGITS
+from ...plots.sheets import (
+    GAP,
+    KINDS,
+    LINE,
+    SIDE,
+    TITLE,
+    Line,
+    lines_at,
+    marked,
+    sheet_legend,
+    shortened,
+    window_at,
+)
 from ...plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
-from ..registry import register_figure
-from ..result import Analysis, Column
-from .grad_cam import grad_cam
-from .opened import OpenedRun, Pictures, check_threshold, open_pictures, open_runs, predict_pictures
+from ...runs.run import Run
+from ..registry import Analysis, register_figure
+from .opened import Pictures, open_pictures, predict_pictures
 
 _PIXELS = 300  # least side of a drawn image
 _COLOURS = "inferno"
@@ -25,19 +41,13 @@ _UNDER = 5  # lines under an image
 
 
 class Panel(NamedTuple):
-    """Map of one label on one image.
-
-    Attributes:
-        picture: Position of the image.
-        column: Label.
-        probability: Predicted probability of the label.
-        values: Grad-CAM map, float32 (h, w).
-    """
+    """Grad-CAM map, float32 (h, w), of one label on one image, and its window if the run scores windows."""
 
     picture: int
     column: int
     probability: float
     values: npt.NDArray[np.float32]
+    window: Sequence[float]
 
 
 @register_figure(
@@ -59,7 +69,8 @@ def maps(
     """Draw where the evidence for each predicted label lies, and mark labels that were not observed.
 
     Each map is drawn relative to its own maximum. A predicted label that was observed is blue; one that was
-    not is marked as right or wrong where the data is fully labelled, and as open otherwise.
+    not is marked as right or wrong where the data is fully labelled, and as open otherwise. Of a run that
+    scores windows, the one that speaks most for the label is outlined.
 
     Args:
         runs: Folders of runs with the same classes.
@@ -84,46 +95,57 @@ def maps(
     Localization", ICCV 2017; Li et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label
     Learning", Fig. 7.
     """
-    check_threshold(threshold)
     if top < 1:
         raise InputError(f"--top must be at least 1, got {top}")
-    opened = open_runs(runs)
-    pictures = open_pictures(opened, data=data, split=split, images=images, files=files, seed=seed)
-    panels = [_panels(each, pictures, opened[0].run.classes, top, threshold) for each in opened]
+    opened, pictures = open_pictures(
+        runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
+    )
+    panels = [_panels(each, pictures, opened[0].classes, top, threshold) for each in opened]
     if not any(panels):
         raise InputError(
             "no label reaches the threshold on any of the images: pass a lower one (--threshold 0.1), or "
             "draw more images (--images)"
         )
-    return Analysis(_draw(opened, pictures, panels), _table(opened, pictures, panels))
+    columns = ("run", "image", "label", "probability", "observed", "true", "row", "column", "value")
+    rows: list[tuple[Any, ...]] = []
+    for each, of_run in zip(opened, panels, strict=True):
+        for panel in of_run:
+            label = opened[0].classes[panel.column], panel.probability
+            known = pictures.known(panel.picture, panel.column)
+            about = (each.name, pictures.ids[panel.picture], *label, *known)
+            rows += [(*about, *position, float(value)) for position, value in np.ndenumerate(panel.values)]
+    return Analysis.from_rows(_draw(opened, pictures, panels), columns, rows)
 
 
 def _panels(
-    opened: OpenedRun, pictures: Pictures, classes: Sequence[str], top: int, threshold: float | None
+    opened: Run, pictures: Pictures, classes: Sequence[str], top: int, threshold: float | None
 ) -> list[Panel]:
     """Maps of the labels that a run predicts, the highest score of an image first."""
     probabilities, chosen = predict_pictures(opened, pictures, classes, threshold)
     order = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
-    own = np.asarray([opened.run.classes.index(name) for name in classes])
+    own = np.asarray([opened.classes.index(name) for name in classes])
     device = next(opened.classifier.top.parameters()).device
-    images = torch.from_numpy(pictures.pixels(opened.run.spec))
+    images = torch.from_numpy(pictures.pixels(opened.spec))
     panels = []
     for picture, columns in enumerate(order):
         columns = columns[chosen[picture, columns]]
         if len(columns):
             labels = torch.from_numpy(own[columns])[None].to(device)
-            values = grad_cam(opened.classifier, images[picture : picture + 1].to(device), labels)[0]
+            image = images[picture : picture + 1].to(device)
+            values = grad_cam(opened.classifier, image, labels)[0].cpu().numpy()
+            windows: Sequence[Sequence[float]] = [()] * len(columns)
+            if opened.classifier.top.local:
+                with torch.inference_mode():
+                    numbers = opened.classifier(image).windows[0, labels[0]]
+                windows = opened.places[numbers.cpu().numpy()].tolist()
             panels += [
-                Panel(picture, int(column), float(probabilities[picture, column]), values[k].cpu().numpy())
+                Panel(picture, int(column), float(probabilities[picture, column]), values[k], windows[k])
                 for k, column in enumerate(columns)
             ]
     return panels
 
 
-# -- the figure --------------------------------------------------------------------------------------------
-
-
-def _draw(opened: Sequence[OpenedRun], pictures: Pictures, panels: Sequence[Sequence[Panel]]) -> Any:
+def _draw(opened: Sequence[Run], pictures: Pictures, panels: Sequence[Sequence[Panel]]) -> Any:
     several, count = len(opened) > 1, len(pictures.ids)
     rows = [[[p for p in of_run if p.picture == n] for of_run in panels] for n in range(count)]
     widest = max(len(row) for block in rows for row in block)
@@ -133,27 +155,31 @@ def _draw(opened: Sequence[OpenedRun], pictures: Pictures, panels: Sequence[Sequ
     width = max((1 + widest) * (SIDE + GAP) + GAP, 6.6)
     sheet = new_sheet(width, sum(heights) + TITLE + 0.42)
     sheet_legend(sheet, _legend(pictures))
-    _colour_bar(sheet, TITLE + 0.02, "" if several else f" of {opened[0].name}")
-    pixels = pictures.pixels(opened[0].run.spec)
+    y = TITLE + 0.02
+    axes_at(sheet, GAP, y, SIDE, 0.1).imshow(np.linspace(0, 1, 256)[None], cmap=_COLOURS, aspect="auto")
+    of_run = "" if several else f" of {opened[0].name}"
+    text_at(sheet, SIDE + 2 * GAP, y - 0.025, f"Grad-CAM{of_run}, from 0 to its maximum", size=8.5)
+    pixels = pictures.pixels(opened[0].spec)
     y = TITLE + 0.42
     for number, block in enumerate(rows):
         text_at(sheet, GAP, y, cut(Path(pictures.ids[number]).name), size=8, color="black")
         image_at(sheet, GAP, y + LINE, SIDE, _enlarged(pixels[number]))
-        for i, (text, colour, weight) in enumerate(under[number]):
-            text_at(
-                sheet, GAP, y + LINE + SIDE + 0.04 + i * LINE, text, size=8.5, color=colour, weight=weight
-            )
+        lines_at(sheet, GAP, y + LINE + SIDE + 0.04, under[number])
         for line, row in enumerate(block):
             start = y + line * step
             if several:
                 text_at(sheet, 2 * GAP + SIDE, start, cut(opened[line].name, 40), size=8.5, weight="bold")
                 start += LINE
-            own = pixels if not line else pictures.pixels(opened[line].run.spec)
+            own = pixels if not line else pictures.pixels(opened[line].spec)
             for k, panel in enumerate(row):
                 x = GAP + (1 + k) * (SIDE + GAP)
-                text, colour, weight = _title(opened[0], pictures, panel)
-                text_at(sheet, x, start, text, size=8.5, color=colour, weight=weight)
+                text = f"{cut(opened[0].classes[panel.column], 16)}  {panel.probability:.2f}"
+                observed, truth = pictures.known(panel.picture, panel.column)
+                title = (text, GIVEN, "bold") if observed == 1 else marked(KINDS[observed or truth], text)
+                lines_at(sheet, x, start, [title])
                 image_at(sheet, x, start + LINE, SIDE, overlay(own[number], panel.values))
+                if panel.window:
+                    window_at(sheet, x, start + LINE, panel.window)
             if not row:
                 text_at(sheet, 2 * GAP + SIDE, start, "nothing predicted", size=8.5, color="black")
         y += heights[number]
@@ -187,57 +213,120 @@ def _enlarged(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return image.repeat(times, 1).repeat(times, 2)
 
 
-def _colour_bar(sheet: Any, y: float, of_run: str) -> None:
-    axes = axes_at(sheet, GAP, y, SIDE, 0.1)
-    axes.imshow(np.linspace(0, 1, 256)[None], cmap=_COLOURS, aspect="auto")
-    text_at(sheet, SIDE + 2 * GAP, y - 0.025, f"Grad-CAM{of_run}, from 0 to its maximum", size=8.5)
-
-
 def _legend(pictures: Pictures) -> list[Line]:
-    if not pictures.observed.any() and pictures.truth is None:
-        return [marked("open", "predicted")]
-    entries: list[Line] = [("observed label", GIVEN, "bold")]
-    if pictures.truth is None:
-        return [*entries, marked("open", "predicted, not observed")]
-    return [
-        *entries,
-        marked("right", "not observed, true"),
-        marked("wrong", "not true"),
-        marked("missed", "true, not observed"),
-    ]
+    observed: list[Line] = [("observed label", GIVEN, "bold")]
+    if pictures.truth is not None:
+        right, wrong = marked("right", "not observed, true"), marked("wrong", "not true")
+        return [*observed, right, wrong, marked("missed", "true, not observed")]
+    known = pictures.observed.any()
+    return [*observed, marked("open", "predicted, not observed")] if known else [marked("open", "predicted")]
 
 
-def _title(first: OpenedRun, pictures: Pictures, panel: Panel) -> Line:
-    """Name and probability of the label of a map, with its mark."""
-    text = f"{cut(first.run.classes[panel.column], 16)}  {panel.probability:.2f}"
-    observed, truth = pictures.known(panel.picture, panel.column)
-    if observed == 1:
-        return text, GIVEN, "bold"
-    if observed == -1 or truth == -1:
-        return marked("wrong", text)
-    return marked("right" if truth == 1 else "open", text)
-
-
-def _lines_under(first: OpenedRun, pictures: Pictures, picture: int) -> list[Line]:
+def _lines_under(first: Run, pictures: Pictures, picture: int) -> list[Line]:
     """Observed labels of an image, then true ones that were not observed."""
-    lines: list[Line] = []
-    labels = [(column, *pictures.known(picture, column)) for column in range(len(first.run.classes))]
-    lines += [(cut(first.run.classes[c]), GIVEN, "bold") for c, observed, _ in labels if observed == 1]
-    lines += [marked("missed", cut(first.run.classes[c])) for c, o, truth in labels if truth == 1 and o != 1]
-    return shortened(lines, _UNDER)
+    observed: list[Line] = []
+    missed: list[Line] = []
+    for column, name in enumerate(map(cut, first.classes)):
+        given, truth = pictures.known(picture, column)
+        if given == 1:
+            observed.append((name, GIVEN, "bold"))
+        elif truth == 1:
+            missed.append(marked("missed", name))
+    return shortened([*observed, *missed], _UNDER)
 
 
-def _table(
-    opened: Sequence[OpenedRun], pictures: Pictures, panels: Sequence[Sequence[Panel]]
-) -> dict[str, Column]:
-    names = "run", "image", "label", "probability", "observed", "true", "row", "column", "value"
-    rows: list[tuple[Any, ...]] = []
-    for each, of_run in zip(opened, panels, strict=True):
-        for panel in of_run:
-            label = opened[0].run.classes[panel.column]
-            about = (
-                *(each.name, pictures.ids[panel.picture], label, panel.probability),
-                *pictures.known(panel.picture, panel.column),
+def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
+    """Compute Grad-CAM of labels on images.
+
+    weight_k = mean over positions of d(logit) / d(A_k);  map = max(0, sum over k of weight_k A_k)
+
+    A is the last feature map of the backbone before pooling. For a linear head on averaged features this is
+    the class activation map without its negative part, divided by the number of positions. In a vision
+    transformer A is what the last attention layer reads, arranged as the grid of its patches, without class
+    and register tokens: behind that layer, the logit may depend on the class token alone. Of a model that
+    scores windows, the logit is that of the whole image.
+
+    Args:
+        classifier: Classifier in evaluation mode; neither its weights nor their gradients change.
+        images: Images, uint8 of shape (B, channels, H, W), on the device of the classifier.
+        labels: Columns of the labels to explain, int64 of shape (B, K).
+
+    Returns:
+        Maps, float32 of shape (B, K, h, w), at least 0 and not scaled.
+
+    Raises:
+        InputError: The backbone has neither feature maps nor a grid of tokens.
+
+    Source: Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra. Grad-CAM: Visual Explanations from Deep
+    Networks via Gradient-based Localization. ICCV 2017, Eq. 1 and 2.
+    """
+    top = copy.copy(classifier.top)
+    top.scores = LOGITS  # explained is the score before a softmax, as in the paper
+    with torch.enable_grad():
+        found = _feature_maps(classifier, images) or _tokens(classifier.backbone, images)
+        if found is None:
+            raise InputError(
+                f"backbone {classifier.spec.name} has neither a feature map nor a grid of tokens that "
+                "Grad-CAM could show: name a run on images with a convolutional backbone, "
+                "such as resnet50, or a vision transformer (--model.backbone)."
             )
-            rows += [(*about, *position, float(value)) for position, value in np.ndenumerate(panel.values)]
-    return {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+        activations, features = found
+        logits = top.whole(features).logits
+        maps = []
+        for column in labels.T:
+            score = logits.gather(1, column[:, None]).sum()
+            (gradient,) = torch.autograd.grad(score, activations, retain_graph=True)
+            maps.append(_weighted(classifier.backbone, activations.detach(), gradient))
+    return torch.stack(maps, 1)
+
+
+def _feature_maps(classifier: Classifier, images: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Feature maps, and the input of the top as a function of them."""
+    backbone = classifier.backbone
+    maps = None if backbone.spec.name == NONE else backbone.unpooled(images)
+    if not isinstance(maps, Tensor) or maps.ndim != 4:
+        return None
+    maps = maps.detach().requires_grad_()
+    pool = backbone.features_by_position if classifier.top.takes_maps else backbone.pool_unpooled
+    return maps, pool(maps)
+
+
+def _tokens(backbone: Backbone, images: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Tokens that the last attention layer reads, and the features as a function of them."""
+    if _grid(backbone) is None:
+        return None
+    tokens: list[Tensor] = []
+
+    def replace(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        tokens.append(output.detach().requires_grad_())
+        return tokens[0]
+
+    network: Any = backbone.network
+    with network.blocks[-1].norm1.register_forward_hook(replace):
+        features = backbone(images)
+    return tokens[0], features
+
+
+def _grid(backbone: Backbone) -> tuple[int, int] | None:
+    """Rows and columns of the patches of a vision transformer; None for other networks."""
+    network: Any = backbone.network
+    grid = getattr(getattr(network, "patch_embed", None), "grid_size", None)
+    blocks = getattr(network, "blocks", None)
+    if grid is None or not blocks or not hasattr(blocks[-1], "norm1"):
+        return None
+    return int(grid[0]), int(grid[1])
+
+
+def _weighted(backbone: Backbone, activations: Tensor, gradient: Tensor) -> Tensor:
+    """Sum of the activations over channels, weighted by their mean gradients, without its negative part."""
+    if activations.ndim == 3:
+        height, width = _grid(backbone) or (0, 0)
+        first = activations.shape[1] - height * width  # class and register tokens come first
+        activations, gradient = (
+            tensor[:, first:].reshape(len(tensor), height, width, -1).permute(0, 3, 1, 2)
+            for tensor in (activations, gradient)
+        )
+    elif getattr(backbone.network, "output_fmt", "NCHW") == "NHWC":
+        activations, gradient = (tensor.permute(0, 3, 1, 2) for tensor in (activations, gradient))
+    weights = gradient.mean((2, 3), keepdim=True)
+    return (weights * activations).sum(1).clamp(min=0).float()

@@ -12,75 +12,41 @@ import numpy.typing as npt
 
 from ...common.draws import permutation
 from ...common.errors import InputError
-from ...config import Config, DataConfig
+from ...config import DataConfig
 from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
 from ...labels import ObservedLabels
-from ...models import BackboneSpec, Classifier
+from ...models import BackboneSpec
 from ...models.spec import NONE
+from ...runs.api import load_each
 from ...runs.compute.predict import Engine
-from ...runs.folder import layout as run_files
-from ...runs.folder.contents import load_model
 from ...runs.judge.evaluate import check_classes
 from ...runs.run import Run
 
 Ternary = npt.NDArray[np.int8]
 
 
-class OpenedRun(NamedTuple):
-    """A finished run.
-
-    Attributes:
-        name: Name in figures: the last part of its folder, or the whole path where others end in the same.
-        run: The run, for predictions.
-        classifier: Its model.
-        config: Its settings.
-    """
-
-    name: str
-    run: Run
-    classifier: Classifier
-    config: Config
-
-
-def open_runs(folders: Sequence[str | Path]) -> list[OpenedRun]:
-    """Load finished runs.
-
-    Raises:
-        InputError: No run is named, one is named twice, or a folder holds no finished run.
-    """
-    paths = [Path(folder) for folder in folders]
-    if not paths:
+def open_runs(folders: Sequence[str | Path]) -> list[Run]:
+    """Load finished runs. Where the folders of several end in the same name, their names are whole paths."""
+    if not folders:
         raise InputError("no run to draw: name the folder of at least one")
-    for number, path in enumerate(paths):
-        if path.resolve() in [other.resolve() for other in paths[:number]]:
-            raise InputError(f"{path}: is named twice; name each run once.")
-    last = [path.resolve().name for path in paths]
-    runs = []
-    for path, name in zip(paths, last, strict=True):
-        classifier, card = load_model(path)
-        config = run_files.read_config(path)
-        runs.append(
-            OpenedRun(
-                name if last.count(name) == 1 else str(path), Run(path, classifier, card), classifier, config
-            )
-        )
+    runs = load_each(folders)
+    names = [run.name for run in runs]
+    for run in runs:
+        if names.count(run.name) > 1:
+            run.name = str(run.folder)
     return runs
 
 
-def open_training_data(opened: OpenedRun) -> Dataset:
-    """Open the data of a run as in its training: the same hidden labels, the same splits.
-
-    Raises:
-        InputError: The data can't be read any more, or has other classes than the run.
-    """
-    opening = start_opening(replace(opened.config.data, size=0))
-    _check_kind(opened, opening)
-    if opening.classes != opened.run.classes:
+def open_training_data(run: Run) -> Dataset:
+    """Open the data of a run as in its training: the same hidden labels, the same splits."""
+    opening = start_opening(replace(run.settings.data, size=0))
+    _check_kind(run, opening)
+    if opening.classes != run.classes:
         raise InputError(
-            f"{opened.config.data.path}: has other classes than when {opened.run.folder} was trained on it. "
+            f"{run.settings.data.path}: has other classes than when {run.folder} was trained on it. "
             "Restore the data, or train again."
         )
-    return _finish(opening, opened.run.spec)
+    return _finish(opening, run.spec)
 
 
 class Pictures(NamedTuple):
@@ -108,73 +74,47 @@ class Pictures(NamedTuple):
         """Images as a backbone sees them, uint8 (n, channels, H, W)."""
         return self.load(spec).fetch(range(len(self.ids)), None).numpy()
 
-    def logits(self, run: Run, classes: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Logits (n, C) of a run, with the columns in the order of `classes`."""
-        unlabelled = ObservedLabels.from_ternary(np.zeros_like(self.observed))
-        logits = run.logits(Samples(self.ids, self.load(run.spec), unlabelled), Engine())
-        return logits[:, [run.classes.index(name) for name in classes]]
-
 
 def open_pictures(
-    runs: Sequence[OpenedRun],
+    folders: Sequence[str | Path],
     *,
     data: str | None,
     split: str | None,
     images: int,
     files: Sequence[str] | None,
+    threshold: float | None,
     seed: int,
-) -> Pictures:
-    """Open images for runs with the same classes.
-
-    Args:
-        runs: Runs; the data and settings of the first are used.
-        data: Data set to draw images from; None = the data of the first run.
-        split: Split to draw images from; None = `val` of the run's own data, `test` of another data set.
-        images: Number of images that are drawn at random.
-        files: Image files or folders of images, all of which are used; None = images of a data set.
-        seed: Seed of the draw.
-
-    Raises:
-        InputError: The runs have different classes or do not take images, the data can't be read, has no such
-            split or has a class that the runs do not know, or files are named together with a data set.
-    """
-    check_classes({str(opened.run.folder): opened.run for opened in runs})
-    for opened in runs:
-        if opened.run.spec.name == NONE:
+) -> tuple[list[Run], Pictures]:
+    """Open runs with the same classes, and the images for them; the options are those of `predictions`."""
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is a probability from 0 to 1, got {threshold:g}")
+    runs = open_runs(folders)
+    check_classes({str(run.folder): run for run in runs})
+    for run in runs:
+        if run.spec.name == NONE:
             raise InputError(
-                f"{opened.run.folder}: takes feature vectors, which can't be drawn. Name runs that were "
+                f"{run.folder}: takes feature vectors, which can't be drawn. Name runs that were "
                 "trained on images; a pretrained backbone may be frozen (--model.frozen yes)."
             )
     if files:
         if data or split:
             raise InputError("--files names the images itself: leave out --data and --split")
-        return _from_files(files, len(runs[0].run.classes))
+        return runs, _from_files(files, len(runs[0].classes))
     if images < 1:
         raise InputError(f"--images must be at least 1, got {images}")
-    return _from_data(runs[0], data, split, images, seed)
-
-
-def check_threshold(threshold: float | None) -> None:
-    """Check the option `--threshold`.
-
-    Raises:
-        InputError: It is not a probability.
-    """
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise InputError(f"--threshold is a probability from 0 to 1, got {threshold:g}")
+    return runs, _from_data(runs[0], data, split, images, seed)
 
 
 def predict_pictures(
-    opened: OpenedRun, pictures: Pictures, classes: Sequence[str], threshold: float | None
+    run: Run, pictures: Pictures, classes: Sequence[str], threshold: float | None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
     """Probabilities (n, C) of a run, and which labels it predicts, bool (n, C); columns as `classes`."""
-    logits = pictures.logits(opened.run, classes)
-    probabilities = opened.run.probabilities(logits)
+    unlabelled = ObservedLabels.from_ternary(np.zeros_like(pictures.observed))
+    logits = run.logits(Samples(pictures.ids, pictures.load(run.spec), unlabelled), Engine())
+    order = [run.classes.index(name) for name in classes]
+    probabilities = run.probabilities(logits[:, order])
     if threshold is None:
-        order = [opened.run.classes.index(name) for name in classes]
-        own = np.empty_like(logits)
-        own[:, order] = logits
-        return probabilities, opened.run.decision()(own)[:, order]
+        return probabilities, run.decision()(logits)[:, order]
     return probabilities, probabilities >= threshold
 
 
@@ -188,22 +128,15 @@ def _from_files(files: Sequence[str], classes: int) -> Pictures:
     return Pictures(tuple(ids), np.zeros((len(ids), classes), np.int8), None, load)
 
 
-def _from_data(opened: OpenedRun, data: str | None, split: str | None, images: int, seed: int) -> Pictures:
-    run, own = opened.run, opened.config.data
+def _from_data(run: Run, data: str | None, split: str | None, images: int, seed: int) -> Pictures:
+    own = run.settings.data
     if data is None:
         opening = start_opening(replace(own, size=0))
     else:
-        config = DataConfig(
-            path=data,
-            unlisted=own.unlisted,
-            rename=own.rename,
-            separator=own.separator,
-            draft=own.draft,
-            decoder=own.decoder,
-            workers=own.workers,
-        )
+        kept = ("unlisted", "rename", "separator", "draft", "decoder", "workers")
+        config = DataConfig(path=data, **{name: getattr(own, name) for name in kept})
         opening = start_opening(config, purpose="evaluate")
-    _check_kind(opened, opening)
+    _check_kind(run, opening)
     columns = run.columns(opening.config.path, opening.classes)
     first = _finish(opening, run.spec)
     split = split or ("val" if data is None else "test")
@@ -236,10 +169,10 @@ def _finish(opening: Opening, spec: BackboneSpec) -> Dataset:
     return opening.finish(size=spec.size or 1, interpolation=spec.interpolation)
 
 
-def _check_kind(opened: OpenedRun, opening: Opening) -> None:
-    kind = "feature" if opened.run.spec.name == NONE else "image"
+def _check_kind(run: Run, opening: Opening) -> None:
+    kind = "feature" if run.spec.name == NONE else "image"
     if opening.kind != kind:
         raise InputError(
-            f"{opening.config.path}: holds {opening.kind}s, but the model in {opened.run.folder} takes "
+            f"{opening.config.path}: holds {opening.kind}s, but the model in {run.folder} takes "
             f"{kind}s. Name other data."
         )

@@ -9,11 +9,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
+from ...plots.sheets import (
+    GAP,
+    KINDS,
+    LINE,
+    PREDICTED,
+    SIDE,
+    TITLE,
+    Line,
+    lines_at,
+    marked,
+    sheet_legend,
+    shortened,
+)
 from ...plots.style import GIVEN, cut, image_at, new_sheet, text_at
-from ..registry import register_figure
-from ..result import Analysis, Column
-from .opened import OpenedRun, Pictures, check_threshold, open_pictures, open_runs, predict_pictures
+from ...runs.run import Run
+from ..registry import Analysis, register_figure
+from .opened import Pictures, open_pictures, predict_pictures
 
 _LINES, _OBSERVED = 7, 3  # lines for what a run predicts, and for observed labels
 
@@ -58,39 +70,52 @@ def predictions(
     Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
     ECCV 2022, qualitative results of the poster.
     """
-    check_threshold(threshold)
-    opened = open_runs(runs)
-    pictures = open_pictures(opened, data=data, split=split, images=images, files=files, seed=seed)
-    classes = opened[0].run.classes
+    opened, pictures = open_pictures(
+        runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
+    )
+    classes = opened[0].classes
     results = [predict_pictures(each, pictures, classes, threshold) for each in opened]
-    paths = sorted({each.config.data.path for each in opened})
+    paths = sorted({each.settings.data.path for each in opened})
     notes = []
     if data is None and not files and len(paths) > 1:
         notes = [
             f"The runs were trained on different data ({', '.join(paths)}); the images are those of "
-            f"{opened[0].config.data.path}, on which another run may have been trained."
+            f"{opened[0].settings.data.path}, on which another run may have been trained."
         ]
-    return Analysis(_draw(opened, pictures, results), _table(opened, pictures, results), tuple(notes))
+    columns = ("run", "image", "label", "probability", "predicted", "observed", "true")
+    rows = [
+        (each.name, image, classes[c], float(probabilities[n, c]), int(chosen[n, c]), *pictures.known(n, c))
+        for each, (probabilities, chosen) in zip(opened, results, strict=True)
+        for n, image in enumerate(pictures.ids)
+        for c in range(len(classes))
+    ]
+    return Analysis.from_rows(_draw(opened, pictures, results), columns, rows, notes)
 
 
 Result = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
 """Probabilities (n, C), and which labels are predicted (n, C)."""
 
 
-def _draw(opened: Sequence[OpenedRun], pictures: Pictures, results: Sequence[Result]) -> Any:
+def _draw(opened: Sequence[Run], pictures: Pictures, results: Sequence[Result]) -> Any:
     """Images in rows; under each its observed labels, then what each run predicts, at the same height."""
-    classes, count = opened[0].run.classes, len(pictures.ids)
+    classes, count = opened[0].classes, len(pictures.ids)
     columns = min(max(count, 4), 6)  # four, so that the legend has room
-    blocks = [
-        [_observed(classes, pictures, n), *(_lines(classes, pictures, n, result) for result in results)]
-        for n in range(count)
-    ]
+    blocks: list[list[list[Line]]] = []
+    for n in range(count):
+        observed = np.flatnonzero(pictures.observed[n] == 1)
+        blocks.append([shortened([(cut(classes[c]), GIVEN, "bold") for c in observed], _OBSERVED)])
+        for each, result in zip(opened, results, strict=True):
+            title = (cut(each.name, 22), "black", "bold")
+            blocks[n].append([title, *_lines(classes, pictures, n, result)])
     rows = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
-    depths = [[max(len(blocks[n][k]) for n in row) for k in range(1 + len(opened))] for row in rows]
-    heights = [SIDE + LINE + sum(_depth(depth) for depth in row) + 0.2 for row in depths]
+    depths = [
+        [LINE * max(map(len, lines)) + 0.06 for lines in zip(*(blocks[n] for n in row), strict=True)]
+        for row in rows
+    ]
+    heights = [SIDE + 2 * LINE + sum(row) + 0.2 for row in depths]
     sheet = new_sheet(columns * (SIDE + GAP) + GAP, sum(heights) + TITLE)
     sheet_legend(sheet, _legend(pictures))
-    pixels = pictures.pixels(opened[0].run.spec)
+    pixels = pictures.pixels(opened[0].spec)
     interpolation = "nearest" if pixels.shape[3] < 100 else "antialiased"
     for number, row in enumerate(rows):
         for column, n in enumerate(row):
@@ -98,23 +123,14 @@ def _draw(opened: Sequence[OpenedRun], pictures: Pictures, results: Sequence[Res
             text_at(sheet, x, y, cut(Path(pictures.ids[n]).name), size=8)
             image_at(sheet, x, y + LINE, SIDE, pixels[n], interpolation)
             y += LINE + SIDE + 0.05
-            for k, lines in enumerate(blocks[n]):
-                if k:
-                    text_at(sheet, x, y, cut(opened[k - 1].name, 22), size=8.5, weight="bold")
-                for i, (text, colour, weight) in enumerate(lines):
-                    start = y + (i + bool(k)) * LINE
-                    text_at(sheet, x, start, text, size=8.5, color=colour, weight=weight)
-                y += _depth(depths[number][k], titled=bool(k))
+            for lines, depth in zip(blocks[n], depths[number], strict=True):
+                lines_at(sheet, x, y, lines)
+                y += depth
     return sheet
 
 
-def _depth(lines: int, *, titled: bool = True) -> float:
-    """Height in inches of a block of lines, with its title and the space under it."""
-    return (lines + titled) * LINE + 0.06
-
-
 def _lines(classes: Sequence[str], pictures: Pictures, picture: int, result: Result) -> list[Line]:
-    """What a run predicts for an image, the highest score first, then what it misses."""
+    """Labels that a run predicts for an image, the highest score first, then those that it misses."""
     probabilities, chosen = result[0][picture], result[1][picture]
     lines: list[Line] = []
     missed: list[Line] = []
@@ -124,46 +140,21 @@ def _lines(classes: Sequence[str], pictures: Pictures, picture: int, result: Res
         text = f"{cut(classes[column], 15)}  {probabilities[column]:.2f}"
         weight = "bold" if observed == 1 else "normal"
         if chosen[column]:
-            lines.append(marked({1: "right", -1: "wrong"}.get(label, "open"), text, weight))  # type: ignore[arg-type]
+            lines.append(marked(KINDS[label], text, weight))
         elif label == 1:
             missed.append(marked("missed", text, weight))
     return shortened([*lines, *missed] or [("nothing predicted", "black", "normal")], _LINES)
-
-
-def _observed(classes: Sequence[str], pictures: Pictures, picture: int) -> list[Line]:
-    names = [name for name, label in zip(classes, pictures.observed[picture], strict=True) if label == 1]
-    return shortened([(cut(name), GIVEN, "bold") for name in names], _OBSERVED)
 
 
 def _legend(pictures: Pictures) -> list[Line]:
     if not pictures.observed.any() and pictures.truth is None:
         return [marked("open", "predicted, with its score")]
     entries: list[Line] = [("observed label", GIVEN, "bold")]
-    if pictures.truth is None:
-        return [
-            *entries,
-            marked("right", "predicted, observed", "bold"),
-            marked("open", "predicted, not observed"),
-            marked("missed", "observed, not predicted", "bold"),
-        ]
+    if pictures.truth is not None:
+        return entries + PREDICTED
     return [
         *entries,
-        marked("right", "predicted, true"),
-        marked("wrong", "predicted, not true"),
-        marked("missed", "missed"),
+        marked("right", "predicted, observed", "bold"),
+        marked("open", "predicted, not observed"),
+        marked("missed", "observed, not predicted", "bold"),
     ]
-
-
-def _table(opened: Sequence[OpenedRun], pictures: Pictures, results: Sequence[Result]) -> dict[str, Column]:
-    classes = opened[0].run.classes
-    rows = [
-        (
-            *(each.name, pictures.ids[n], classes[c], float(probabilities[n, c]), int(chosen[n, c])),
-            *pictures.known(n, c),
-        )
-        for each, (probabilities, chosen) in zip(opened, results, strict=True)
-        for n in range(len(pictures.ids))
-        for c in range(len(classes))
-    ]
-    names = "run", "image", "label", "probability", "predicted", "observed", "true"
-    return {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}

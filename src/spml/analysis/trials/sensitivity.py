@@ -1,20 +1,22 @@
-"""How mAP depends on one or two hyper-parameters, from all trials of a comparison."""
+"""Dependence of mAP on one or two hyper-parameters, from all trials of a comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ...plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
-from ..registry import register_figure
-from ..result import Analysis, Column
-from .axes import Value, in_order, name_of, text_of
+from ..registry import Analysis, register_figure
 from .trial_points import (
+    DIGITS,
+    THRESHOLD,
     Point,
     Request,
+    Value,
     notes_of,
     only,
     points_of,
@@ -90,24 +92,37 @@ def sensitivity(
     lines = [reference_of(rows, name, request, epoch) for name in references or [] for epoch in shown]
     notes = notes_of(rows, named, request, failed, bool(epochs) and score == "test", y is not None)
     draw = _draw_lines if y is None else _draw_maps
-    return Analysis(draw(points, lines, named, shown, request), _table(points, lines, request), tuple(notes))
+    columns = ["candidate", "kind", *(["epoch"] if epochs else []), x, *([y] if y else [])]
+    table = []
+    for kind, some in (("point", points), ("reference", lines)):
+        for each in some:
+            place = [each.x, "" if each.y is None else each.y][: 2 if y else 1]
+            epoch = [each.epoch] if epochs else []
+            table.append((each.candidate, kind, *epoch, *place, each.mean, each.sd, len(each.scores)))
+    columns += [f"{request.score}_mAP", "sd", "seeds"]
+    return Analysis.from_rows(draw(points, lines, named, shown, request), columns, table, notes)
 
 
-def _table(points: Sequence[Point], lines: Sequence[Point], request: Request) -> dict[str, Column]:
-    every = [*points, *lines]
-    table: dict[str, Column] = {
-        "candidate": [point.candidate for point in every],
-        "kind": ["point"] * len(points) + ["reference"] * len(lines),
-    }
-    if any(point.epoch is not None for point in every):
-        table["epoch"] = [point.epoch for point in every]
-    table[request.x] = [point.x for point in every]
-    if request.y:
-        table[request.y] = ["" if point.y is None else point.y for point in every]
-    table[f"{request.score}_mAP"] = [point.mean for point in every]
-    table["sd"] = [point.sd for point in every]
-    table["seeds"] = [len(point.scores) for point in every]
-    return table
+def in_order(values: Iterable[Value]) -> list[Value]:
+    """Numbers by size, then names, in which numbers count by size as well (9 % before 10 %)."""
+
+    def key(value: Value) -> tuple[Any, ...]:
+        if isinstance(value, float):
+            return (0, value)
+        return (1, [(0, float(part), "") if part.isdigit() else (1, 0.0, part)
+                    for part in re.split(r"(\d+)", value) if part])  # fmt: skip
+
+    return sorted(set(values), key=key)
+
+
+def name_of(axis: str) -> str:
+    """An axis as a label."""
+    return "threshold tau = -b / w at the end of training" if axis == THRESHOLD else axis
+
+
+def text_of(value: Value) -> str:
+    """A value as a label."""
+    return f"{value:.{DIGITS}g}" if isinstance(value, float) else value
 
 
 def _label(request: Request) -> str:
@@ -225,13 +240,7 @@ def _write_cells(axes: Any, grid: Any, low: float, high: float) -> None:
     """Write every value into its cell, the highest in bold."""
     for (row, position), value in np.ndenumerate(grid):
         if np.isfinite(value):
-            axes.text(
-                position,
-                row,
-                f"{value:.1f}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if value < (low + high) / 2 else "black",
-                fontweight="bold" if value == np.nanmax(grid) else "normal",
-            )
+            colour = "white" if value < (low + high) / 2 else "black"
+            weight = "bold" if value == np.nanmax(grid) else "normal"
+            style = {"ha": "center", "va": "center", "fontsize": 8, "color": colour, "fontweight": weight}
+            axes.text(position, row, f"{value:.1f}", **style)

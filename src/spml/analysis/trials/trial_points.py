@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...bench.rows import ORACLE, Pick, Row, column, picks_of_runs
 from ...common.errors import InputError, missing_extra, nearest
-from .axes import Value, axes_of, value_of
+from ...config import flat
+
+Value = float | str
+
+THRESHOLD = "tau"
+_NAMES = ("data", "hiding")
+"""Axes that are names in the specification, instead of settings."""
+
+_NOT_AXES = {"seed", "output", "threads", "method", "data.path", "data.images", "data.cache", "data.workers",
+             "data.observe_seed", "data.split_seed"}  # fmt: skip
+DIGITS = 4
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be drawn of each trial.
+    """Selection of values to draw of each trial.
 
     Attributes:
         x, y: Axes, as in `value_of`; y None = one axis.
@@ -54,22 +65,8 @@ class Point(NamedTuple):
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else float("nan")
 
 
-class _Trial(NamedTuple):
-    """A trial, its place, the value by which it is preferred to others there, and its score."""
-
-    row: Any
-    x: Value
-    y: Value | None
-    value: float
-    score: float
-
-
-def read_trials(stores: Sequence[str | Path]) -> tuple[list[Any], int]:
-    """Finished trials of all stores, the newest of each, and the number of failed ones.
-
-    Raises:
-        InputError: A store does not exist, or no run is finished.
-    """
+def read_trials(stores: Sequence[str | Path]) -> tuple[list[Row], int]:
+    """Finished trials of all stores, the newest of each, and the number of failed ones."""
     try:
         from ...bench.store import find_store
     except ImportError as error:
@@ -83,15 +80,11 @@ def read_trials(stores: Sequence[str | Path]) -> tuple[list[Any], int]:
     return done, len(newest) - len(done)
 
 
-def only(rows: list[Any], part: str, name: str | None) -> list[Any]:
-    """Trials of one data set (`part` is `data`) or way of hiding (`hiding`); all if `name` is None.
-
-    Raises:
-        InputError: There is none of this name.
-    """
-    names = sorted({getattr(row.series, part) for row in rows})
+def only(rows: list[Row], part: str, name: str | None) -> list[Row]:
+    """Trials of one data set (`part` is `data`) or way of hiding (`hiding`); all if `name` is None."""
     if name is None:
         return rows
+    names = sorted({getattr(row.series, part) for row in rows})
     if name not in names:
         option = {"data": "data_set"}.get(part, part)
         raise InputError(f"--{option} {name!r}: the comparison has {', '.join(map(repr, names))}")
@@ -99,14 +92,9 @@ def only(rows: list[Any], part: str, name: str | None) -> list[Any]:
 
 
 def varied_candidates(
-    rows: Sequence[Any], request: Request, candidates: list[str] | None, references: list[str]
+    rows: Sequence[Row], request: Request, candidates: list[str] | None, references: list[str]
 ) -> list[str]:
-    """Candidates to draw: the stated ones, or those along whose trials every axis varies.
-
-    Raises:
-        InputError: A candidate is unknown, or the axes vary for none; the message lists the settings that
-            vary.
-    """
+    """Candidates to draw: the stated ones, or those along whose trials every axis varies."""
     names = sorted({row.series.candidate for row in rows})
     for name in [*(candidates or []), *references]:
         if name not in names:
@@ -126,99 +114,114 @@ def varied_candidates(
     return found
 
 
-def _scored(rows: Iterable[Any], name: str, request: Request, epoch: int | None) -> list[_Trial]:
-    """Trials of a candidate with the score of an epoch, or of that which the mode selects."""
-    from ...bench.report.trials import trial_scores
-    from ...bench.rows import ORACLE, column
+def points_of(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Point]:
+    """One point per place: for each seed the best trial there by the mode."""
+    places: dict[tuple[Value, Value | None], list[Pick]] = {}
+    for pick in _picked(rows, name, request, epoch):
+        x, y = value_of(pick.row, request.x), value_of(pick.row, request.y) if request.y else None
+        if x is not None and (y is not None or request.y is None):
+            places.setdefault((x, y), []).append(pick)
+    return [Point(name, epoch, *place, _best(picks, request)) for place, picks in places.items()]
 
-    own = [row for row in rows if row.series.candidate == name]
-    scored = trial_scores(own, [request.mode])
-    if not scored:
+
+def reference_of(rows: Sequence[Row], name: str, request: Request, epoch: int | None) -> Point:
+    """The best trial of a candidate, for each seed."""
+    return Point(name, epoch, "", None, _best(_picked(rows, name, request, epoch), request))
+
+
+def _picked(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Pick]:
+    """Trials of a candidate at an epoch, or at that which the mode picks."""
+    picks = picks_of_runs([row for row in rows if row.series.candidate == name], [request.mode])
+    if not picks:
         raise InputError(f"the trials of {name!r} have no values of mode {request.mode!r}")
-    trials = []
-    for trial in scored:
-        value, score = trial.value, trial.val if request.score == "val" else trial.test
-        if epoch is not None:
-            history = trial.row.history
-            if not 1 <= epoch <= len(history.get(column(ORACLE), [])):
-                raise InputError(
-                    f"epoch {epoch}: the trials of {name!r} have true validation mAP of "
-                    f"{len(history.get(column(ORACLE), []))} epochs"
-                )
-            value, score = history[column(request.mode)][epoch - 1], history[column(ORACLE)][epoch - 1]
-        x, y = value_of(trial.row, request.x), value_of(trial.row, request.y) if request.y else None
-        trials.append(_Trial(trial.row, x if x is not None else "", y, value, score))
-    return trials
+    if epoch is None:
+        return picks
+    at_epoch = []
+    for pick in picks:
+        true = pick.row.history.get(column(ORACLE), [])
+        if not 1 <= epoch <= len(true):
+            raise InputError(
+                f"epoch {epoch}: the trials of {name!r} have true validation mAP of {len(true)} epochs"
+            )
+        value = pick.row.history[column(request.mode)][epoch - 1]
+        at_epoch.append(pick._replace(epoch=epoch - 1, value=value, val=true[epoch - 1]))
+    return at_epoch
 
 
-def points_of(rows: Iterable[Any], name: str, request: Request, epoch: int | None) -> list[Point]:
-    """One point per place: for each seed the best trial there by the mode.
-
-    Raises:
-        InputError: Trials lack the scores that are asked for, or are of several data sets.
-    """
-    trials = [
-        trial
-        for trial in _scored(rows, name, request, epoch)
-        if trial.x != "" and (request.y is None or trial.y is not None)
-    ]
-    places: dict[tuple[Value, Value | None], list[_Trial]] = {}
-    for trial in trials:
-        places.setdefault((trial.x, trial.y), []).append(trial)
-    return [Point(name, epoch, *place, _best(found)) for place, found in places.items()]
-
-
-def reference_of(rows: Sequence[Any], name: str, request: Request, epoch: int | None) -> Point:
-    """The best trial of a candidate, for each seed.
-
-    Raises:
-        InputError: As `points_of`.
-    """
-    return Point(name, epoch, "", None, _best(_scored(rows, name, request, epoch)))
-
-
-def _best(trials: Sequence[_Trial]) -> tuple[float, ...]:
-    """Score of the best trial of each seed, all on the same data with the same labels.
-
-    Raises:
-        InputError: The trials are of several data sets or ways of hiding, or a score is unknown.
-    """
-    tasks = sorted({trial.row.series[:2] for trial in trials})
+def _best(picks: Sequence[Pick], request: Request) -> tuple[float, ...]:
+    """Score of the best trial of each seed, all on the same data with the same labels."""
+    tasks = sorted({pick.row.series[:2] for pick in picks})
     if len(tasks) > 1:
         listed = "; ".join(" / ".join(task) for task in tasks)
         raise InputError(
             f"trials of several data sets or ways of hiding labels would be mixed ({listed}): choose one "
             "with --data_set and --hiding, or draw over them (--x hiding)"
         )
-    best: dict[int, _Trial] = {}
-    for trial in trials:
-        seed = trial.row.series.seed
-        if seed not in best or trial.value > best[seed].value:
-            best[seed] = trial
-    scores = tuple(best[seed].score for seed in sorted(best))
+    best: dict[int, Pick] = {}
+    for pick in picks:
+        before = best.setdefault(pick.row.series.seed, pick)
+        if pick.value > before.value:
+            best[pick.row.series.seed] = pick
+    scores = tuple(getattr(best[seed], request.score) for seed in sorted(best))
     if np.isnan(scores).any():
         raise InputError("the trials have no true validation mAP: draw --score test")
     return scores
 
 
 def notes_of(
-    rows: Sequence[Any], named: Sequence[str], request: Request, failed: int, val_only: bool, is_map: bool
+    rows: Sequence[Row], named: Sequence[str], request: Request, failed: int, val_only: bool, is_map: bool
 ) -> list[str]:
-    """What a reader of the figure should know of its points."""
+    """Notes for a reader of the figure on its points."""
     notes = ["error bars: standard deviation over seeds"] if not is_map else []
     if val_only:
         notes.append("validation mAP is drawn, because test mAP is kept for selected epochs only")
     for name in named:
         own = [row for row in rows if row.series.candidate == name]
-        rest = {*axes_of(own)} - {request.x, request.y, "data", "hiding"}
-        if "tau" in (request.x, request.y):
+        drawn = {request.x, request.y}
+        rest = {*axes_of(own)} - {*drawn, "data", "hiding"}
+        if "tau" in drawn:
             rest -= {"hp.w", "hp.b"}
-        if {"hp.w", "hp.b"} & {request.x, request.y}:
+        if {"hp.w", "hp.b"} & drawn:
             rest -= {"tau"}
-        if {"data", "hiding"} & {request.x, request.y}:
+        if {"data", "hiding"} & drawn:
             rest = {axis for axis in rest if not axis.startswith(("data.", "model."))}
         if rest:
             notes.append(f"{name}: best by {request.mode} over {', '.join(sorted(rest))}")
     if failed:
         notes.append(f"{failed} failed trials are left out")
     return notes
+
+
+# -- settings as axes ------------------------------------------------------------------------------------
+
+
+def value_of(row: Row, axis: str) -> Value | None:
+    """Value of a trial along an axis; None if the trial has no such setting.
+
+    Args:
+        row: The trial.
+        axis: A setting such as `hp.sigma` or `optim.lr`; of a hyper-parameter on a schedule [start, end] the
+            end counts. `data` and `hiding` are the names in the specification, and `tau` is -b / w, where
+            k(p) = sigmoid(w p + b) passes 1/2 at the end of the schedules `hp.w` and `hp.b`.
+    """
+    if axis in _NAMES:
+        return str(getattr(row.series, axis))
+    if axis == THRESHOLD:
+        w, b = value_of(row, "hp.w"), value_of(row, "hp.b")
+        if not isinstance(w, float) or not isinstance(b, float) or w == 0:
+            return None
+        return float(f"{-b / w:.{DIGITS}g}")
+    part = flat(row.config).get(axis)
+    if isinstance(part, list) and len(part) == 2:
+        part = part[1]
+    if part is None or isinstance(part, (Mapping, list)):
+        return None
+    return float(part) if isinstance(part, (int, float)) and not isinstance(part, bool) else str(part)
+
+
+def axes_of(rows: Iterable[Row]) -> list[str]:
+    """Axes along which trials differ, in alphabetical order."""
+    rows = list(rows)
+    names = {name for row in rows for name in flat(row.config)} | {*_NAMES, THRESHOLD}
+    values = {name: {value_of(row, name) for row in rows} - {None} for name in names - _NOT_AXES}
+    return sorted(name for name, found in values.items() if len(found) > 1)

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ...plots.style import COLOURS, MISSED, cut, new_figure, style_axes
+from ...plots.style import COLOURS, MISSED, cut, new_figure, single_panel, style_axes
 from .markdown import one_line, percent
 from .results import Report
-from .statistics import Ranking, SelectionLoss, Task
+from .statistics import Ranking, Task
 
 _LINE = 0.235  # inches per candidate
 _TEXT = {"parse_math": False}
+_BESIDE = {"textcoords": "offset points", "va": "center"}
+_BOX = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
 
 
-def draw(report: Report) -> dict[str, tuple[bytes, bytes]]:
+def draw(report: Report) -> Iterator[tuple[str, Any]]:
     """Draw all figures of a report.
 
-    Returns:
-        (PNG, SVG) by name: `scores-NN` for each task in the order of `Report.entries`, `ranks-NN` for each
-        mode with a critical difference, `selection` if there are losses.
+    Yields:
+        Names and matplotlib figures: `scores-NN` for each task in the order of `Report.entries`, `ranks-NN`
+        for each mode with a critical difference, `selection` if there are losses.
     """
-    figures = {f"scores-{n:02d}": _files(_scores(report, task)) for n, task in enumerate(report.entries, 1)}
+    for number, task in enumerate(report.entries, 1):
+        yield f"scores-{number:02d}", _scores(report, task)
     for number, mode in enumerate(report.modes, 1):
         if math.isfinite(report.rankings[mode].cd):
-            figures[f"ranks-{number:02d}"] = _files(_ranks(report.rankings[mode], mode))
+            yield f"ranks-{number:02d}", _ranks(report.rankings[mode], mode)
     if report.losses:
-        figures["selection"] = _files(_losses(report))
-    return figures
+        yield "selection", _losses(report)
 
 
 def _scores(report: Report, task: Task) -> Any:
     """A bar per candidate and mode, whiskers of one standard deviation, values at their ends."""
     names, modes, entries = report.candidates[task], report.modes, report.entries[task]
     step = max(_LINE, 0.115 * len(modes) + 0.06)
-    figure = new_figure(7.4, 1.15 + step * len(names))
-    axes = figure.subplots()
-    style_axes(axes)
-    _sideways(axes)
+    figure, axes = single_panel(7.4, 1.15 + step * len(names), whole=False, sideways=True)
     thickness = 0.84 / len(modes)
     highest = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
     for number, mode in enumerate(modes):
@@ -54,16 +52,8 @@ def _scores(report: Report, task: Task) -> Any:
         spreads = 100 * np.nan_to_num([test.sd for test in tests])
         axes.errorbar(means, middle, xerr=spreads, fmt="none", ecolor="black", elinewidth=0.9, capsize=1.6)
         for y, mean, deviation, test in zip(middle, means, spreads, tests, strict=True):
-            axes.annotate(
-                percent(test.mean),
-                (mean + deviation, y),
-                xytext=(3, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=6.5,
-                color=colour,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
-            )
+            look = {"fontsize": 6.5, "color": colour, "bbox": _BOX}
+            axes.annotate(percent(test.mean), (mean + deviation, y), xytext=(3, 0), **_BESIDE, **look)
     for name, style in ((report.baseline, ":"), (report.ceiling, "--")):
         entry = entries.get((name or "", modes[0]))
         if entry is not None:
@@ -86,8 +76,7 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
     axes, side = figure.subplots(
         1, 2, sharey=True, width_ratios=(6, max(0.12 * (max(lanes, default=0) + 1), 0.5))
     )
-    style_axes(axes)
-    _sideways(axes)
+    style_axes(axes, whole=False, sideways=True)
     y = np.arange(count)
     ranks = np.array(ranking.ranks)
     axes.hlines(y, ranks[0], ranks, color="#BBBBBB", linewidth=0.8)
@@ -95,9 +84,7 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
     tied = ranks < ranks[0] + ranking.cd
     axes.scatter(ranks, y, s=26, c=[COLOURS[0] if near else COLOURS[1] for near in tied], zorder=3)
     for row, rank in enumerate(ranks):
-        axes.annotate(
-            f"{rank:.2f}", (rank, row), xytext=(5, 0), textcoords="offset points", va="center", fontsize=7
-        )
+        axes.annotate(f"{rank:.2f}", (rank, row), xytext=(5, 0), fontsize=7, **_BESIDE)
     _names(axes, [cut(one_line(name), 30) for name in ranking.candidates])
     axes.set_xlim(1 - 0.02 * count, max(ranks.max(), 1.0) + 0.09 * count)
     ends = {"arrowstyle": "|-|,widthA=.25,widthB=.25"}
@@ -135,10 +122,8 @@ def _losses(report: Report) -> Any:
         key=lambda task: (task[0] is not None, str(task)),
     )
     losses = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
-    figure = new_figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(tasks))
-    axes = figure.subplots()
-    style_axes(axes)
-    _sideways(axes)
+    height = 1.3 + max(_LINE, 0.13 * len(modes)) * len(tasks)
+    figure, axes = single_panel(7.4, height, whole=False, sideways=True)
     axes.axvline(0, color=MISSED, linewidth=0.9)
     for number, mode in enumerate(modes):
         colour = COLOURS[(number + 1) % len(COLOURS)]  # the first is that of full labels
@@ -147,7 +132,7 @@ def _losses(report: Report) -> Any:
             points = [
                 (100 * value, row + shift)
                 for row, task in enumerate(tasks)
-                if (value := _loss(losses.get((mode, *task)), field)) is not None
+                if (loss := losses.get((mode, *task))) and (value := getattr(loss, field)) is not None
             ]
             label = f"{mode}: {'trial and epoch' if field == 'within' else 'candidate as well'}"
             x, y = np.array(points).reshape(-1, 2).T
@@ -161,19 +146,6 @@ def _losses(report: Report) -> Any:
     return figure
 
 
-def _loss(loss: SelectionLoss | None, field: str) -> float | None:
-    return None if loss is None else getattr(loss, field)
-
-
-def _sideways(axes: Any) -> None:
-    """Vertical grid lines, for values that run from left to right."""
-    from matplotlib.ticker import AutoLocator
-
-    axes.grid(visible=False, axis="y")
-    axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
-    axes.xaxis.set_major_locator(AutoLocator())
-
-
 def _names(axes: Any, names: list[str]) -> None:
     axes.set_yticks(range(len(names)), names, fontsize=8, **_TEXT)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -182,27 +154,7 @@ def _names(axes: Any, names: list[str]) -> None:
 def _head(figure: Any, axes: Any, title: str, columns: int) -> None:
     """Title and legend above the axes."""
     handles, labels = axes.get_legend_handles_labels()
-    legend = figure.legend(
-        handles,
-        labels,
-        title=title or None,
-        loc="outside upper left",
-        ncols=columns,
-        frameon=False,
-        fontsize=8.5,
-    )
+    place = {"loc": "outside upper left", "ncols": columns, "frameon": False, "fontsize": 8.5}
+    legend = figure.legend(handles, labels, title=title or None, **place)
     legend.get_title().set(fontsize=9.5, fontweight="bold", **_TEXT)
     legend._legend_box.align = "left"
-
-
-def _files(figure: Any) -> tuple[bytes, bytes]:
-    from matplotlib import rc_context
-
-    png, svg = io.BytesIO(), io.BytesIO()
-    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "spml", "svg.fonttype": "path"}):
-        # Names in scripts that the font lacks are drawn as boxes.
-        warnings.simplefilter("ignore", UserWarning)
-        # Without the time and matplotlib's version in the metadata, equal figures give equal files.
-        figure.savefig(png, format="png", metadata={"Software": None})
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return png.getvalue(), svg.getvalue()

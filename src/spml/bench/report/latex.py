@@ -8,30 +8,19 @@ from .markdown import UNKNOWN, criterion, one_line, percent
 from .results import Entry, Report
 
 _PER_TABLE = 6  # data sets side by side
-_ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-    "[": "{[}",  # at the start of a line it would become an argument of the line break before
-    "*": "{*}",
-    "`": r"\textasciigrave{}",
-}
+_ESCAPES = str.maketrans(
+    {character: "\\" + character for character in "{}$&#%_"}
+    | {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+        ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': "''", "*": "{*}",
+        "[": "{[}",  # at the start of a line it would become an argument of the line break before
+    }
+)  # fmt: skip
 
 
 def escape(text: object) -> str:
     """Any text as LaTeX that prints it literally, on one line."""
-    return "".join(_ESCAPES.get(c, c) for c in one_line(text))
+    return one_line(text).translate(_ESCAPES)
 
 
 def to_latex(report: Report) -> str:
@@ -47,9 +36,10 @@ def to_latex(report: Report) -> str:
 
 def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
     columns = [report.entries[name, hiding] for name in data]
-    names = _order(report, mode, {name for entries in columns for name, by in entries if by == mode})
+    names = {name for entries in columns for name, by in entries if by == mode}
+    ranked = [name for name in report.rankings[mode].candidates if name in names]
     lines = []
-    for name in names:
+    for name in [*ranked, *sorted(names.difference(ranked))]:
         cells = [_cell(entries.get((name, mode))) for entries in columns]
         mark = r"$^\circ$" if name in report.reference_only else ""
         lines.append(" & ".join([escape(name) + mark, *cells]) + r" \\")
@@ -61,25 +51,14 @@ def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
     caption += "; $\\circ$: for reference only." if report.reference_only else "."
     return "\n".join(
         [
-            r"\begin{table}",
-            r"\centering\small",
+            "\\begin{table}\n\\centering\\small",
             f"\\caption{{{caption}}}",
-            f"\\begin{{tabular}}{{l{'r' * len(data)}}}",
-            r"\toprule",
-            " & ".join(["", *map(escape, data)]) + r" \\",
-            r"\midrule",
+            f"\\begin{{tabular}}{{l{'r' * len(data)}}}\n\\toprule",
+            " & ".join(["", *map(escape, data)]) + " \\\\\n\\midrule",
             *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
+            "\\bottomrule\n\\end{tabular}\n\\end{table}",
         ]
     )
-
-
-def _order(report: Report, mode: str, names: set[str]) -> list[str]:
-    """Candidates in the order of the ranking, then unranked ones by name."""
-    ranked = [name for name in report.rankings[mode].candidates if name in names]
-    return ranked + sorted(names.difference(ranked))
 
 
 def _cell(entry: Entry | None) -> str:

@@ -65,14 +65,6 @@ def p_value(value: float | None) -> str:
     return "<0.001" if value < 0.0005 else f"{value:.3f}"
 
 
-def settings(params: Mapping[str, Any]) -> str:
-    """Searched settings as `name value`, numbers with four digits."""
-    return ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in sorted(params.items())
-    )
-
-
 def count(number: int, singular: str, plural: str = "") -> str:
     """A number of things, such as "1 run" and "2 runs"."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
@@ -133,11 +125,6 @@ def picture(name: str, alternative: str) -> str:
 def details(summary: str, text: str) -> str:
     """Text that is folded away under a summary line."""
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
-
-
-def page(blocks: Sequence[str]) -> str:
-    """Blocks of Markdown as one page."""
-    return "\n\n".join(blocks) + "\n"
 
 
 # -- HTML ------------------------------------------------------------------------------------------------

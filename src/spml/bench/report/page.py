@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 from ..rows import ORACLE
 from .bookkeeping import FACTS, VERSIONS
@@ -14,11 +15,9 @@ from .markdown import (
     criterion,
     details,
     p_value,
-    page,
     percent,
     picture,
     plain,
-    settings,
     share,
     table,
     task_name,
@@ -31,29 +30,22 @@ _MAX_LISTED = 100
 
 
 def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
-    """The whole report.
-
-    Args:
-        report: Numbers of the report.
-        title: Title, plain text.
-        about: Paragraphs in Markdown for the top of the page.
-    """
-    return page(
-        [
-            f"# {plain(title)}",
-            *(text.strip() for text in about),
-            *_reading(report),
-            *_reservations(report),
-            *_data(report),
-            *_ranks(report),
-            *_losses(report),
-            *_last_epochs(report),
-            *_results(report),
-            *_edges(report),
-            *_absent(report),
-            *_reproduction(report),
-        ]
-    )
+    """The whole report: below its plain title, paragraphs in Markdown about it."""
+    blocks = [
+        f"# {plain(title)}",
+        *(text.strip() for text in about),
+        *_reading(report),
+        *_reservations(report),
+        *_data(report),
+        *_ranks(report),
+        *_losses(report),
+        *_last_epochs(report),
+        *_results(report),
+        *_edges(report),
+        *_absent(report),
+        *_reproduction(report),
+    ]
+    return "\n\n".join(blocks) + "\n"
 
 
 def cost_page(report: Report) -> str:
@@ -65,13 +57,10 @@ def cost_page(report: Report) -> str:
     ]
     machines = sorted({names[VERSIONS.index("machine")] for names, _ in report.books.versions})
     total = sum(c.seconds for c in report.books.costs)
-    return page(
-        [
-            "# Cost",
-            f"Finished runs, {total:.0f} seconds of run time in total. Memory: highest peak of a process. "
-            f"Machine: {'; '.join(map(plain, machines)) or UNKNOWN}.",
-            table(["data", "candidate", "runs", "seconds", "seconds per run", "memory, MiB"], rows, left=2),
-        ]
+    header = ["data", "candidate", "runs", "seconds", "seconds per run", "memory, MiB"]
+    return (
+        f"# Cost\n\nFinished runs, {total:.0f} seconds of run time in total. Memory: highest peak of a "
+        f"process. Machine: {'; '.join(map(plain, machines)) or UNKNOWN}.\n\n{table(header, rows, left=2)}\n"
     )
 
 
@@ -80,7 +69,7 @@ def cost_page(report: Report) -> str:
 
 def _reading(report: Report) -> list[str]:
     items = []
-    if report.baseline is not None and report.ceiling is not None:
+    if report.has_gap:
         items.append(
             f"gap: share of the gap between {plain(report.baseline)} and {plain(report.ceiling)} that is "
             "closed, with all candidates selected in the same way; `-` where these two are less than 0.5 "
@@ -131,14 +120,12 @@ def _reservations(report: Report) -> list[str]:
         items.append(
             f"One seed only, so no spread over seeds: {'; '.join(plain(task_name(task)) for task in single)}."
         )
-    without_p = [
-        entry
-        for name, entry in entries
-        if entry.p is None and not entry.best and name not in report.reference_only
-    ]
+    without_p = sum(
+        entry.p is None and not entry.best and name not in report.reference_only for name, entry in entries
+    )
     if without_p:
         items.append(
-            f"In {count(len(without_p), 'cell')} there is no p-value, because the selected runs belong to "
+            f"In {count(without_p, 'cell')} there is no p-value, because the selected runs belong to "
             "another search and hold no draws of the test samples, or different ones: a missing ≈ has no "
             "meaning there."
         )
@@ -170,22 +157,16 @@ def _ranks(report: Report) -> list[str]:
             heading,
             "There is no data set and way of hiding on which the candidates could be ranked.",
         ]
-    with_gap = report.baseline is not None and report.ceiling is not None
-    header = ["candidate"]
-    for mode in usable:
-        header += [f"`{mode}`: rank", "mAP", *(["gap"] if with_gap else [])]
-    columns = {
-        mode: {
-            name: [f"{rank:.2f}", percent(mean), *([share(gap)] if with_gap else [])]
-            for name, rank, mean, gap in zip(r.candidates, r.ranks, r.means, r.gaps, strict=True)
-        }
-        for mode, r in usable.items()
-    }
-    names = list(dict.fromkeys(name for ranking in usable.values() for name in ranking.candidates))
-    unknown = [UNKNOWN] * (3 if with_gap else 2)
+    header, cells = ["candidate"], dict[str, dict[str, list[str]]]()
+    for mode, r in usable.items():
+        header += [f"`{mode}`: rank", "mAP", "gap"][: 2 + report.has_gap]
+        for name, rank, mean, gap in zip(r.candidates, r.ranks, r.means, r.gaps, strict=True):
+            numbers = [f"{rank:.2f}", percent(mean), share(gap)]
+            cells.setdefault(name, {})[mode] = numbers[: 2 + report.has_gap]
+    unknown = [UNKNOWN] * (2 + report.has_gap)
     rows = [
-        [plain(name), *(cell for mode in usable for cell in columns[mode].get(name, unknown))]
-        for name in names
+        [plain(name), *(cell for mode in usable for cell in by_mode.get(mode, unknown))]
+        for name, by_mode in cells.items()
     ]
     notes = []
     for mode, ranking in usable.items():
@@ -238,16 +219,12 @@ def _losses(report: Report) -> list[str]:
 def _last_epochs(report: Report) -> list[str]:
     rows, total = [], {mode: list[float]() for mode in report.modes}
     for task, entries in report.entries.items():
-        cells = []
-        for mode in report.modes:
-            gains = [
-                entry.test.mean - entry.last
-                for (name, by), entry in entries.items()
-                if by == mode and entry.last is not None and name not in report.reference_only
-            ]
-            cells.append(_mean(gains))
-            total[mode] += gains
-        rows.append([*map(plain, task), *cells])
+        gains: dict[str, list[float]] = {mode: [] for mode in report.modes}
+        for (name, mode), entry in entries.items():
+            if entry.last is not None and name not in report.reference_only:
+                gains[mode].append(entry.test.mean - entry.last)
+                total[mode].append(gains[mode][-1])
+        rows.append([*map(plain, task), *map(_mean, gains.values())])
     if not any(total.values()):
         return []
     return [
@@ -277,37 +254,33 @@ def _results(report: Report) -> list[str]:
 
 
 def _scores(report: Report, task: Task) -> str:
+    columns: dict[str, Callable[[Entry], str]] = {"mAP": _score}
+    if report.has_gap:
+        columns["gap"] = lambda entry: share(entry.gap)
+    if report.baseline is not None:
+        columns[f"to {plain(report.baseline)}"] = _difference
+    columns["p"] = lambda entry: p_value(entry.p)
     header = ["candidate", "seeds"]
-    based, with_gap = report.baseline is not None, report.baseline is not None and report.ceiling is not None
     for mode in report.modes:
-        header.append(f"`{mode}`: mAP")
-        header += ["gap"] if with_gap else []
-        header += [f"to {plain(report.baseline)}"] if based else []
-        header.append("p")
+        header += [f"`{mode}`: mAP", *list(columns)[1:]]
     rows = []
     for name in report.candidates[task]:
         entries = [report.entries[task].get((name, mode)) for mode in report.modes]
         seeds = sorted({entry.test.n for entry in entries if entry is not None})
         mark = " °" if name in report.reference_only else ""
-        cells = [plain(name) + mark, "/".join(map(str, seeds))]
-        for entry in entries:
-            cells += _score(entry, with_gap, based)
-        rows.append(cells)
+        cells = [cell(entry) if entry else UNKNOWN for entry in entries for cell in columns.values()]
+        rows.append([plain(name) + mark, "/".join(map(str, seeds)), *cells])
     return table(header, rows)
 
 
-def _score(entry: Entry | None, with_gap: bool, based: bool) -> list[str]:
-    if entry is None:
-        return [UNKNOWN] * (2 + with_gap + based)
+def _score(entry: Entry) -> str:
     score = with_sd(entry.test.mean, entry.test.sd)
-    score = f"**{score}**" if entry.best else f"≈ {score}" if entry.tied else score
-    cells = [score]
-    if with_gap:
-        cells.append(share(entry.gap))
-    if based:
-        paired = entry.difference
-        cells.append(UNKNOWN if paired is None else with_sd(paired.mean, paired.sd, sign=True))
-    return [*cells, p_value(entry.p)]
+    return f"**{score}**" if entry.best else f"≈ {score}" if entry.tied else score
+
+
+def _difference(entry: Entry) -> str:
+    paired = entry.difference
+    return UNKNOWN if paired is None else with_sd(paired.mean, paired.sd, sign=True)
 
 
 def _selected(report: Report, task: Task) -> str:
@@ -318,26 +291,30 @@ def _selected(report: Report, task: Task) -> str:
             if entry is not None:
                 trials = "/".join(map(str, sorted(set(entry.trials))))
                 edges = ", ".join(f"{s} {side} {n} of {entry.test.n}" for (s, side), n in entry.edges.items())
-                medians = plain(settings(entry.params)) or UNKNOWN
-                rows.append([plain(name), f"`{mode}`", medians, plain(edges) or UNKNOWN, trials])
+                medians = ", ".join(
+                    f"{setting} {value:.4g}" if isinstance(value, float) else f"{setting} {value}"
+                    for setting, value in sorted(entry.params.items())
+                )
+                rows.append(
+                    [plain(name), f"`{mode}`", plain(medians) or UNKNOWN, plain(edges) or UNKNOWN, trials]
+                )
     return table(["candidate", "selection", "settings", "at the edge", "trials"], rows, left=4)
 
 
 def _edges(report: Report) -> list[str]:
-    counts: dict[tuple[str, str, str], dict[str, int]] = {}
-    series: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    series: Counter[tuple[str, str]] = Counter()
     for by_key in report.entries.values():
         for (name, mode), entry in by_key.items():
-            series[name, mode] = series.get((name, mode), 0) + entry.test.n
+            series[name, mode] += entry.test.n
             for (setting, side), times in entry.edges.items():
-                by_mode = counts.setdefault((name, setting, side), {})
-                by_mode[mode] = by_mode.get(mode, 0) + times
+                counts[name, setting, side][mode] += times
     rest = "Settings with two values, or with values that have no order, are not judged."
     if not counts:
         return ["## Edges", f"No selected trial lies at the edge of its range. {rest}"]
     rows = [
         [plain(name), plain(setting), plain(side)]
-        + [f"{by_mode.get(mode, 0)} of {series.get((name, mode), 0)}" for mode in report.modes]
+        + [f"{by_mode[mode]} of {series[name, mode]}" for mode in report.modes]
         for (name, setting, side), by_mode in sorted(counts.items())
     ]
     return [
@@ -350,19 +327,22 @@ def _edges(report: Report) -> list[str]:
 
 
 def _absent(report: Report) -> list[str]:
-    blocks: list[str] = []
     failures, missing = report.books.failures, report.books.missing
-    if failures:
-        rows = [[*map(plain, f.series), str(f.trial), plain(f.message)] for f in failures[:_MAX_LISTED]]
-        header = ["data", "hiding", "candidate", "seed", "trial", "message"]
-        blocks += ["## Runs that failed", table(header, rows, left=6), *_more(len(failures))]
-    if missing:
-        rows = [
-            [*map(plain, m.series), ", ".join(f"`{mode}`" for mode in m.modes), plain(m.reason)]
-            for m in missing[:_MAX_LISTED]
-        ]
-        header = ["data", "hiding", "candidate", "seed", "selection", "why"]
-        blocks += ["## Series without a result", table(header, rows, left=6), *_more(len(missing))]
+    cells = ["data", "hiding", "candidate", "seed"]
+    failed = [[*map(plain, f.series), str(f.trial), plain(f.message)] for f in failures[:_MAX_LISTED]]
+    absent = [
+        [*map(plain, m.series), ", ".join(f"`{mode}`" for mode in m.modes), plain(m.reason)]
+        for m in missing[:_MAX_LISTED]
+    ]
+    blocks: list[str] = []
+    for heading, header, rows, total in (
+        ("Runs that failed", [*cells, "trial", "message"], failed, len(failures)),
+        ("Series without a result", [*cells, "selection", "why"], absent, len(missing)),
+    ):
+        if rows:
+            blocks += [f"## {heading}", table(header, rows, left=6)]
+        if total > _MAX_LISTED:
+            blocks.append(f"... and {total - _MAX_LISTED} more.")
     return blocks
 
 
@@ -391,7 +371,3 @@ def _range(values: Sequence[object]) -> str:
     if not texts:
         return UNKNOWN
     return plain(texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}")
-
-
-def _more(total: int) -> list[str]:
-    return [f"... and {total - _MAX_LISTED} more."] if total > _MAX_LISTED else []

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows import TEST, Pick, Row, SeriesKey, column, picks
+from ..rows import Pick, Row, SeriesKey, picks, picks_of_runs
 from ..space import Range, Space, edges
 from .bookkeeping import Bookkeeping, keep_books
 from .statistics import (
     ALPHA,
-    Picks,
     Ranking,
     SelectionLoss,
     Task,
@@ -25,7 +26,6 @@ from .statistics import (
     rank,
     selection_losses,
 )  # fmt: skip
-from .trials import TrialScore, trial_scores
 
 
 class Spread(NamedTuple):
@@ -87,7 +87,7 @@ class Report:
         rankings: Ranking by mode.
         losses: Loss of each mode except `oracle` against `oracle`; empty without `oracle`.
         books: Data, code, cost, failed and missing runs.
-        trials: Scores of every trial by every mode.
+        trials: Epoch of every finished run that each mode picks.
     """
 
     modes: tuple[str, ...]
@@ -99,7 +99,12 @@ class Report:
     rankings: Mapping[str, Ranking]
     losses: tuple[SelectionLoss, ...]
     books: Bookkeeping
-    trials: tuple[TrialScore, ...] = ()
+    trials: tuple[Pick, ...] = ()
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether there is a gap between baseline and ceiling to close."""
+        return self.baseline is not None and self.ceiling is not None
 
 
 def build_report(
@@ -125,19 +130,19 @@ def build_report(
         spaces: Search space of each candidate; without it no edges are reported.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
-    picked, ends = _usable_picks(rows, modes), last_epochs(rows, modes)
-    unranked = frozenset(reference_only)
-    runs: dict[SeriesKey, int] = {}
-    for row in rows:
-        if row.status == "done":
-            runs[row.series] = runs.get(row.series, 0) + 1
-    entries: dict[Task, dict[tuple[str, str], Entry]] = {}
-    for task in sorted({(series.data, series.hiding) for series in picked}):
-        of_task = {series: by for series, by in picked.items() if (series.data, series.hiding) == task}
-        entries[task] = {}
-        for mode in modes:
-            by_name = _entries(of_task, mode, runs, ends, baseline, ceiling, unranked, spaces or {})
-            entries[task].update({(name, mode): entry for name, entry in by_name.items()})
+    picked, unranked = picks(rows, modes), frozenset(reference_only)
+    by_task: dict[Task, dict[str, dict[str, dict[int, Pick]]]] = {}
+    for (data, hiding, candidate, seed), by_mode in picked.items():
+        of_task = by_task.setdefault((data, hiding), {mode: {} for mode in modes})
+        for mode, pick in by_mode.items():
+            of_task[mode].setdefault(candidate, {})[seed] = pick
+    runs = Counter(row.series for row in rows if row.status == "done")
+    ends = last_epochs(rows, modes)
+    entries: dict[Task, dict[tuple[str, str], Entry]] = {task: {} for task in by_task}
+    for task, selected in by_task.items():
+        for mode, by_seed in selected.items():
+            by_name = _entries(by_seed, runs, ends, baseline, ceiling, unranked, spaces or {})
+            entries[task] |= {(name, mode): entry for name, entry in by_name.items()}
     return Report(
         modes=tuple(modes),
         baseline=baseline,
@@ -148,7 +153,7 @@ def build_report(
         rankings={mode: _ranking(entries, mode, baseline, ceiling, unranked) for mode in modes},
         losses=selection_losses(picked, modes, unranked),
         books=keep_books(rows, picked, modes, expected, unranked),
-        trials=tuple(trial_scores(rows, modes)),
+        trials=tuple(picks_of_runs(rows, modes)),
     )
 
 
@@ -169,28 +174,8 @@ def _ranking(
     )
 
 
-def _usable_picks(rows: Sequence[Row], modes: Sequence[str]) -> dict[SeriesKey, dict[str, Pick]]:
-    """As `picks`, but a run that lacks the numbers of a mode or its test mAP is missing only there."""
-    result: dict[SeriesKey, dict[str, Pick]] = {}
-    for mode in modes:
-        name = column(mode)
-        usable = [
-            row
-            for row in rows
-            if row.status == "done"
-            and TEST in row.history
-            and row.history.get(name)
-            and not any(map(math.isnan, row.history[name]))
-        ]
-        for series, by_mode in picks(usable, [mode]).items():
-            if math.isfinite(by_mode[mode].test):
-                result.setdefault(series, {})[mode] = by_mode[mode]
-    return {series: result[series] for series in sorted(result)}
-
-
 def _entries(
-    of_task: Picks,
-    mode: str,
+    by_seed: Mapping[str, Mapping[int, Pick]],
     runs: Mapping[SeriesKey, int],
     ends: Mapping[tuple[SeriesKey, str], float],
     baseline: str | None,
@@ -198,49 +183,35 @@ def _entries(
     unranked: frozenset[str],
     spaces: Mapping[str, Space],
 ) -> dict[str, Entry]:
-    """Entries of one task by one mode."""
-    by_seed: dict[str, dict[int, Pick]] = {}
-    trials: dict[str, list[int]] = {}
-    last: dict[str, list[float | None]] = {}
-    for series, by_mode in of_task.items():
-        if mode in by_mode:
-            by_seed.setdefault(series.candidate, {})[series.seed] = by_mode[mode]
-            trials.setdefault(series.candidate, []).append(runs[series])
-            last.setdefault(series.candidate, []).append(ends.get((series, mode)))
-    tests = {name: spread(pick.test for pick in seeds.values()) for name, seeds in by_seed.items()}
+    """Entries of one task by one mode, which picked `by_seed` of each candidate."""
+    tests = {name: _spread([pick.test for pick in seeds.values()]) for name, seeds in by_seed.items()}
+    low, high = (tests[name].mean if name in tests else math.nan for name in (baseline, ceiling))
+    base = by_seed.get(baseline or "", {})
     best = _best(tests, unranked)
     p_values = _p_values(by_seed, best, unranked)
-    low = tests[baseline].mean if baseline in tests else math.nan
-    high = tests[ceiling].mean if ceiling in tests else math.nan
-    base = by_seed.get(baseline or "", {})
     entries = {}
     for name, seeds in by_seed.items():
         paired = [seeds[seed].test - base[seed].test for seed in seeds if seed in base and name != baseline]
+        last = [ends.get((pick.row.series, pick.mode), math.nan) for pick in seeds.values()]
+        trials = [runs[pick.row.series] for pick in seeds.values()]
         entries[name] = Entry(
             picks=seeds,
             test=tests[name],
-            last=_mean(last[name]),
+            last=None if any(map(math.isnan, last)) else float(np.mean(last)),
             gap=gap_closed(tests[name].mean, low, high),
-            difference=spread(paired) if paired else None,
+            difference=_spread(paired) if paired else None,
             p=p_values.get(name),
             best=name == best,
             params=_medians([pick.row.params for pick in seeds.values()]),
             edges=_edges(seeds.values(), spaces.get(name, {})),
-            trials=(min(trials[name]), max(trials[name])),
+            trials=(min(trials), max(trials)),
         )
     return entries
 
 
-def spread(values: Iterable[float]) -> Spread:
-    """Mean and standard deviation of at least one value."""
-    array = np.fromiter(values, np.float64)
-    deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
-    return Spread(float(array.mean()), deviation, len(array))
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+def _spread(values: Sequence[float]) -> Spread:
+    array = np.array(values, np.float64)
+    return Spread(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else math.nan, len(array))
 
 
 def _best(tests: Mapping[str, Spread], unranked: frozenset[str]) -> str | None:
@@ -269,11 +240,12 @@ def _p_values(
 
 
 def _medians(params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """By setting the lower median, which is a value that was picked; without an order, the usual value."""
     result = {}
     for name in sorted({name for picked in params for name in picked}):
         values = [picked[name] for picked in params if name in picked]
         if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            result[name] = sorted(values)[(len(values) - 1) // 2]  # the lower median, a value that was picked
+            result[name] = statistics.median_low(values)
         else:
             texts = [repr(value) for value in values]
             result[name] = min(values, key=lambda value: (-texts.count(repr(value)), repr(value)))
@@ -281,20 +253,23 @@ def _medians(params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _edges(picked: Iterable[Pick], space: Space) -> dict[tuple[str, str], int]:
-    counts: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for pick in picked:
-        at_edge = edges(space, pick.row.params)
+        counts.update(edges(space, pick.row.params).items())
         path = pick.row.history.get("penalty", [])
         if path and math.isfinite(path[pick.epoch]):  # an infinite penalty can't be exceeded
-            at_edge |= edges({"penalty": Range(choices=tuple(path))}, {"penalty": path[pick.epoch]})
-        for edge in at_edge.items():
-            counts[edge] = counts.get(edge, 0) + 1
+            counts.update(
+                edges({"penalty": Range(choices=tuple(path))}, {"penalty": path[pick.epoch]}).items()
+            )
     return dict(sorted(counts.items()))
 
 
 def _order(by_key: Mapping[tuple[str, str], Entry], modes: Sequence[str]) -> tuple[str, ...]:
-    def sort_key(name: str) -> tuple[float, str]:
-        means = [by_key[name, mode].test.mean for mode in modes if (name, mode) in by_key]
-        return -means[0], name
-
-    return tuple(sorted({name for name, _ in by_key}, key=sort_key))
+    """Candidates by the mean of the first mode that they have a result by, highest first."""
+    firsts = {
+        name: entry.test.mean
+        for mode in reversed(modes)
+        for (name, by), entry in by_key.items()
+        if by == mode
+    }
+    return tuple(sorted(firsts, key=lambda name: (-firsts[name], name)))

@@ -146,7 +146,7 @@ def paired_p(difference: npt.ArrayLike, draws: npt.ArrayLike) -> float:
     conservative. With one seed, a = 0, and the result holds for that seed only.
 
     Args:
-        difference: Differences (S,) of test mAP between two candidates on the same seeds.
+        difference: Differences (S,) of test mAP between two candidates on the same seeds, S >= 1.
         draws: Differences (S, B) on bootstrap draws of the test samples, B >= 2.
 
     Raises:
@@ -229,12 +229,8 @@ def rank(
     names = sorted({name for by_candidate in present.values() for name in by_candidate})
     ranked = [name for name in names if 2 * sum(name in by for by in present.values()) >= len(present)]
     left_out = tuple(name for name in names if name not in ranked)
-    tasks = (
-        [task for task, by_candidate in present.items() if by_candidate.keys() >= set(ranked)]
-        if ranked
-        else []
-    )
-    if not tasks:
+    tasks = [task for task, by_candidate in present.items() if by_candidate.keys() >= set(ranked)]
+    if not ranked or not tasks:
         no_test = Friedman(math.nan, math.nan, math.nan)
         return Ranking((), (), (), (), (), no_test, math.nan, (), tuple(names))
     table = np.array([[present[task][name] for name in ranked] for task in tasks])
@@ -289,76 +285,47 @@ class SelectionLoss(NamedTuple):
     agreement: int
 
 
-class _Pool(NamedTuple):
-    """Losses of one seed on one task: for each candidate, and for choosing among candidates."""
-
-    within: list[float]
-    among: float
-    same: bool
-
-
 def selection_losses(
     picks: Picks, modes: Sequence[str], unranked: frozenset[str]
 ) -> tuple[SelectionLoss, ...]:
     """Losses of each mode, for each task and over all series (the entry without a task).
 
-    Args:
-        picks: Run and epoch that each mode picks from each series.
-        modes: Selection modes; without `oracle` among them the result is empty.
-        unranked: Candidates that can't be selected, such as those trained on full labels.
+    Without `oracle` among the modes the result is empty. Candidates that are not ranked, such as those
+    trained on full labels, can't be selected.
     """
-    if ORACLE not in modes:
-        return ()
     result = []
-    for mode in modes:
-        if mode == ORACLE:
-            continue
-        grouped: dict[tuple[str, str, int], dict[str, Mapping[str, Pick]]] = {}
+    for mode in [mode for mode in modes if mode != ORACLE] if ORACLE in modes else ():
+        pools: dict[tuple[str, str, int], dict[str, Mapping[str, Pick]]] = {}
         for series, by_mode in picks.items():
             if series.candidate not in unranked and mode in by_mode and ORACLE in by_mode:
-                pool = grouped.setdefault((series.data, series.hiding, series.seed), {})
+                pool = pools.setdefault((series.data, series.hiding, series.seed), {})
                 pool[series.candidate] = by_mode
-        pools = {key: _pool(by_candidate, mode) for key, by_candidate in grouped.items()}
-        for data, hiding in sorted({key[:2] for key in pools}):
-            same_task = [pool for key, pool in pools.items() if key[:2] == (data, hiding)]
-            result.append(_mean_loss(mode, data, hiding, same_task))
-        result.append(_mean_loss(mode, None, None, list(pools.values())))
+        tasks: list[tuple[str | None, str | None]] = [*sorted({key[:2] for key in pools}), (None, None)]
+        for task in tasks:
+            chosen = [pool for key, pool in pools.items() if task in (key[:2], (None, None))]
+            within = [by[ORACLE].test - by[mode].test for pool in chosen for by in pool.values()]
+            best = [(_best(pool, ORACLE, mode), _best(pool, mode, mode)) for pool in chosen]
+            among = [by_oracle.test - by_this.test for by_oracle, by_this in best]
+            result.append(
+                SelectionLoss(
+                    mode,
+                    *task,
+                    float(np.mean(within)) if within else None,
+                    len(within),
+                    float(np.mean(among)) if among else None,
+                    len(chosen),
+                    sum(o.row.series.candidate == m.row.series.candidate for o, m in best),
+                )
+            )
     return tuple(result)
 
 
-def _pool(by_candidate: Mapping[str, Mapping[str, Pick]], mode: str) -> _Pool:
-    mean_labels = {
-        name: by_mode[mode].row.config.get("mean_labels") for name, by_mode in by_candidate.items()
-    }
+def _best(pool: Mapping[str, Mapping[str, Pick]], by: str, mode: str) -> Pick:
+    """Best pick of `by` among all candidates; for losses of `observed`, among those with the usual K."""
+    mean_labels = {name: by_mode[mode].row.config.get("mean_labels") for name, by_mode in pool.items()}
     usual = Counter(mean_labels.values()).most_common(1)[0][0]
-
-    def best(by: str) -> str:
-        """Candidate whose picked run and epoch have the highest value in the mode's column."""
-        scores = {
-            name: by_mode[by].row.history[column(by)][by_mode[by].epoch]
-            for name, by_mode in by_candidate.items()
-            if mode != OBSERVED or mean_labels[name] == usual
-        }
-        return min(scores, key=lambda name: (-scores[name], name))
-
-    within = [by_mode[ORACLE].test - by_mode[mode].test for by_mode in by_candidate.values()]
-    by_oracle, by_this = best(ORACLE), best(mode)
-    among = by_candidate[by_oracle][ORACLE].test - by_candidate[by_this][mode].test
-    return _Pool(within, among, by_oracle == by_this)
-
-
-def _mean_loss(mode: str, data: str | None, hiding: str | None, pools: Sequence[_Pool]) -> SelectionLoss:
-    within = [loss for pool in pools for loss in pool.within]
-    return SelectionLoss(
-        mode,
-        data,
-        hiding,
-        float(np.mean(within)) if within else None,
-        len(within),
-        float(np.mean([pool.among for pool in pools])) if pools else None,
-        len(pools),
-        sum(pool.same for pool in pools),
-    )
+    names = [name for name in sorted(pool) if mode != OBSERVED or mean_labels[name] == usual]
+    return max((pool[name][by] for name in names), key=lambda pick: pick.value)
 
 
 def last_epochs(rows: Iterable[Row], modes: Sequence[str]) -> dict[tuple[SeriesKey, str], float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...common.errors import InputError, nearest
-from ...common.locks import only_writer
+from ...common.locks import Report, only_writer
 from .coco2014 import COCO2014
-from .common import Report, write_manifest
+from .common import write_manifest
 from .cub200 import CUB200
 from .nuswide import NUSWIDE, NUSWIDE_MERGED
 from .voc2012 import VOC2012

@@ -10,33 +10,26 @@ from ...labels import ObservedLabels
 from ..readers.coco import Document
 from .common import Benchmark, Official, Part, existing, find_folder
 
-_PHASES = ("train", "val")
-
-
-def _annotations(root: Path, phase: str) -> Path:
-    return root / "annotations" / f"instances_{phase}2014.json"
-
-
-def _folder(root: Path, phase: str) -> str:
-    return find_folder(root, (f"{phase}2014", f"images/{phase}2014"), "")
-
 
 def _read(root: Path) -> Official:
-    train, val = (_read_part(_annotations(root, phase), _folder(root, phase)) for phase in _PHASES)
+    paths = [root / "annotations" / f"instances_{phase}.json" for phase in ("train2014", "val2014")]
+    train, val = map(_read_part, paths)
     if train[0] != val[0]:
         raise InputError(
-            f"{_annotations(root, 'val')}: its categories are not those of instances_train2014.json, in the "
+            f"{paths[1]}: its categories are not those of instances_train2014.json, in the "
             "same order with the same ids. Use the official files."
         )
     return Official(tuple(train[0].values()), train[1], val[1])
 
 
-def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
+def _read_part(path: Path) -> tuple[dict[int, str], Part]:
     """Read the categories by id and the annotated images of an official annotation file.
 
     Categories have the order of the file, which is that of the label columns. Images have at least one
     annotation, crowds included, and are ordered by their ids as strings ('100010' before '9').
     """
+    phase = path.stem.removeprefix("instances_")
+    folder = find_folder(path.parents[1], (phase, f"images/{phase}"), "")
     document = load_json(existing(path), Document)
     try:
         categories = {int(category.id): category.name for category in document.categories}

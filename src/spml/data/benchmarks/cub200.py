@@ -14,18 +14,15 @@ from .common import Benchmark, Official, Part, existing, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
 _LABELS = "attributes/image_attribute_labels.txt"
-
-
-def _names(root: Path) -> Path:
-    """The list of attributes, which is next to the folder in the official archive and inside it in others."""
-    candidates = (".", "CUB_200_2011", "CUB_200_2011/attributes", "attributes")
-    return root / find_folder(root, candidates, "attributes.txt") / "attributes.txt"
+# The list of attributes is next to the folder in the official archive and inside it in others.
+_LISTS = (".", "CUB_200_2011", "CUB_200_2011/attributes", "attributes")
 
 
 def _read(root: Path) -> Official:
     folder = find_folder(root, _FOLDERS, "images.txt")
     base = root / folder
-    files, attributes = _numbered(base / "images.txt"), _numbered(_names(root))
+    files = _numbered(base / "images.txt")
+    attributes = _numbered(root / find_folder(root, _LISTS, "attributes.txt") / "attributes.txt")
     is_train = _numbered(base / "train_test_split.txt")
     if len(is_train) != len(files) or not {*is_train} <= {"0", "1"}:
         raise InputError(

@@ -16,6 +16,7 @@ from ...common.draws import permutation
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...labels import LabelError, ObservedLabels
+from ..readers.shards import load_array
 from .common import Benchmark, Official, Part, existing, find_folder, images_exist, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
@@ -60,11 +61,11 @@ def _read_formatted(root: Path) -> Official:
     parts: list[Part] = []
     lists = _formatted(root)
     for images_path, path in zip(lists[::2], lists[1::2], strict=True):
-        names = _load(images_path)
+        names = load_array(existing(images_path))
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"{images_path}: must hold file names, but holds {names.dtype} {names.shape}.")
         try:
-            labels = ObservedLabels.from_multi_hot(_load(path), unlisted="negative")
+            labels = ObservedLabels.from_multi_hot(load_array(existing(path)), unlisted="negative")
         except LabelError as error:
             raise InputError(f"{path}: {error}.") from error
         if len(labels) != len(names):
@@ -130,17 +131,6 @@ def _read_merged(root: Path) -> Official:
     if absent:
         notes.append(f"{counted(absent, 'listed image is', 'listed images are')} not there and left out.")
     return Official(_concepts(root), train, test, tuple(notes))
-
-
-def _load(path: Path) -> npt.NDArray[np.generic]:
-    existing(path)
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except Exception as error:  # damaged files raise almost any exception
-        raise InputError(
-            f"{path}: can't be read: {error}. Arrays of Python objects are refused, since loading them "
-            "can run code: save numbers and strings."
-        ) from error
 
 
 def _part(root: Path, names: list[str], labels: ObservedLabels) -> Part:

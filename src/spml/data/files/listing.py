@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
-from ...common.errors import InputError
+from ...common.errors import InputError, one_line
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, is_special, quote
 from ..images.image_files import SUFFIXES
 
-SYSTEM_FOLDERS = frozenset(
-    (
-        *("__macosx", "@eadir", "@tmp", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "lost+found"),
-        *("system_volume_information", "thumbs", "thumbnails", "__pycache__"),
-    )
-)
+SYSTEM_FOLDERS = {
+    "__macosx", "@eadir", "@tmp", "@recycle", "#recycle", "#snapshot", "$recycle.bin", "lost+found",
+    "system_volume_information", "thumbs", "thumbnails", "__pycache__",
+}  # fmt: skip
 """Names, in lower case and with `_` for blanks, of folders that systems and programs make on their own."""
 
 _ADVICE = {
@@ -32,26 +30,17 @@ _ADVICE = {
     "archive: unpack it": "zip tar tgz gz bz2 xz 7z rar",
 }
 _ADVICE_OF = {f".{suffix}": text for text, suffixes in _ADVICE.items() for suffix in suffixes.split()}
-_SHOWN = 8  # suffixes that a note names
 
 
 @dataclass(eq=False)
 class Folder:
-    """A folder of a listing.
+    """A folder of a listing."""
 
-    Attributes:
-        prefix: Path relative to the folder that was listed, with a slash at its end; empty for that folder.
-        images: Positions of its own images in `Listing.images`.
-        files: Names of its other files that are not hidden.
-        folders: Its folders, sorted by name.
-        below: Positions of its own images and those in its folders.
-    """
-
-    prefix: str
-    images: range = range(0)
-    files: list[str] = field(default_factory=list)
-    folders: list[Folder] = field(default_factory=list)
-    below: range = range(0)
+    prefix: str  # path relative to the folder that was listed, with a slash at its end; empty for that folder
+    images: range = range(0)  # positions of its own images in `Listing.images`
+    files: list[str] = field(default_factory=list)  # names of its other files that are not hidden
+    folders: list[Folder] = field(default_factory=list)  # its folders, sorted by name
+    below: range = range(0)  # positions of its own images and those in its folders
 
     @property
     def name(self) -> str:
@@ -74,27 +63,17 @@ class Folder:
 
 @dataclass
 class Listing:
-    """Content of a folder and of all folders below it.
+    """Content of a folder and of all folders below it."""
 
-    Attributes:
-        images: Paths of the images relative to the folder, with slashes: in every folder its own images,
-            sorted, and then those of its folders.
-        root: The folder itself.
-        links: The images and folders that are links.
-        system: Folders of systems and programs, and hidden ones, which are left out.
-        hidden: Names of hidden images, which are left out.
-        unfollowed: Folders that are links and are left out.
-    """
-
-    images: list[str]
-    root: Folder
-    links: list[Path]
-    system: list[str]
-    hidden: list[str]
-    unfollowed: list[str]
+    images: list[str]  # relative, with slashes: in every folder its own images, sorted, then those below
+    root: Folder  # the folder itself
+    links: list[Path]  # the images and folders that are links
+    system: list[str]  # folders of systems and programs, and hidden ones, which are left out
+    hidden: list[str]  # names of hidden images, which are left out
+    unfollowed: list[str]  # folders that are links and are left out
 
     def notes(self, used: Iterable[str] = ()) -> list[str]:
-        """What is left out, one line each.
+        """Notes on what is left out, one line each.
 
         Args:
             used: Paths, relative to the folder, of files that are no images and have been read.
@@ -108,20 +87,16 @@ class Listing:
             (self.unfollowed, "folder that is a link is", "folders that are links are"),
         ):
             if names:
-                notes.append(f"{counted(len(names), noun, plural)} left out: {first_few(names, 5)}.")
+                listed = one_line(first_few(names, 5))
+                notes.append(f"{counted(len(names), noun, plural)} left out: {listed}.")
         return [note for note in notes if note]
 
 
 def list_images(path: Path, follow: int = 0) -> Listing:
     """List the images in a folder and below it.
 
-    Args:
-        path: Folder to list.
-        follow: Number of levels of folders in which links to folders are followed, unless they lead to a
-            folder that they are in.
-
-    Raises:
-        InputError: A folder can't be listed, or a name can't be written.
+    Links to folders are followed in `follow` levels of folders, unless they lead to a folder that they are
+    in.
     """
     listing = Listing([], Folder(""), [], [], [], [])
     left, order = [(listing.root, 0)], []
@@ -158,7 +133,7 @@ def note_unread(names: Sequence[str]) -> str:
     ]
     # What has advice comes first, since it probably is an image.
     phrases.sort(key=lambda phrase: "(" not in phrase)
-    return f"{counted(len(names), 'file is', 'files are')} not read: {first_few(phrases, _SHOWN)}."
+    return f"{counted(len(names), 'file is', 'files are')} not read: {first_few(phrases, 8)}."
 
 
 def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:

@@ -56,10 +56,7 @@ class Made(Sequence[T]):
 
 
 class RowNames(Made[str]):
-    """Names of samples that are row numbers, counted from 0.
-
-    Args:
-        rows: Number of rows, or the row of each sample, int64 (N,).
+    """Names of samples that are row numbers, counted from 0: all `rows`, or these, int64 (N,).
 
     Example:
         >>> RowNames(3) == ("0", "1", "2"), RowNames(3).take([2, 0])[0]
@@ -94,7 +91,7 @@ class RowNames(Made[str]):
 
 
 class PackedNames(Made[str]):
-    """Names in one block of text: 16 bytes each beside their characters.
+    """Names in one block of text: 16 bytes each plus their characters.
 
     Args:
         text: UTF-8 of all names, uint8 (M,). Halves of surrogate pairs, which stand for bytes that are not
@@ -143,12 +140,7 @@ class PackedNames(Made[str]):
 
 
 class FilesBelow(Made[Path]):
-    """Files below one folder.
-
-    Args:
-        root: The folder.
-        names: Path of each file relative to it, with slashes.
-    """
+    """Files below one folder; `names` are their paths relative to it, with slashes."""
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self.root, self.names = root, names

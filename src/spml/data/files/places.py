@@ -34,11 +34,7 @@ _ELSEWHERE = "pass --data.images with the folder that the names are relative to"
 
 
 def images_folder(config: DataConfig) -> Path | None:
-    """Folder that `data.images` names; None if it is not set.
-
-    Raises:
-        InputError: There is no such folder.
-    """
+    """Folder that `data.images` names; None if it is not set."""
     if config.images is None:
         return None
     if config.images and os.path.isdir(config.images):
@@ -52,15 +48,10 @@ def folder_above(folder: Path) -> Path:
 
 
 def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: str) -> Path:
-    """First folder that contains one of the images.
+    """First of some folders that contains one of the images, of which each may have several names.
 
-    Args:
-        folders: Folders to look in.
-        names: Possible names of each image. Later images are looked for only if no folder has an earlier one.
-        where: What names the first image, for messages.
-
-    Raises:
-        InputError: No folder contains an image, or all names of the first one lead out of the folders.
+    Later images are looked for only if no folder has an earlier one. `where` names the first image in
+    messages.
     """
     folders = list(dict.fromkeys(folders))
     outside: InputError | None = None
@@ -76,10 +67,7 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
             raise outside
     present = [folder for folder in folders if folder.is_dir()]
     hint = next(filter(None, (hint_at(folder, names[0], names) for folder in present)), "")
-    raise InputError(
-        f"{where}: there is no file {quote(names[0][0])} in {' or '.join(map(shown, present))}"
-        f"{_count(len(names), names)}. {hint or f'If the images are elsewhere, {_ELSEWHERE}.'}".rstrip()
-    )
+    raise _absent(where, present, len(names), names, hint or f"If the images are elsewhere, {_ELSEWHERE}.")
 
 
 def find_files(
@@ -88,7 +76,7 @@ def find_files(
     """Files below `root` of some images, as `locate_names` finds them; no two may be the same.
 
     Raises:
-        InputError: As `locate_names`, or two images are the same file.
+        InputError: A name leads out of `root`, a file is missing, or two images are the same file.
     """
     found = locate_names(root, names, where, missing)
     first: dict[str, int] = {}
@@ -106,15 +94,9 @@ def locate_names(
 ) -> list[str]:
     """Path relative to `root` of each image, with slashes: the first of its possible names that exists.
 
-    Args:
-        root: Folder that the names are relative to.
-        names: Possible names of each image. Those after the first that exists are not looked at.
-        where: Function from the position of an image to what names it, for messages.
-        missing: `data.missing`; with `skip`, an image without a file has the path of its first name, and is
-            left out when the data is opened.
-
-    Raises:
-        InputError: A name leads out of `root`; a file is missing and `missing` is `stop`; or all are missing.
+    If `missing` is `skip`, an image without a file has the path of its first name, and is left out when the
+    data is opened; but if no image has one, that is a mistake. `where` tells what names an image, for
+    messages.
     """
     found: list[str] = []
     start = len(str(root / "x")) - 1
@@ -134,10 +116,7 @@ def locate_names(
         # There is nothing to skip to if no file exists.
         skip = "Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
         hint = hint_at(root, missed[0], missed) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
-        raise InputError(
-            f"{where(absent[0])}: there is no file {quote(missed[0][0])} in {shown(root)}"
-            f"{_count(len(names), missed)}. {hint}{skip}".rstrip()
-        )
+        raise _absent(where(absent[0]), [root], len(names), missed, hint + skip)
     return found
 
 
@@ -169,12 +148,7 @@ def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] =
     """Sentence on a file that may be the one which is missing, and a blank; empty if there is none.
 
     It may differ in case, in the form of Unicode or in zeros in front, have another suffix, or lie in another
-    folder.
-
-    Args:
-        root: Folder that the names are relative to.
-        names: Possible names of the file, which `inside` accepts.
-        missing: Possible names of all missing files, of which the first are looked for, too.
+    folder; `missing` are all missing files, of which the first are looked for there, too.
     """
     name = names[0]
     shorter = shorter_name(root, name)
@@ -221,12 +195,13 @@ def _folders_below(root: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _count(total: int, missing: Sequence[Sequence[str]]) -> str:
-    """Number of missing files and the first ones; empty if only one is missing."""
-    if len(missing) == 1:
-        return ""
-    first = first_few([quote(options[0]) for options in missing], 3)
-    return f" ({len(missing):,} of {total:,} files are missing: {first})"
+def _absent(
+    where: str, folders: Sequence[Path], total: int, missing: Sequence[Sequence[str]], advice: str
+) -> InputError:
+    names = [quote(options[0]) for options in missing]
+    more = f" ({len(names):,} of {total:,} files are missing: {first_few(names, 3)})" if names[1:] else ""
+    place = " or ".join(map(shown, folders))
+    return InputError(f"{where}: there is no file {names[0]} in {place}{more}. {advice}".rstrip())
 
 
 def _similar(folder: Path, parts: Sequence[str]) -> Path | None:

@@ -26,6 +26,8 @@ HAS_HEIF = find_spec("pillow_heif") is not None
 """Whether HEIC and HEIF can be read: by pillow-heif, the extra `heif`."""
 
 _BRANDS = re.compile(rb"hei[cxms]|hev[cxms]|mif1|msf1")  # of HEIF, in the first bytes of a file
+LONGEST_SIDE = 65_535
+"""Pixels of a side, as in a JPEG. Pillow resizes with up to 48 bytes for each pixel of a side."""
 TWELVE_BITS = 4095
 """Largest value of 12 bits."""
 
@@ -41,13 +43,10 @@ _TURN = {
 }
 
 INTERPOLATIONS = {
-    "nearest": Image.Resampling.NEAREST,
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
+    name: Image.Resampling[name.upper()] for name in ("nearest", "bilinear", "bicubic", "lanczos")
 }
 DECODERS = ("pillow", "torchvision")
-"""What decodes and resizes images."""
+"""Library that decodes and resizes images."""
 
 TORCH_INTERPOLATIONS = ("bilinear", "bicubic")
 """Interpolations with which torch resizes; with the others, Pillow does."""
@@ -66,11 +65,7 @@ def decode(
 ) -> T:
     """Open an encoded image, check the size in its header before decoding pixels, and return `use(image)`.
 
-    Args:
-        data: The encoded image.
-        max_pixels: Number of pixels above which it is refused.
-        use: Function of the opened image, whose pixels have not been decoded.
-        limit: What the user calls `max_pixels`.
+    The pixels of the image that `use` gets have not been decoded. Messages call `max_pixels` as `limit` does.
 
     Raises:
         UnreadableImageError: The image is damaged, too large, or not of a known format, or pillow-heif, which
@@ -91,8 +86,12 @@ def decode(
                     f"{image.width} x {image.height} = {image.width * image.height:,} pixels, more than "
                     f"{limit} = {max_pixels:,}"
                 )
+            if max(image.size) > LONGEST_SIDE:
+                raise UnreadableImageError(
+                    f"{image.width} x {image.height} pixels, a side of more than {LONGEST_SIDE:,}"
+                )
             return use(image)
-    except UnreadableImageError:
+    except (UnreadableImageError, MemoryError):  # the latter says nothing about the image
         raise
     except UnidentifiedImageError as error:
         if data[4:8] == b"ftyp":  # the beginning of HEIC, AVIF, and videos
@@ -117,13 +116,6 @@ def check(image: Image.Image) -> None:
     refuse_unknown_range(image)
 
 
-def upright(image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation; damaged EXIF data is ignored."""
-    image.load()  # for TIFF this already applies the orientation and removes it
-    turn = _TURN.get(orientation(image))
-    return image if turn is None else image.transpose(turn)
-
-
 def orientation(image: Image.Image) -> int:
     """EXIF orientation, 1 (upright) to 8; 1 where EXIF data is missing, damaged or says something else."""
     try:
@@ -134,11 +126,7 @@ def orientation(image: Image.Image) -> int:
 
 
 def refuse_unknown_range(image: Image.Image) -> None:
-    """Refuse an image whose largest possible value is not known.
-
-    Raises:
-        UnreadableImageError: It is such an image.
-    """
+    """Refuse an image whose largest possible value is not known."""
     if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65535):
         raise UnreadableImageError(
             f"pixels of mode {image.mode}, whose range is not known: save the image with 8 or 16 bits"
@@ -146,28 +134,29 @@ def refuse_unknown_range(image: Image.Image) -> None:
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:
-    """Decode an image and make it upright 8-bit RGB.
+    """Decode an image and make it upright 8-bit RGB; damaged EXIF data is ignored.
 
-    Raises:
-        UnreadableImageError: The range of its pixels is not known.
+    16-bit grey is scaled (Pillow would clip it), by its 12 bits if it has no more (see `is_twelve_bits`);
+    transparency is put on white. An image is refused if the range of its pixels is not known.
     """
-    turned = upright(image)
-    refuse_unknown_range(turned)
-    return to_rgb(turned)
+    image.load()  # for TIFF this already applies the orientation and removes it
+    if (turn := _TURN.get(orientation(image))) is not None:
+        image = image.transpose(turn)
+    refuse_unknown_range(image)
+    if image.mode.startswith("I"):
+        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
+        return Image.fromarray((grey >> _shift(grey)).astype(np.uint8)).convert("RGB")
+    if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
+        colours = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
 
 
 def is_twelve_bits(data: bytes, max_pixels: int) -> bool:
     """Whether a grey image stores 12 bits per pixel in 16: its largest value is above 255 and at most 4095.
 
     Cameras and medical devices write such files. The rule looks at one image only, so that training and
-    prediction agree about it.
-
-    Args:
-        data: The encoded image.
-        max_pixels: Number of pixels above which it is refused.
-
-    Raises:
-        UnreadableImageError: The image can't be used.
+    prediction agree about it. `data` is the encoded image.
     """
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         if data[24:26] != b"\x10\0":  # 16 bits, grey
@@ -180,18 +169,6 @@ def is_twelve_bits(data: bytes, max_pixels: int) -> bool:
 def _shift(grey: npt.NDArray[np.integer[Any]]) -> int:
     """Number of bits that a 16-bit image has more than 8."""
     return 4 if 255 < grey.max() <= TWELVE_BITS else 8
-
-
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Convert to 8-bit RGB: 16-bit grey is scaled (Pillow would clip it), by its 12 bits if it has no more
-    (see `is_twelve_bits`); transparency is put on white."""
-    if image.mode.startswith("I"):
-        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
-        return Image.fromarray((grey >> _shift(grey)).astype(np.uint8)).convert("RGB")
-    if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
-        colours = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
 
 
 def load_pixels(
@@ -218,9 +195,6 @@ def load_pixels(
             pixels differ from those of Pillow: on photographs by 0.001 to 0.05 of 255 on average, by at most
             2 with `bilinear` and, at sharp edges, by at most 15 with `bicubic`.
         limit: What the user calls `max_pixels`.
-
-    Raises:
-        UnreadableImageError: The image can't be used.
     """
 
     def load(image: Image.Image) -> torch.Tensor:
@@ -241,14 +215,8 @@ def decode_by_torchvision(image: Image.Image, data: bytes | None) -> torch.Tenso
     """Decode an image as upright RGB, uint8 of shape (3, H, W).
 
     A JPEG has the pixels that Pillow would decode, since both use libjpeg-turbo. What torchvision does not
-    decode in the same way is left to Pillow: other formats, grey and CMYK images, and damaged files.
-
-    Args:
-        image: The image as opened by Pillow, whose pixels have not been decoded.
-        data: The encoded image; None = Pillow decodes it, as for a draft.
-
-    Raises:
-        UnreadableImageError: The range of its pixels is not known.
+    decode in the same way is left to Pillow: other formats, grey and CMYK images, and damaged files; and all
+    images of which the encoded `data` is not given, such as drafts.
     """
     if data is not None and image.format in _JPEG and image.mode == "RGB":
         from torchvision.io import ImageReadMode, decode_jpeg
@@ -265,14 +233,5 @@ def decode_by_torchvision(image: Image.Image, data: bytes | None) -> torch.Tenso
 
 
 def resized(image: Image.Image, size: int, interpolation: str) -> Image.Image:
-    """Make an image upright, RGB and square.
-
-    Args:
-        image: Any image of Pillow.
-        size: Side in pixels; the aspect ratio is not kept.
-        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
-
-    Raises:
-        UnreadableImageError: The range of its pixels is not known.
-    """
+    """Make an image upright, RGB and square; the aspect ratio is not kept."""
     return upright_rgb(image).resize((size, size), INTERPOLATIONS[interpolation])

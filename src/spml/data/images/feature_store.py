@@ -7,14 +7,18 @@ import hashlib
 import secrets
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import SpmlError
+from ...common.files import write_with
 from ...common.locks import try_lock
+from ..dataset import Dataset
 from ..matrix import FeatureMatrix, ShardedArray
 
 Identities = npt.NDArray[np.uint8]
@@ -27,7 +31,22 @@ SIZE = hashlib.sha256().digest_size
 _HEAD = struct.Struct(f"<II{SIZE}s")  # of a block: number of rows, their width, SHA-256 of their content
 _SEGMENT = 40  # bits of a position that count rows within a segment
 _ROWS = (1 << _SEGMENT) - 1
+_MOST_SHARED = 1 << 34  # bytes of a set of features up to which it is made dense
+_SHARED_ROWS = 4096
 _RECENT = 1 << 16  # new rows that are looked up in a dict before they are sorted into the table
+
+
+def store_folder(folder: Path, key: str) -> Path:
+    """Folder within the cache `folder` for the features of the backbone that `key` identifies."""
+    return folder / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def first_of_each(identities: Identities, rows: Sequence[int]) -> list[int]:
+    """Those of some rows that hold the first copy of a sample."""
+    first: dict[bytes, int] = {}
+    for row in rows:
+        first.setdefault(identities[row].tobytes(), row)
+    return list(first.values())
 
 
 class FeatureStore:
@@ -106,11 +125,7 @@ class FeatureStore:
             self._positions = self._positions[whole]
 
     def append(self, identities: Identities, rows: npt.NDArray[np.float32]) -> None:
-        """Add a block of rows (B, D).
-
-        Raises:
-            SpmlError: They can't be written.
-        """
+        """Add a block of rows (B, D)."""
         content = np.ascontiguousarray(rows, "<f4").tobytes()
         record = _HEAD.pack(*rows.shape, hashlib.sha256(content).digest()) + identities.tobytes()
         try:
@@ -190,14 +205,7 @@ class FeatureStore:
 
 
 class _Segment:
-    """Two files of a store.
-
-    Attributes:
-        index: File of the records.
-        file: File of the rows.
-        count: Number of complete rows.
-        end: End of the last complete record, in bytes.
-    """
+    """Two files of a store: `count` complete rows, and records of them up to byte `end`."""
 
     def __init__(self, index: Path) -> None:
         self.index, self.file = index, index.with_suffix(".rows")
@@ -260,3 +268,33 @@ class _Segment:
 
 def _keys(identities: Identities) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(identities[:, :8]).view("<u8")[:, 0].astype(np.uint64)
+
+
+def shared_features(data: Dataset, folder: Path) -> Dataset:
+    """Keep the features of a data set as float32 in a folder; the first process to need them writes them.
+
+    Files are named by their content, so that ways of hiding labels share them.
+    """
+    if data.kind != "feature":
+        return data
+    splits = {}
+    for name, samples in data.splits.items():
+        inputs = samples.inputs
+        assert isinstance(inputs, FeatureMatrix)
+        if inputs.num_parts or 4 * len(inputs) * inputs.width > _MOST_SHARED:
+            return data
+        path = folder / f"{inputs.fingerprint()[:32]}.npy"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_with(path, partial(_write_dense, inputs))
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        splits[name] = replace(samples, inputs=FeatureMatrix(np.asarray(mapped)))
+    return replace(data, splits=splits)
+
+
+def _write_dense(inputs: FeatureMatrix, stream: BinaryIO) -> None:
+    shape = (len(inputs), inputs.width)
+    header: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    for start in range(0, shape[0], _SHARED_ROWS):
+        stream.write(inputs.dense(range(start, min(start + _SHARED_ROWS, shape[0]))).tobytes())

@@ -19,7 +19,7 @@ from PIL import Image
 from ...common.draws import raw
 from ...common.errors import InputError, SpmlError
 from ...common.phrases import counted
-from ..dataset import Augment, Kind, Rows
+from ..dataset import Augment, Kind, Loaded, Rows
 from ..files.names import FilesBelow, take
 from . import decoding
 from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
@@ -35,21 +35,16 @@ SUFFIXES = frozenset(
 MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
 
+_NO_KEYS = np.empty(0, np.uint64)
 _TWELVE_BITS = " 12 bits"  # at the end of the digest of an image whose pixels are scaled by 12 bits
 
 
 class FilePart(NamedTuple):
-    """An encoded image inside a larger file.
+    """An encoded image inside a larger file."""
 
-    Attributes:
-        file: Path of the larger file.
-        start: Offset of the image in bytes.
-        size: Size of the image in bytes.
-    """
-
-    file: str
-    start: int
-    size: int
+    file: str  # path of the larger file
+    start: int  # offset of the image in bytes
+    size: int  # size of the image in bytes
 
     def __str__(self) -> str:
         return f"{self.file}, bytes {self.start} to {self.start + self.size}"
@@ -62,29 +57,20 @@ class FilePart(NamedTuple):
 
 
 class MemoryImage(NamedTuple):
-    """An image in memory, which is read like a file.
+    """An image in memory, which is read like a file."""
 
-    Attributes:
-        name: Name for messages, such as `X[3]`.
-        load: Function that returns the image.
-    """
-
-    name: str
-    load: Callable[[], Image.Image]
+    name: str  # for messages, such as `X[3]`
+    load: Callable[[], Image.Image]  # returns the image
 
     def __str__(self) -> str:
         return self.name
 
     def read_bytes(self) -> bytes:
-        """The upright RGB image as BMP, which is quick to write and to read and keeps every pixel.
-
-        Raises:
-            UnreadableImageError: The image can't be used, such as a truncated file that Pillow opened.
-        """
+        """The upright RGB image as BMP, which is quick to write and to read and keeps every pixel."""
         stream = io.BytesIO()
         try:
             decoding.upright_rgb(self.load()).save(stream, "BMP")
-        except UnreadableImageError:
+        except (UnreadableImageError, MemoryError):
             raise
         except Exception as error:  # decoders raise almost any exception on damaged files
             raise decoding.damaged(error) from error
@@ -95,30 +81,9 @@ ImageSource = Path | FilePart | MemoryImage
 
 
 def file_state(source: ImageSource | str) -> os.stat_result:
-    """Size and times of the file that holds an image.
-
-    Raises:
-        OSError: There is no such file.
-    """
+    """Size and times of the file that holds an image."""
     assert not isinstance(source, MemoryImage), "an image in memory has no file"
     return os.stat(source.file if isinstance(source, FilePart) else source)
-
-
-class LoadedImages(NamedTuple):
-    """Images of a batch as far as they can be used.
-
-    Attributes:
-        pixels: uint8 RGB of shape (n, 3, size, size), of the images in `rows`.
-        rows: Which images of the batch were decoded, as positions in the batch.
-        identities: SHA-256 of the images and of the settings that their pixels depend on, uint8 (B, 32);
-            those of unreadable ones mean nothing.
-        unreadable: Reason for each position in the batch whose image can't be used.
-    """
-
-    pixels: torch.Tensor
-    rows: list[int]
-    identities: npt.NDArray[np.uint8]
-    unreadable: dict[int, str]
 
 
 @dataclass(eq=False, repr=False)
@@ -136,9 +101,6 @@ class ImageFiles:
         draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
             least twice `size`.
         decoder: `pillow`, or `torchvision` (see `decoding.load_pixels`).
-
-    Raises:
-        InputError: The interpolation or the decoder is unknown.
     """
 
     paths: Sequence[ImageSource | str]
@@ -176,12 +138,10 @@ class ImageFiles:
             return self.fetch_views(rows, None, [augment])[1]
         return self.fetch_views(rows, augment, [])[0]
 
-    def load(self, rows: Rows, known: npt.NDArray[np.uint64]) -> LoadedImages:
+    def load(self, rows: Rows, known: npt.NDArray[np.uint64] = _NO_KEYS) -> Loaded:
         """Images of a batch that need not have been checked; those that can't be used are left out.
 
-        Args:
-            rows: Images to load.
-            known: Sorted first 8 bytes of the identities of images whose pixels are not needed.
+        `known` are the sorted first 8 bytes of the identities of images whose pixels are not needed.
         """
         batch = torch.empty((len(rows), 3, self.size, self.size), dtype=torch.uint8)
         loaded: list[int] = []
@@ -197,31 +157,37 @@ class ImageFiles:
                 key = identities[i, :8].view("<u8")[0]
                 place = int(np.searchsorted(known, key))
                 if place == len(known) or known[place] != key:
-                    batch[len(loaded)] = self._pixels(data or _read(self.paths[row]))
+                    batch[len(loaded)] = load_pixels(
+                        data or _read(self.paths[row]),
+                        self.size,
+                        self.interpolation,
+                        max_pixels=self.max_pixels,
+                        draft=self.draft,
+                        decoder=self.decoder,
+                    )
                     loaded.append(i)
             except UnreadableImageError as error:
                 unreadable[i] = str(error)
-        return LoadedImages(batch[: len(loaded)], loaded, identities, unreadable)
+        return Loaded(batch[: len(loaded)], loaded, identities, unreadable)
 
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
         """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once."""
-        batch = np.empty((len(rows), 3, self.size, self.size), np.uint8)
-        for i, row in enumerate(rows):
-            try:
-                batch[i] = self._pixels(_read(self.paths[row])).numpy()
-            except UnreadableImageError as error:
-                raise SpmlError(
-                    f"{self.paths[row]}: {error}. It could be read when the data was opened; do not change "
-                    "the data during a run."
-                ) from error
+        loaded = self.load(rows)
+        self.check_readable(rows, loaded)
+        batch = loaded.values.numpy()
         views = [image_views(batch, rows, each, flip=self.flip) for each in further]
         if augment and self.flip:
             for i, row in enumerate(rows):
                 if raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63):
                     batch[i] = batch[i, :, :, ::-1].copy()
         return tuple(map(torch.from_numpy, (batch, *views)))
+
+    def check_readable(self, rows: Rows, batch: Loaded) -> None:
+        """Check that all images of a batch could be loaded, as when the data was opened."""
+        for position, reason in batch.unreadable.items():
+            raise changed_since(self.paths[rows[position]], reason)
 
     def take(self, rows: Rows) -> ImageFiles:
         """A subset of the images, in the order of `rows`."""
@@ -253,15 +219,12 @@ class ImageFiles:
     def _identity(self, digest: str) -> bytes:
         return hashlib.sha256(f"file {self._pixel_settings} {digest}".encode()).digest()
 
-    def _pixels(self, data: bytes) -> torch.Tensor:
-        return load_pixels(
-            data,
-            self.size,
-            self.interpolation,
-            max_pixels=self.max_pixels,
-            draft=self.draft,
-            decoder=self.decoder,
-        )
+
+def changed_since(sample: object, reason: str) -> SpmlError:
+    """Error for a sample that can't be read any more, since it was when the data was opened."""
+    return SpmlError(
+        f"{sample}: {reason}. It could be read when the data was opened; do not change the data during a run."
+    )
 
 
 def check_images(
@@ -270,12 +233,7 @@ def check_images(
     """Decode every image once to find those that can't be used.
 
     JPEG files are decoded at an eighth of their size, which is fast and still reads the entire file, so that
-    truncation is detected.
-
-    Args:
-        paths: Files, parts of files, or images in memory.
-        max_pixels: Maximum number of pixels of an image.
-        workers: Number of threads; -1 = one per CPU, at most 8.
+    truncation is detected. `workers` is the number of threads; -1 = one per CPU, at most 8.
 
     Returns:
         The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
@@ -314,18 +272,12 @@ def note_twelve_bits(digests: Sequence[str]) -> str:
 def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
     """Decode an image as upright RGB, reduced such that it is at most `edge` pixels wide and high.
 
-    Args:
-        source: Image to read.
-        edge: Longest side of the result; a smaller image keeps its size.
-        max_pixels: Maximum number of pixels of the image.
-
-    Raises:
-        UnreadableImageError: The image can't be used.
+    A smaller image keeps its size; one of more than `max_pixels` pixels is refused.
     """
 
     def reduce(image: Image.Image) -> Image.Image:
         image.draft(None, (2 * edge, 2 * edge))
-        upright = decoding.to_rgb(decoding.upright(image))
+        upright = decoding.upright_rgb(image)
         upright.thumbnail((edge, edge))
         return upright
 

@@ -37,13 +37,8 @@ def image_views(pixels: UInt8, rows: Rows, augment: Augment, *, flip: bool) -> U
     """Views of a batch of images, of the same shape.
 
     Weak: a flip and a shift of up to an eighth of each side with edge pixels repeated (FixMatch reflects
-    instead). Strong: a flip, RandAugment (two operations of magnitude 9 of 30) and Cutout.
-
-    Args:
-        pixels: Images without augmentation, (B, C, H, W) with one or three channels.
-        rows: Row numbers of the samples.
-        augment: Key and strength of the view; `view` is not 0.
-        flip: Whether to mirror half of the views at random.
+    instead). Strong: a flip, RandAugment (two operations of magnitude 9 of 30) and Cutout. Half of the views
+    are mirrored if `flip` says so. The images (B, C, H, W) have one or three channels.
     """
     views = np.empty_like(pixels)
     grey, (height, width) = pixels.shape[1] == 1, pixels.shape[2:]
@@ -112,13 +107,8 @@ def feature_views(features: Float32, other: Float32, rows: Rows, augment: Augmen
 
     SCARF draws every replaced value from another sample, which takes B x D scattered reads of a memory map.
     Here all replaced values of a sample come from one partner, as in SAINT: two rows are read per sample, and
-    values that depend on each other are more often replaced together.
-
-    Args:
-        features: Features of the samples.
-        other: Features of their `partners`.
-        rows: Row numbers of the samples.
-        augment: Key and strength of the view; `view` is not 0.
+    values that depend on each other are more often replaced together. `other` are the features of the
+    `partners`.
     """
     width = features.shape[1]
     # A 16-bit number for each feature: four per 64-bit integer, the lowest bits first.

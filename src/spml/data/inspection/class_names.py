@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...common.safe import quote
-from ..tables.lists import is_blank
+from ..tables.values import is_blank
 
 MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter
@@ -29,15 +29,10 @@ _APOSTROPHES = re.compile("[\u2018\u2019\u02bc\u00b4`]")
 
 @dataclass(frozen=True)
 class Finding:
-    """Class names with the same oddity.
+    """Class names with the same oddity."""
 
-    Attributes:
-        problem: What is odd about them.
-        names: The names; those of `ALIKE` and `ONE_LETTER` may mean the same class.
-    """
-
-    problem: str
-    names: tuple[str, ...]
+    problem: str  # what is odd about them
+    names: tuple[str, ...]  # the names; those of `ALIKE` and `ONE_LETTER` may mean the same class
 
 
 def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
@@ -96,27 +91,18 @@ def spelled(name: str) -> str:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Another name for a class.
+    """Another name for a class."""
 
-    Attributes:
-        given: Name in the data.
-        wanted: Name to use; empty to leave the class out.
-        why: `MISSING`, `TWIN` or `RARE`.
-    """
-
-    given: str
-    wanted: str
-    why: str
+    given: str  # name in the data
+    wanted: str  # name to use; empty to leave the class out
+    why: str  # `MISSING`, `TWIN` or `RARE`
 
 
 def propose_names(counts: Mapping[str, int]) -> list[Proposal]:
-    """Propose wanted names for class names that are probably mistakes.
+    """Propose wanted names for class names that are probably mistakes, given the number of samples of each.
 
     Words for missing values are left out; of several spellings the most frequent one is wanted; a name of
     which a `FREQUENT` times more frequent one is one letter apart is treated as a misspelling of it.
-
-    Args:
-        counts: Number of samples of each class.
 
     Example:
         >>> counts = {"cat": 30, "Cat": 2, "null": 3}

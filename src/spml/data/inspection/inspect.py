@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,8 +13,8 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...config import DataConfig
-from ...labels import ObservedLabels
-from ..assemble import check_share_skipped, to_dataset
+from ...labels import IntArray, ObservedLabels
+from ..assemble import check_share_skipped, group_equal, to_dataset
 from ..dataset import Dataset, ImageInputs, Inputs
 from ..hiding import check_observe
 from ..images.decoding import UnreadableImageError, decode
@@ -27,7 +26,7 @@ from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
 from .class_names import suspicious_names
-from .report import ClassCounts, Counts, Duplicate, Features, ImageSizes, Inspection, label_means
+from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection, label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
 BLOCK = 256  # images between two steps of a progress bar
@@ -105,11 +104,8 @@ def inspect(
 def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
 ) -> tuple[Checked, Inputs, ImageSizes | Features | None]:
-    """Read every sample completely.
-
-    Returns:
-        The records, in which equal files may have become one sample, with a digest of each sample; the
-        samples, images in files as thumbnails; and their statistics, None if no image can be used.
+    """Read every sample completely: the records, in which equal files may be one sample now, with a digest of
+    each; the samples, images in files as thumbnails; and their statistics, None if no image can be used.
     """
     inputs, ids = records.inputs, records.ids
     if isinstance(inputs, FeatureMatrix):
@@ -164,6 +160,7 @@ def _scan_features(
     any_finite = np.isfinite(low)
     return digests, Features(
         width=width,
+        parts=features.num_parts,
         density=nonzero / (count * width),
         constant=tuple(np.flatnonzero(ranges == 0).tolist()),
         non_finite=non_finite,
@@ -201,7 +198,7 @@ def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes |
 
 
 def _count_classes(
-    records: Records, by_split: Mapping[str, Counts], dataset: Dataset | None
+    records: Records, by_split: Mapping[str, IntArray], dataset: Dataset | None
 ) -> tuple[ClassCounts, ...]:
     positive, negative = records.labels.positives_per_class(), records.labels.negatives_per_class()
     numbers = (positive, negative, len(records.ids) - positive - negative)
@@ -214,19 +211,13 @@ def _count_classes(
 
 
 def _find_duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) -> tuple[Duplicate, ...]:
-    """Groups of rows with the same digest; a row that can't be read has an empty one."""
-    by_digest: dict[str, list[int]] = defaultdict(list)
-    for row, digest in enumerate(digests):
-        if digest:
-            by_digest[digest].append(row)
     duplicates = []
-    for rows in by_digest.values():
-        if len(rows) > 1:
-            ids, splits = tuple(records.ids[row] for row in rows), tuple(split[row] for row in rows)
-            labels = records.labels.take(rows)
-            counts = np.stack([labels.positives_per_class(), labels.negatives_per_class()])
-            differ = bool(((counts > 0) & (counts < len(rows))).any())
-            duplicates.append(Duplicate(ids, splits, len(set(splits)) > 1, differ))
+    for rows in group_equal(digests):
+        ids, splits = tuple(records.ids[row] for row in rows), tuple(split[row] for row in rows)
+        labels = records.labels.take(rows)
+        counts = np.stack([labels.positives_per_class(), labels.negatives_per_class()])
+        differ = bool(((counts > 0) & (counts < len(rows))).any())
+        duplicates.append(Duplicate(ids, splits, len(set(splits)) > 1, differ))
     return tuple(duplicates)
 
 

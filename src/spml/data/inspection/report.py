@@ -11,107 +11,66 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.files import write_json, write_rows
-from ...labels import ObservedLabels
+from ...labels import IntArray, ObservedLabels
 from ..dataset import Dataset, Kind
 from .class_names import Finding
 
-Counts = npt.NDArray[np.int64]
 RARE = 10  # positives below which a class is called rare
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """Known labels of one class.
+    """Known labels of one class."""
 
-    Attributes:
-        name: Name of the class.
-        positive: Samples in which it is known to be present.
-        negative: Samples in which it is known to be absent.
-        unknown: Samples in which it is not known.
-        by_split: Known positives per split.
-        training: Known positives that training would see, after hiding and holding out; None if the data
-            can't be trained on.
-    """
-
-    name: str
-    positive: int
-    negative: int
-    unknown: int
-    by_split: Mapping[str, int]
-    training: int | None
+    name: str  # name of the class
+    positive: int  # samples in which it is known to be present
+    negative: int  # samples in which it is known to be absent
+    unknown: int  # samples in which it is not known
+    by_split: Mapping[str, int]  # known positives per split
+    training: int | None  # known positives that training would see; None if it is refused
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Samples with the same content.
+    """Samples with the same content."""
 
-    Attributes:
-        ids: Names of the samples.
-        splits: Split of each.
-        across: Whether they are in several splits.
-        labels_differ: Whether they have different known labels.
-    """
-
-    ids: tuple[str, ...]
-    splits: tuple[str, ...]
-    across: bool
-    labels_differ: bool
+    ids: tuple[str, ...]  # names of the samples
+    splits: tuple[str, ...]  # split of each
+    across: bool  # whether they are in several splits
+    labels_differ: bool  # whether they have different known labels
 
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Sizes in pixels of images that are turned upright.
+    """Sizes in pixels of images that are turned upright."""
 
-    Attributes:
-        width: Smallest, median and largest width.
-        height: Smallest, median and largest height.
-        tallest: Image with the smallest width / height, and that ratio.
-        widest: Image with the largest width / height, and that ratio.
-    """
-
-    width: tuple[int, float, int]
-    height: tuple[int, float, int]
-    tallest: tuple[str, float]
-    widest: tuple[str, float]
+    width: tuple[int, float, int]  # smallest, median and largest width
+    height: tuple[int, float, int]  # smallest, median and largest height
+    tallest: tuple[str, float]  # image with the smallest width / height, and that ratio
+    widest: tuple[str, float]  # image with the largest width / height, and that ratio
 
 
 @dataclass(frozen=True)
 class Features:
-    """Statistics of feature vectors.
+    """Statistics of feature vectors."""
 
-    Attributes:
-        width: Features per sample.
-        density: Share of values that are not 0.
-        constant: Columns with the same value in all samples.
-        non_finite: Number of values that are NaN or infinite, also as float32.
-        rows_non_finite: Samples with such values, at most 100.
-        smallest: Smallest finite value.
-        largest: Largest finite value.
-        scales: Smallest and largest range (largest minus smallest value) of a column that is not constant.
-    """
-
-    width: int
-    density: float
-    constant: tuple[int, ...]
-    non_finite: int
-    rows_non_finite: tuple[str, ...]
-    smallest: float
-    largest: float
-    scales: tuple[float, float]
+    width: int  # features per sample
+    parts: int  # parts of each sample, whose mean the other numbers describe; 0 = none
+    density: float  # share of values that are not 0
+    constant: tuple[int, ...]  # columns with the same value in all samples
+    non_finite: int  # number of values that are NaN or infinite, also as float32
+    rows_non_finite: tuple[str, ...]  # samples with such values, at most 100
+    smallest: float  # smallest finite value
+    largest: float  # largest finite value
+    scales: tuple[float, float]  # smallest and largest range of a column that is not constant
 
 
 class PositiveCounts(NamedTuple):
-    """Number of samples per class, each int64 (C,).
+    """Number of samples per class, each int64 (C,)."""
 
-    Attributes:
-        observed: Observed positives, true or wrong.
-        hidden: True positives that are not observed; None if the true labels are not known.
-        wrong: Observed positives that are absent in truth; None if the true labels are not known.
-    """
-
-    observed: Counts
-    hidden: Counts | None
-    wrong: Counts | None
+    observed: IntArray  # observed positives, true or wrong
+    hidden: IntArray | None  # true positives that are not observed; None if the true labels are not known
+    wrong: IntArray | None  # observed positives that are absent in truth; None likewise
 
 
 @dataclass(frozen=True)
@@ -119,24 +78,15 @@ class LabelMeans:
     """Mean numbers of labels per sample of a split, as training sees it.
 
     Those that need the true labels are None where these are not known.
-
-    Attributes:
-        samples: Number of samples.
-        positives: True positives.
-        negatives: True negatives.
-        observed_positives: Observed positives, true or wrong.
-        observed_negatives: Observed negatives.
-        hidden_positives: True positives that are not observed.
-        wrong_positives: Observed positives that are absent in truth.
     """
 
-    samples: int
-    positives: float | None
-    negatives: float | None
-    observed_positives: float
-    observed_negatives: float
-    hidden_positives: float | None
-    wrong_positives: float | None
+    samples: int  # number of samples
+    positives: float | None  # true positives
+    negatives: float | None  # true negatives
+    observed_positives: float  # observed positives, true or wrong
+    observed_negatives: float  # observed negatives
+    hidden_positives: float | None  # true positives that are not observed
+    wrong_positives: float | None  # observed positives that are absent in truth
 
 
 @dataclass(frozen=True)
@@ -217,11 +167,7 @@ class Inspection:
         return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
     def write(self, folder: Path) -> None:
-        """Write inspect.json, classes.csv, duplicates.csv, unreadable.csv and skipped.csv.
-
-        Raises:
-            SpmlError: A file could not be written.
-        """
+        """Write inspect.json, classes.csv, duplicates.csv, unreadable.csv and skipped.csv."""
         write_json(folder / "inspect.json", self.to_dict())
         header = ["class", "positive", "negative", "unknown", *self.splits, "training"]
         counts = (
@@ -242,12 +188,7 @@ class Inspection:
 
 
 def count_positives(observed: ObservedLabels, truth: ObservedLabels | None) -> PositiveCounts:
-    """Count observed, hidden and wrong positives of each class.
-
-    Args:
-        observed: Observed labels.
-        truth: Full labels of the same samples, if they are known.
-    """
+    """Count observed, hidden and wrong positives of each class, given full labels if they are known."""
     if truth is None:
         return PositiveCounts(observed.positives_per_class(), None, None)
     classes = truth.num_classes

@@ -13,11 +13,10 @@ from typing import Any
 
 from ...common.errors import InputError
 from ...common.phrases import counted
-from ...common.safe import quote
 from ...config import DataConfig
+from ..readers.features import split_column
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
-from ..splits import SPELLINGS, split_name
 from .frames import has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, read_samples
@@ -81,7 +80,12 @@ def read_memory(
             f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
     count = len(ids)
-    parts = None if split is None or config.split == "ignore" else _splits(split, count)
+    parts = None
+    if split is not None and config.split != "ignore":
+        if len(split) != count:
+            entries = counted(len(split), "entry", "entries")
+            raise InputError(f"X has {counted(count, 'sample')}, but the split has {entries}.")
+        parts = split_column([*map(str, split)], MEMORY)
 
     def understand(config: DataConfig) -> Records:
         understood = understand_labels(
@@ -121,15 +125,3 @@ def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
     names = getattr(dataset, "classes", None)
     has_names = isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str)
     return labels, names if has_names else None
-
-
-def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
-    names = [split_name(str(name)) for name in split]
-    if len(names) != count:
-        raise InputError(
-            f"X has {counted(count, 'sample')}, but the split has {counted(len(names), 'entry', 'entries')}."
-        )
-    if None in names:
-        row = names.index(None)
-        raise InputError(f"split[{row}] is {quote(split[row])}, but must be one of {', '.join(SPELLINGS)}.")
-    return tuple(name or "" for name in names)

@@ -57,11 +57,7 @@ def column_names(frame: Any) -> tuple[str, ...]:
 
 
 def row_names(frame: Any) -> tuple[str, ...]:
-    """Names of the rows: the index of pandas, or row numbers.
-
-    Raises:
-        InputError: A name occurs twice.
-    """
+    """Names of the rows, which must be distinct: the index of pandas, or row numbers."""
     names = tuple(map(str, frame.index if hasattr(frame, "iloc") else range(len(frame))))
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
@@ -73,11 +69,7 @@ def row_names(frame: Any) -> tuple[str, ...]:
 
 
 def split_off(frame: Any, label: str, argument: str) -> tuple[Any, list[Any]]:
-    """Separate a column, which `argument` names, from the others.
-
-    Raises:
-        InputError: There is no such column.
-    """
+    """Separate a column, which `argument` names, from the others."""
     if label not in frame.columns:
         raise InputError(
             f"{argument}: there is no column {quote(label)}. {nearest(label, column_names(frame))}"
@@ -89,13 +81,7 @@ def split_off(frame: Any, label: str, argument: str) -> tuple[Any, list[Any]]:
 def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
     """Content of a table whose columns all hold numbers; a missing value is NaN.
 
-    Args:
-        frame: The table.
-        name: Name of the argument, for the message.
-        advice: What to do about other columns.
-
-    Raises:
-        InputError: A column holds something else.
+    A message on another column names the argument `name` and ends with `advice`.
     """
     for position, column in enumerate(column_names(frame)):
         dtype = _column(frame, position).dtype
@@ -119,9 +105,6 @@ def read_frame(frame: Any, config: DataConfig) -> Records:
     """Read a table of image files and labels by the rules for CSV files.
 
     Files are relative to `config.images` or to the working folder, or absolute.
-
-    Raises:
-        InputError: The table can't be understood; names the row.
     """
     names = column_names(frame)
     columns = [cells_of(frame, position) for position in range(len(names))]

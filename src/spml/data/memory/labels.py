@@ -10,14 +10,14 @@ import torch
 
 from ...common.documents import class_name
 from ...common.errors import InputError, nearest, quoted
+from ...common.label_checks import as_array
 from ...common.safe import quote
 from ...labels import ObservedLabels, Unlisted
 from ..readers.label_arrays import read_labels
 from ..records import MEMORY
-from ..tables.cells import label_cells
-from ..tables.rows import Column
+from ..tables.cells import Column, label_cells
 from .frames import cells_of, column_names, is_frame, is_missing, is_series, numbers
-from .samples import as_numpy, described
+from .samples import described
 
 ACCEPTED = (
     "class names, alone or with separators, class indices, a list of names or of indices for each sample, or"
@@ -27,19 +27,12 @@ ACCEPTED = (
 
 
 class Labels(NamedTuple):
-    """Labels as they were understood.
+    """Labels as they were understood."""
 
-    Attributes:
-        classes: Class names.
-        given: Whether the classes were listed; if not, they are the names that occur.
-        observed: Labels of all samples.
-        notes: How they were understood, one line each.
-    """
-
-    classes: tuple[str, ...]
-    given: bool
-    observed: ObservedLabels
-    notes: tuple[str, ...]
+    classes: tuple[str, ...]  # class names
+    given: bool  # whether the classes were listed; if not, they are the names that occur
+    observed: ObservedLabels  # labels of all samples
+    notes: tuple[str, ...]  # how they were understood, one line each
 
 
 def understand_labels(
@@ -52,23 +45,14 @@ def understand_labels(
 ) -> Labels:
     """Understand labels by their type, their shape and the type of the first one.
 
-    Text is read as the cells of a table are (`parse_cells`), so it may hold several names.
-
-    Args:
-        labels: What the user passed as y.
-        classes: Class names, in the order of indices and columns; None = the names that occur, sorted, the
-            names of the columns of a DataFrame, or `known`, or else 0, 1, 2 ...
-        known: Classes of the run that the data is for; empty if there is none.
-        unlisted: Meaning of a label that is not listed, as in a file.
-        separator: `data.separator`.
-        keep: Names that are no words for a missing value although they look like it.
-
-    Raises:
-        InputError: They are of another type than those in `ACCEPTED`, or one of them is impossible.
+    Text is read as the cells of a table are (`parse_cells`), so it may hold several names. Without
+    `classes`, the names of indices and columns are those of the columns of a DataFrame, or `known`, the
+    classes of the run that the data is for, or else 0, 1, 2 ...; and the classes of names are those that
+    occur, sorted. Names in `keep` are no words for a missing value although they look like it.
     """
     stated = _class_names(classes)
     if isinstance(labels, torch.Tensor):
-        labels = as_numpy(labels)
+        labels = as_array(labels)
     if is_frame(labels) and len(column_names(labels)) == 1:
         labels = cells_of(labels, 0)
     elif is_frame(labels):
@@ -125,7 +109,7 @@ def _numbered(count: int) -> tuple[str, ...]:
 def _plain(label: Any) -> Any:
     """A label or a list of labels with the types of Python; an array of several numbers stays one."""
     if isinstance(label, torch.Tensor):
-        label = as_numpy(label)
+        label = as_array(label)
     if isinstance(label, (np.generic, np.ndarray)) and label.ndim == 0:
         label = label.item()
     if isinstance(label, float) and label.is_integer():
@@ -170,7 +154,7 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
 
 
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
-    observed, note = read_labels(array, classes, unlisted, MEMORY)
+    observed, note = read_labels([(MEMORY, array)], classes, unlisted)
     return Labels(classes or _numbered(observed.num_classes), True, observed, (note,))
 
 
@@ -203,11 +187,9 @@ def _from_names(
     keep: Collection[str],
 ) -> Labels:
     """Labels in text or in lists of text."""
-    cells = Column()
-    cells.extend(entries)
+    cells = Column(entries)
     found = label_cells(
-        cells.values,
-        cells.codes,
+        cells,
         "y: labels",
         lambda row: f"y[{row}]",
         separator=separator,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
 from ...common.errors import InputError, quoted
+from ...common.label_checks import as_array
 from ...common.phrases import first_few
 from ...common.safe import quote
 from ...config import DataConfig
@@ -27,7 +27,8 @@ from ..records import MEMORY
 from .frames import column_names, is_frame, is_series, numbers, row_names
 
 ACCEPTED = (
-    "a path; features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, PIL "
+    "a path; features (N, D), or (N, P, D) for P parts of each sample, as a NumPy array or torch tensor, or "
+    "(N, D) as a SciPy matrix or DataFrame; a list of paths, PIL "
     "images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)"
 )
 _PEEK = 3  # images of a data set that are loaded twice, to see whether they change
@@ -44,11 +45,7 @@ Content = tuple[Sequence[str], FeatureMatrix | tuple[ImageSource, ...]]
 
 
 def is_dataset(samples: object) -> bool:
-    """Whether the samples are a data set of PyTorch.
-
-    Raises:
-        InputError: It is one that can only be gone through in its own order, or does not say its length.
-    """
+    """Whether the samples are a data set of PyTorch; one without random access or length is refused."""
     if isinstance(samples, IterableDataset):
         raise InputError(
             f"X is {described(samples)}, an IterableDataset, whose samples have only one order: give a "
@@ -62,12 +59,7 @@ def is_dataset(samples: object) -> bool:
 def read_samples(samples: Any, config: DataConfig) -> Content:
     """Understand samples by their type, their shape and the type of the first one.
 
-    Args:
-        samples: What the user passed as X.
-        config: Settings of the data, of which `images` and `missing` are used.
-
-    Raises:
-        InputError: They are of another type or shape than those in `ACCEPTED`, or a file is missing.
+    `samples` is what the user passed as X; `config.images` and `config.missing` are used.
     """
     if is_frame(samples):
         matrix = numbers(samples, "X", _FEATURES_ONLY)
@@ -84,9 +76,11 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
         samples = samples.to_list() if hasattr(samples, "to_list") else list(samples)
     channels = 1 if isinstance(samples, torch.Tensor) else 3  # axis of images that holds them
     if isinstance(samples, torch.Tensor):
-        samples = as_numpy(samples)
+        samples = as_array(samples)
     if isinstance(samples, np.ndarray):
-        if samples.ndim == 2 and samples.dtype.kind in "biuf":
+        if (samples.ndim == 2 and samples.dtype.kind in "biuf") or (
+            samples.ndim == 3 and samples.dtype.kind == "f"  # integers may be grey images
+        ):
             return _features(samples)
         if samples.ndim == 4 and samples.dtype == np.uint8 and samples.shape[channels] == 3:
             samples = list(np.moveaxis(samples, channels, 3))
@@ -95,17 +89,11 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
         else:
             raise InputError(
                 f"X has the shape {samples.shape} and the type {samples.dtype}. Features are numbers of the "
-                f"shape (N, D); {_IMAGE}."
+                f"shape (N, D), or of floating point of the shape (N, P, D) for P parts; {_IMAGE}."
             )
     if isinstance(samples, (list, tuple)):
         return _content(samples.__getitem__, len(samples), config)
     raise InputError(f"X is {described(samples)}; expected {ACCEPTED}.")
-
-
-def as_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """Content of a tensor on any device; bfloat16, which NumPy lacks, as float32."""
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def described(value: Any) -> str:
@@ -117,11 +105,7 @@ def described(value: Any) -> str:
 
 
 def item_of(dataset: Any, row: int) -> Any:
-    """Sample of a data set of PyTorch.
-
-    Raises:
-        InputError: The data set raises an exception.
-    """
+    """Sample of a data set of PyTorch, whose exceptions become an `InputError`."""
     try:
         return dataset[row]
     except Exception as error:  # it is the code of the user
@@ -160,7 +144,7 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
     if not isinstance(first, (list, tuple)) and getattr(first, "ndim", 0) != 1:
         raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")
     rows = [load(row) for row in range(count)]
-    rows = [as_numpy(row) if isinstance(row, torch.Tensor) else row for row in rows]
+    rows = [as_array(row) if isinstance(row, torch.Tensor) else row for row in rows]
     try:
         matrix = np.asarray(rows)
     except ValueError as error:
@@ -192,7 +176,7 @@ def _image(item: Any, row: int) -> Image.Image:
     if isinstance(item, Image.Image):
         return item
     if isinstance(item, torch.Tensor):
-        item = as_numpy(item).transpose(1, 2, 0)
+        item = as_array(item).transpose(1, 2, 0)
     return Image.fromarray(np.ascontiguousarray(item))
 
 

@@ -16,10 +16,10 @@ from ...common.phrases import counted, first_few
 from ...common.safe import is_file, refuse_leaving_link
 from ...config import DataConfig
 from ..files.listing import Folder, Listing
-from ..join import Part, join_records, relative_names
+from ..join import join_records, relative_names
 from ..records import Records
 from ..splits import compound_split_name
-from .registry import Read, Source, find_reader
+from . import Read, Source, find_reader
 from .voc import read_xml_files
 
 NO_CLASS = re.compile(r"(images?|imgs?|jpegimages|labels?|annotations?)[ _-]?\d*", re.IGNORECASE)
@@ -47,12 +47,7 @@ class Annotation(NamedTuple):
 
 
 def annotations_in(path: Path, folder: Folder) -> list[Annotation]:
-    """Annotation files in a folder, or in a folder such as `annotations` in it.
-
-    Args:
-        path: Folder that is read.
-        folder: Folder below it.
-    """
+    """Annotation files in a folder below `path`, or in a folder such as `annotations` in it."""
     found = []
     for place in (folder, *(child for child in folder.folders if NO_CLASS.fullmatch(child.name))):
         for name in place.files:
@@ -78,24 +73,11 @@ def annotations_in(path: Path, folder: Folder) -> list[Annotation]:
 def read_annotated(
     path: Path, config: DataConfig, listing: Listing, levels: Sequence[Folder], parts: Splits
 ) -> Records | None:
-    """Read the annotation files of a folder without class folders.
+    """Read the annotation files of a folder without class folders; None if there are none.
 
     Each split folder has one (a COCO or VOC export), or there is one for all images, or one per split that is
-    named after it (`train.csv`, `val.csv`).
-
-    Args:
-        path: Folder that is read.
-        config: Settings of the data.
-        listing: Its content.
-        levels: The folder, and those in it that were unwrapped; the last one holds the images.
-        parts: Split of each split folder.
-
-    Returns:
-        The records; None if there are no annotations.
-
-    Raises:
-        InputError: Annotations can't be read, a split folder has none, or it is not clear which count; names
-            them.
+    named after it (`train.csv`, `val.csv`). `levels` are the folder and those in it that were unwrapped, of
+    which the last one holds the images; `parts` are the split folders.
     """
     chosen = _choose(path, levels, parts)
     if not chosen:
@@ -109,8 +91,8 @@ def read_annotated(
         names = relative_names(records, path)
         if all(names):
             records = replace(records, ids=names)
-        read.append(Part(records, split or None, config.default_label))
-    whole = join_records(read, str(path), path.resolve().name)
+        read.append(replace(records, split=(split,) * len(records.ids)) if split else records)
+    whole = join_records(read, str(path), path.resolve().name, [config.default_label] * len(read))
     names = relative_names(whole, path)
     if whole.split is None and parts:
         prefixes = {part.prefix: split for part, split in parts.items()}
@@ -164,11 +146,7 @@ def _several(path: Path, annotations: Sequence[Annotation]) -> InputError:
 def read_annotation(
     path: Path, annotation: Annotation, config: DataConfig, folders: Sequence[Folder]
 ) -> Records:
-    """Read annotations, whose images lie next to them or in one of the folders.
-
-    Raises:
-        InputError: They can't be read, or their images may be those of several folders.
-    """
+    """Read annotations, whose images lie next to them or in one of the folders."""
     try:
         return annotation.read(annotation.path, config)
     except InputError:

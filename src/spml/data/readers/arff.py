@@ -23,9 +23,9 @@ from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..records import Records
 from ..tables.delimited import read_lines
-from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
+from ..tables.values import BAD, BLANK, COUNT, MARKS, meaning
+from . import register_reader
 from .features import feature_matrix
-from .registry import register_reader
 
 MAX_XML = 1 << 24  # bytes
 _QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
@@ -72,9 +72,6 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     attribute with k values becomes k - 1 features, each 1 where the attribute has that value: all are 0 for
     the first value. Strings and dates are not used. Labels are 0 and 1, or words for them; ? is an unknown
     label, and not allowed in a feature.
-
-    Raises:
-        InputError: The file can't be read; names the line.
     """
     from scipy.sparse import csr_matrix
 
@@ -234,7 +231,6 @@ def _training_rows(
 
 
 def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
-    """Conversion of each attribute, and the names of the features."""
     columns: list[_Column] = []
     names: list[str] = []
     labels = {position: column for column, position in enumerate(positions)}
@@ -330,7 +326,6 @@ def _split_cells(text: str) -> list[str]:
 
 
 def _unquoted(match: re.Match[str]) -> str:
-    """Text of a cell or name, without quotes and escapes."""
     if match["plain"] is not None:
         return match["plain"].strip()
     return re.sub(r"\\(.)", r"\1", match["single"] or match["double"] or "")

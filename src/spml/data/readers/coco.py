@@ -20,12 +20,11 @@ from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...config import DataConfig
 from ...labels import IntArray
-from ..entries import Entries, in_both, label_entries, objects_of, without_box
 from ..files.places import find_files, find_folder, folder_above, images_folder
-from ..join import Part, join_records, relative_names
-from ..records import Objects, Records, move_classes
+from ..join import join_records, relative_names
+from ..records import Objects, Records, in_both, label_entries, move_classes, objects_of, without_box
 from ..splits import split_name
-from .registry import register_reader
+from . import register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
@@ -72,8 +71,6 @@ class Document(Struct):
 
 
 class _Part(NamedTuple):
-    """Content of one file."""
-
     records: Records  # every category is a class; the notes are about the categories
     root: Path  # of the images
     groups: frozenset[str]  # classes that are the supercategory of others, and that no image has or lacks
@@ -94,13 +91,6 @@ def read_coco(path: Path, config: DataConfig) -> Records:
     negative if the image lists it in `neg_category_ids`. The categories of `not_exhaustive_category_ids` stay
     unknown whatever `config.default_label` says. Categories of the same name are one class, and one that only
     groups others is none. Boxes are used for `config.observe` only, so wrong ones are counted in a note.
-
-    Args:
-        path: JSON file.
-        config: Settings, of which `images` and `unlisted` are used.
-
-    Raises:
-        InputError: The file does not follow COCO's format, or an image is missing; names the field.
     """
     part = _read_part(path, config)
     return _without_groups(part.records, [part])
@@ -112,12 +102,7 @@ def read_coco(path: Path, config: DataConfig) -> Records:
     recognises=lambda source: source.is_folder and any(source.path.glob(PATTERN)),
 )
 def read_coco_folder(path: Path, config: DataConfig) -> Records:
-    """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017.
-
-    Raises:
-        InputError: A file can't be read (see `read_coco`), is not named after a split, or has categories that
-            differ from the first file's; or an image is in several files.
-    """
+    """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017."""
     files = sorted(path.glob(PATTERN))
     splits = [_split(file) for file in files]
     if None in splits and len(files) > 1:
@@ -136,8 +121,13 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
                 f"{quote(min(differing))}. All splits must have the same categories."
             )
     base = images_folder(config) or path
-    named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]
-    joined = join_records(list(map(Part, named, splits)), str(path), path.resolve().name)
+    named = [
+        replace(
+            records, ids=relative_names(records, base), split=(split,) * len(records.ids) if split else None
+        )
+        for records, split in zip((part.records for part in parts), splits, strict=True)
+    ]
+    joined = join_records(named, str(path), path.resolve().name)
     return _without_groups(joined, parts)
 
 
@@ -184,7 +174,7 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
     annotations, at = document.annotations, f"{path}: annotations"
     row_ids, column_ids = [each.image_id for each in annotations], [each.category_id for each in annotations]
-    positive = Entries(
+    positive = (
         _look_up("image", rows, row_ids, lambda k: f"{at}[{k}].image_id"),
         _look_up("category", columns, column_ids, lambda k: f"{at}[{k}].category_id"),
     )
@@ -197,14 +187,14 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    used = {classes[c] for each in (positive, negative, vague) for c in np.unique(each.columns)}
+    used = {classes[c] for each in (positive, negative, vague) for c in np.unique(each[1])}
     stated = [(each.supercategory, each.name) for each in document.categories]
     groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
     usable = np.array([_is_box(each.bbox) for each in annotations], np.bool_)
     any_stated = any(each.bbox is not None for each in annotations)
     records = Records(
         source=str(path),
-        name=_part_name(path),
+        name=path.stem.removeprefix(PREFIX),
         ids=tuple(files.names),
         inputs=files,
         classes=classes,
@@ -218,8 +208,8 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     counts = Counter(
         annotations=len(annotations),
         unboxed=int((~usable).sum()) if any_stated else 0,
-        negative=len(negative.rows),
-        vague=len(vague.rows),
+        negative=len(negative[0]),
+        vague=len(vague[0]),
     )
     return _Part(records, root, groups & {*classes} - used, counts)
 
@@ -241,18 +231,14 @@ def _classes(
     return tuple(ids), columns, notes
 
 
-def _part_name(path: Path) -> str:
-    return path.stem.removeprefix(PREFIX)
-
-
 def _split(path: Path) -> str | None:
     """Split that a file is named after, such as `train` for instances_train2017.json."""
-    return split_name(_part_name(path).rstrip("0123456789_-"))
+    return split_name(path.stem.removeprefix(PREFIX).rstrip("0123456789_-"))
 
 
 def _folders(path: Path, config: DataConfig) -> list[Path]:
     """Folders in which the images may be; the first one that holds the first image is used."""
-    own = ["", _part_name(path), _split(path) or ""]
+    own = ["", path.stem.removeprefix(PREFIX), _split(path) or ""]
     if stated := images_folder(config):
         return [stated / part for part in own]
     parent, above = path.parent, folder_above(path.parent)
@@ -263,7 +249,6 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
 
 
 def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:
-    """Position of each id."""
     positions: dict[Id, int] = {}
     for position, value in enumerate(ids):
         if positions.setdefault(value, position) != position:
@@ -295,7 +280,9 @@ def _look_up(
     return found
 
 
-def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:
+def _listed(
+    images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str
+) -> tuple[IntArray, IntArray]:
     """Sample and class of each category that the images list under a key."""
     lists: list[Sequence[Id]] = [getattr(image, key) or () for image in images]
     rows = [row for row, listed in enumerate(lists) for _ in listed]
@@ -303,17 +290,19 @@ def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where:
     listed = _look_up(
         "category", columns, ids, lambda k: f"{where}[{rows[k]}].{key}[{k - rows.index(rows[k])}]"
     )
-    return Entries(np.asarray(rows, np.int64), listed)
+    return np.asarray(rows, np.int64), listed
 
 
-def _objects(document: Document, positive: Entries, usable: npt.NDArray[np.bool_]) -> Objects | None:
+def _objects(
+    document: Document, positive: tuple[IntArray, IntArray], usable: npt.NDArray[np.bool_]
+) -> Objects | None:
     """Measures of the usable boxes in images of a known size."""
-    sizes = np.array([_size(image) for image in document.images], np.float64)[positive.rows]
+    sizes = np.array([_size(image) for image in document.images], np.float64)[positive[0]]
     boxed = np.flatnonzero(usable & np.isfinite(sizes).all(axis=1))
     boxes = np.array([document.annotations[k].bbox for k in boxed], np.float64).reshape(-1, 4)
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    return objects_of(Entries(positive.rows[boxed], positive.columns[boxed]), corners, sizes[boxed])
+    return objects_of((positive[0][boxed], positive[1][boxed]), corners, sizes[boxed])
 
 
 def _is_box(value: Any) -> bool:

@@ -28,19 +28,10 @@ def make_digits(
     """Compose grey scenes from the 1,797 real handwritten digits that come with scikit-learn.
 
     One to five digits (2.6 on average), 10 to 18 pixels wide, lie at random positions with little overlap on
-    a noisy background of random brightness. The scenes are fully labelled. Training, validation and test
-    scenes use different source images (60, 20 and 20 % of every digit). The same seed gives the same pixels
-    on every platform, as all arithmetic is on integers. The last result is cached.
-
-    Args:
-        n_train: Number of training scenes.
-        n_val: Number of validation scenes.
-        n_test: Number of test scenes.
-        size: Side of a scene in pixels, at least 18.
-        seed: Seed of all random choices.
-
-    Returns:
-        Records with `ImageArray` inputs, uint8 (N, 1, size, size).
+    a noisy background of random brightness. The scenes, uint8 (N, 1, size, size) with a size of at least 18,
+    are fully labelled. Training, validation and test scenes use different source images (60, 20 and 20 % of
+    every digit). The same seed gives the same pixels on every platform, as all arithmetic is on integers. The
+    last result is cached.
     """
     from sklearn.datasets import load_digits
 

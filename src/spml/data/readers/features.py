@@ -22,16 +22,17 @@ from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
 from ..files.names import FilesBelow, RowNames
 from ..files.places import find_files, images_folder
-from ..matrix import FeatureMatrix, check_finite
+from ..matrix import FeatureMatrix, check_finite, mean_of_parts
 from ..records import Records
 from ..splits import SPELLINGS, split_name
+from . import register_reader
 from .label_arrays import read_labels
-from .registry import register_reader
 
 Arrays = dict[str, Any]
 """Arrays of a file by their keys; of a sparse matrix, a SciPy CSR matrix."""
 
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
+MAX_PARTS = 8192
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
@@ -43,14 +44,11 @@ _KEYS = ("X", *_SPARSE, "format", "Y", *(f"Y_{key}" for key in _SPARSE), *_NAMED
 def read_features(path: Path, config: DataConfig) -> Records:
     """Read features and labels: `path` holds both, or is one of NAME_X.npz and NAME_Y.npz.
 
-    Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape` of a CSR matrix; `Y` (N, C) as in `read_labels`,
-    or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in NAME_Y.npz, a CSR matrix as SciPy saves it;
-    `classes` or `labels`, C names; optional `names`, one per row; optional `feature_names`, D names; optional
-    `split` (train, val, test per row) or `test` (true for a test row). Without features, `names` are image
-    files.
-
-    Raises:
-        InputError: Arrays are missing, their sizes differ, or labels have other values.
+    Keys: `X` (N, D), or (N, P, D) for P parts of each sample, or `data`, `indices`, `indptr`, `shape` of a
+    CSR matrix; `Y` (N, C) as in `read_labels`, or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in
+    NAME_Y.npz, a CSR matrix as SciPy saves it; `classes` or `labels`, C names; optional `names`, one per row;
+    optional `feature_names`, D names; optional `split` (train, val, test per row) or `test` (true for a test
+    row). Without features, `names` are image files.
     """
     source = str(path)
     arrays = _load_pair(path)
@@ -71,7 +69,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     split = _split(arrays, count, source) if config.split == "given" else None
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
-    labels, meaning = read_labels(values, classes, config.default_label, source)
+    labels, meaning = read_labels([(source, values)], classes, config.default_label)
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),
@@ -86,11 +84,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
 
 
 def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
-    """Row names and features of a file for prediction; labels in it are ignored.
-
-    Raises:
-        InputError: The file can't be read (see `read_features`), or a feature is not finite.
-    """
+    """Row names and features of a file for prediction; labels in it are ignored."""
     arrays = _load(path)
     features = _features(arrays, str(path))
     check_finite(features, str(path))
@@ -130,18 +124,7 @@ def _load(path: Path, *, of_labels: bool = False) -> Arrays:
 
 
 def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
-    """Load arrays of an .npz file, within a limit of memory.
-
-    Args:
-        path: The file.
-        keys: Names of the arrays.
-
-    Returns:
-        Those arrays that the file has, by name, and the names of its other parts.
-
-    Raises:
-        InputError: The file can't be read, is damaged or hostile, or unpacks to very much.
-    """
+    """Those of some arrays that an .npz file has, by name, and the names of its other parts."""
     check_readable(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -192,11 +175,7 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
 
 
 def check_text(array: npt.NDArray[Any], name: str) -> None:
-    """Check that an array, if it holds strings, holds Unicode.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Raise a `ValueError` if an array holds text that is not Unicode."""
     if array.dtype.kind == "U" and array.nbytes:
         # NumPy would make strings of numbers that stand for no character, at which Python fails later.
         codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
@@ -223,8 +202,8 @@ def _labels(arrays: Arrays, source: str) -> Any:
 def _features(arrays: Arrays, source: str) -> FeatureMatrix:
     if "X" not in arrays:
         raise InputError(
-            f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
-            f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
+            f"{source}: has no features: expected an array X of shape (N, D) or (N, P, D), or data, indices, "
+            f"indptr and shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
     features = feature_matrix(arrays["X"], source)
     if "feature_names" in arrays:
@@ -233,29 +212,33 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
 
 
 def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> FeatureMatrix:
-    """Features in an array or in a valid SciPy CSR matrix, with their names if they have some.
-
-    Raises:
-        InputError: They are not numbers of shape (N, D).
-    """
+    """Features in an array or in a valid SciPy CSR matrix, with their names if they have some."""
     if isinstance(matrix, np.ndarray):
         # In row order, because collecting a batch from column order is forty times slower.
         matrix = np.asarray(matrix, order="C")
     check_shape(matrix, f"{source}: X")
-    return FeatureMatrix(matrix, names=names)
+    return features_of_parts(matrix, names) if len(matrix.shape) == 3 else FeatureMatrix(matrix, names=names)
 
 
-def check_shape(matrix: Any, where: str, shape: str = "(N, D)") -> None:
-    """Check the features in an array or a SciPy matrix; a message calls their shape `shape`.
+def features_of_parts(parts: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
+    """Features of samples whose parts are in an array or shards of shape (N, P, D)."""
+    return FeatureMatrix(mean_of_parts(parts), names=names, parts=parts)
 
-    Raises:
-        InputError: They are not numbers of shape (N, D), or there are none or too many in a row.
-    """
-    size = matrix.shape
-    if len(size) != 2 or 0 in size or size[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
+
+def check_shape(matrix: Any, where: str, count: str = "N") -> None:
+    """Check the features in an array or a SciPy matrix; a message calls the number of rows `count`."""
+    *size, width = matrix.shape or (0,)
+    wrong = (
+        len(size) not in (1, 2)
+        or 0 in matrix.shape
+        or width > MAX_WIDTH
+        or max(size[1:], default=0) > MAX_PARTS
+    )
+    if wrong or matrix.dtype.kind not in "biuf":
         raise InputError(
-            f"{where} must hold numbers in shape {shape}, with at least one row and 1 to {MAX_WIDTH:,} "
-            f"columns; got {matrix.dtype} {size}."
+            f"{where} must hold numbers in shape ({count}, D), or ({count}, P, D) for P parts of each "
+            f"sample, with at least one row, 1 to {MAX_WIDTH:,} columns and at most {MAX_PARTS:,} parts; got "
+            f"{matrix.dtype} {matrix.shape}."
         )
 
 
@@ -289,11 +272,7 @@ def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
 
 
 def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
-    """Texts in the array that `where` names, `count` of them if that is known, without blanks around them.
-
-    Raises:
-        InputError: It holds something else, or bytes that are not ASCII.
-    """
+    """Texts in the array that `where` names, `count` of them if that is known, without blanks around them."""
     try:
         if array.dtype.kind not in "US" or array.ndim != 1 or count not in (None, len(array)):
             raise ValueError(f"got {array.dtype} {array.shape}")
@@ -304,11 +283,7 @@ def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tu
 
 
 def distinct(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The texts that `where` names, which must be names.
-
-    Raises:
-        InputError: One is empty, repeated or holds control characters.
-    """
+    """The texts that `where` names, which must be names."""
     first: dict[str, int] = {}
     for entry, text in enumerate(texts):
         if not text:
@@ -335,11 +310,7 @@ def _ids(arrays: Arrays, count: int, source: str) -> Sequence[str]:
 
 
 def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
-    """Split of each row.
-
-    Raises:
-        InputError: A text is no name of a split.
-    """
+    """Split of each row."""
     names = {text: split_name(text) for text in {*texts}}
     if wrong := [text for text in texts if names[text] is None]:
         raise InputError(

@@ -16,11 +16,10 @@ from ...common.errors import InputError, nearest
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, inside, is_file, quote
 from ...config import DataConfig
-from ..entries import NamedImage, named_records
 from ..files.places import images_folder
-from ..records import Records
+from ..records import NamedImage, Records, named_records
 from ..splits import SPLITS, split_name
-from .registry import Source, register_reader
+from . import Source, register_reader
 
 SAMPLES, METADATA = "samples.json", "metadata.json"
 GIVEN, NEGATIVES = "ground_truth", "negatives"
@@ -74,15 +73,6 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     known negatives in the field `negatives`, and the split if each sample has one as a tag. All labels of a
     sample whose field is not set are unknown; if `config.default_label` is negative, `config.unlabelled` says
     what becomes of it.
-
-    Args:
-        path: Exported folder, or the file samples.json in it.
-        config: Settings, of which `images`, `label_column`, `missing`, `split`, `unlabelled` and `unlisted`
-            are used.
-
-    Raises:
-        InputError: The file is not such an export, it is ambiguous which field holds the labels, or an image
-            is missing or lies elsewhere; names the sample, counted from 0.
     """
     file = inside(path, SAMPLES, str(path)) if path.is_dir() else path
     entries = load_json(file, _Document).samples
@@ -122,7 +112,6 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
 
 
 def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
-    """The field that holds the given labels."""
     fields = [key for key, kind in kinds.items() if kind in (SINGLE, SEVERAL)]
     if stated:
         if stated in fields:

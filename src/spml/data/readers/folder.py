@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
 from ...common.safe import quote, refuse_leaving_link
 from ...config import DataConfig
-from ..entries import Entries, label_entries
 from ..files.listing import Folder, Listing, list_images, note_unread
 from ..files.names import FilesBelow, PackedNames
-from ..records import Records
+from ..records import Records, label_entries
 from ..splits import compound_split_name
+from . import register_reader
 from .annotated import NO_CLASS, Annotation, Splits, annotations_in, read_annotated, read_annotation
-from .registry import register_reader
 
 _FOLLOWED = 4  # levels of folders in which links to folders are followed
 _LISTS = re.compile(r"\s*[,;|+&]\s*"), re.compile(r"[_ -]+(?:and[_ -]+)?")
@@ -37,11 +37,6 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     `path/seg_train/seg_train/CLASS`). If there are none, annotation files next to the images are read (see
     `read_annotated`). Hidden files and the folders of systems are ignored. Notes name everything that is left
     out. Links may lead to places below `path` or `config.images`.
-
-    Raises:
-        InputError: There is no image, or none of a class; split folders lie next to class folders, or some
-            of them hold images without a class; it is not clear which annotations count; or a link leads
-            elsewhere.
     """
     if annotation := next(path.glob("*/Annotations/[!.]*.xml"), None):
         raise InputError(f"{path}: holds a PASCAL VOC folder. Did you mean {annotation.parents[1]}?")
@@ -85,12 +80,10 @@ def _records(
 ) -> Records:
     """Records of the images below class folders, each of which has a split; an empty one is none."""
     classes = tuple(sorted({folder.name for folder in folders}))
-    position = {name: column for column, name in enumerate(classes)}
     counts = [len(folder.below) for folder in folders]
-    columns = np.repeat([position[folder.name] for folder in folders], counts)
+    columns = np.repeat(rows_of(classes, (folder.name for folder in folders)), counts)
     below = (images[folder.below.start : folder.below.stop] for folder in folders)
     ids = PackedNames.of(chain.from_iterable(below))
-    labels = Entries.of(np.arange(len(ids)), columns)
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -98,7 +91,7 @@ def _records(
         inputs=FilesBelow(path, ids),
         classes=classes,
         classes_given=False,
-        labels=label_entries(labels, (len(ids), len(classes)), config.default_label),
+        labels=label_entries((np.arange(len(ids)), columns), (len(ids), len(classes)), config.default_label),
         split=tuple(np.repeat([*folders.values()], counts).tolist()) if any(folders.values()) else None,
         notes=tuple(notes),
         class_folders=True,

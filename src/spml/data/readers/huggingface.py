@@ -25,8 +25,8 @@ from ..images.image_files import FilePart
 from ..records import Records, without_unlabelled
 from ..splits import SPELLINGS, split_name
 from ..tables.columns import LABEL_COLUMNS, find_stated
-from ..tables.parquet import cells, require_pyarrow
-from .registry import Source, register_reader
+from ..tables.parquet import cells, readable, require_pyarrow
+from . import Source, register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"
 _LISTS = ("Sequence", "List", "LargeList")
@@ -54,16 +54,12 @@ class _ClassLabel(msgspec.Struct):
 
 
 class _Column(NamedTuple):
-    """Type of a column."""
-
     kind: str  # `Image`, `ClassLabel`, `string`, or empty for any other type
     several: bool  # whether each cell is a list
     classes: tuple[str, ...] = ()  # of a ClassLabel
 
 
 class _Features(NamedTuple):
-    """Columns of a data set."""
-
     image: str
     label: str
     unused: tuple[str, ...]
@@ -84,9 +80,6 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     or in the only column of the type ClassLabel or a list of it. A label is an index of a ClassLabel, or a
     name. The labels of a row whose cell is missing or the index -1 are unknown; if `config.default_label` is
     negative, `config.unlabelled` says what becomes of the row.
-
-    Raises:
-        InputError: pyarrow is missing, or the data set can't be read; names file and row.
     """
     require_pyarrow(path)
     parts = _parts(path)
@@ -150,7 +143,6 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The .arrow files of a data set, in order."""
     where = str(folder / STATE)
     state = load_json(folder / STATE, _State)
     if state.indices_files:
@@ -224,36 +216,28 @@ def _read_file(
     import pyarrow as pa
     from pyarrow import ipc
 
-    row = 0
-    try:
-        with pa.memory_map(str(file)) as source:
-            whole = source.read_buffer()
-            for number, message in enumerate(ipc.MessageReader.open_stream(pa.BufferReader(whole))):
-                if number and (message.type != "record batch" or _compressed(message.metadata.to_pybytes())):
-                    raise InputError(
-                        f"{file}: holds compressed data or dictionaries, which `datasets` never writes. Save "
-                        "the data set again."
-                    )
-            schema = ipc.open_stream(pa.BufferReader(whole)).schema
-            columns = [schema.get_field_index(name) for name in (features.image, features.label)]
-            if -1 in columns:
+    row, again = 0, " Save the data set again."
+    with readable(file, "an Arrow stream", again), pa.memory_map(str(file)) as source:
+        whole = source.read_buffer()
+        for number, message in enumerate(ipc.MessageReader.open_stream(pa.BufferReader(whole))):
+            if number and (message.type != "record batch" or _compressed(message.metadata.to_pybytes())):
                 raise InputError(
-                    f"{file}: has no column {features.image!r} or {features.label!r}, or has it twice."
+                    f"{file}: holds compressed data or dictionaries, which `datasets` never writes. Save "
+                    "the data set again."
                 )
-            options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
-            for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
-                images += _image_parts(batch.column(features.image), whole, file, row)
-                for number, cell in enumerate(cells(batch.column(features.label)), row):
-                    where = f"{file}: row {number} (counted from 0)"
-                    labels.append(_names(cell, features.labels.classes, where))
-                row += len(batch)
-    except InputError:
-        raise
-    except Exception as error:  # a damaged file raises nearly anything
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise InputError(
-            f"{file}: can't be read as an Arrow stream: {reason}. Save the data set again."
-        ) from error
+        schema = ipc.open_stream(pa.BufferReader(whole)).schema
+        columns = [schema.get_field_index(name) for name in (features.image, features.label)]
+        if -1 in columns:
+            raise InputError(
+                f"{file}: has no column {features.image!r} or {features.label!r}, or has it twice."
+            )
+        options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
+        for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
+            images += _image_parts(batch.column(features.image), whole, file, row)
+            for number, cell in enumerate(cells(batch.column(features.label)), row):
+                where = f"{file}: row {number} (counted from 0)"
+                labels.append(_names(cell, features.labels.classes, where))
+            row += len(batch)
 
 
 def _compressed(metadata: bytes) -> bool:

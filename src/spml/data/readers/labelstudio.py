@@ -16,12 +16,11 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ..entries import NamedImage, named_records
 from ..files.places import find_folder, images_folder
 from ..images.image_files import SUFFIXES
-from ..records import Records
+from ..records import NamedImage, Records, named_records
 from ..splits import split_name
-from .registry import Source, register_reader
+from . import register_reader
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
@@ -41,7 +40,7 @@ class _Annotation(Struct):  # of one annotator
 
 
 class _Meta(Struct):
-    """What `spml data convert` adds to a task, and Label Studio keeps."""
+    """Additions of `spml data convert` to a task, which Label Studio keeps."""
 
     classes: list[str] | None = None
     known_negatives: list[str] | None = None
@@ -53,12 +52,13 @@ class _Task(Struct):
     meta: _Meta | None = None
 
 
-def is_label_studio(source: Source) -> bool:
-    """Whether a source is a JSON file with a list of tasks."""
-    return source.suffix == ".json" and source.outline.kind == "a list" and "data" in source.outline.keys
-
-
-@register_reader("labelstudio", "a Label Studio export", recognises=is_label_studio)
+@register_reader(
+    "labelstudio",
+    "a Label Studio export",
+    recognises=lambda source: (
+        source.suffix == ".json" and source.outline.kind == "a list" and "data" in source.outline.keys
+    ),
+)
 def read_label_studio(path: Path, config: DataConfig) -> Records:
     """Read an export; images are looked up next to the file, in `images`, or in `config.images`.
 
@@ -68,14 +68,6 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     `spml data convert` that Label Studio keeps are read, too: `known_negatives` in the `meta` of a task,
     unless an annotator gave them; all `classes` in the first `meta` that has them; and a column `split` of
     the data if every task has one.
-
-    Args:
-        path: JSON file.
-        config: Settings, of which `images` and `unlisted` are used.
-
-    Raises:
-        InputError: The file is not such an export, or an image is missing or has a web address; names the
-            task, counted from 0.
     """
     tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")

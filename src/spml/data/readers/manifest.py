@@ -18,9 +18,8 @@ from ...common.safe import CONTROL, MAX_NAME, inside, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..files.places import are_listed, images_folder
-from ..hiding.rules import known_positives
-from ..records import Records
-from .registry import Source, register_reader
+from ..records import Records, label_entries
+from . import Source, register_reader
 
 FORMAT = "spml benchmark 1"
 PARTS = ("train", "test")  # of the official data; validation rows are some of `train`
@@ -66,10 +65,6 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
     """Read a benchmark; images are looked up below the folder of the manifest, or below `config.images`.
 
     Rows are those of the official training set, then those of the official test set, in the protocol's order.
-
-    Raises:
-        InputError: The manifest is damaged, was changed or is of another version, or an image lies outside
-            that folder.
     """
     if (size := path.stat().st_size) > MAX_BYTES:
         raise InputError(f"{path}: has {size:,} bytes, more than the limit of {MAX_BYTES:,} for a manifest.")
@@ -134,22 +129,12 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, ObservedLabels, tuple[s
     rows = np.flatnonzero(observed >= 0)
     if (labels.at(rows, observed[rows]) != 1).any():
         raise ValueError("an observed label is not one of the labels of its image")
-    protocol = known_positives(rows, observed[rows], len(observed), num_classes)
+    protocol = label_entries((rows, observed[rows]), (len(observed), num_classes), "unknown")
     return labels, protocol, tuple(split.tolist())
 
 
 def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> list[Path]:
-    """Paths of the images of a part, which need not exist.
-
-    Args:
-        root: Folder that must hold all images.
-        folder: Folder of the part, relative to the root.
-        files: Image files, relative to that folder.
-        where: File that names them, for messages.
-
-    Raises:
-        InputError: An image lies outside the root.
-    """
+    """Paths of the images of a part, which need not exist, but must lie below `root`."""
     names = [f"{folder}/{file}" for file in files]
     listed = are_listed(root, names)
     return [

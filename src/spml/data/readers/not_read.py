@@ -6,8 +6,8 @@ import re
 
 from ...common.errors import InputError
 from ..images.image_files import SUFFIXES
+from . import Source
 from .coco import KEYS
-from .registry import Source
 
 _TABLE = "a table (.csv, .tsv, .jsonl or .parquet) with the columns `file` and `label`"
 _PICKLE = (
@@ -36,7 +36,7 @@ _SUFFIXES = {
     "columns `file` (of `source-ref`, without the bucket) and `labels` (the names in `class-map`).",
     **dict.fromkeys(SUFFIXES, f"an image. Name the folder of images, or {_TABLE}."),
 }
-"""What a file with this suffix is, and what to do with it."""
+"""Kind of a file with this suffix, and advice."""
 
 _XML = {
     b"annotations": "an XML file of CVAT, which is not read. Export boxes and polygons as `COCO 1.0`, tags "
@@ -95,7 +95,7 @@ def not_read(source: Source) -> InputError:
 
 
 def _text(source: Source) -> str:
-    """What a text file is; the lists of CelebA begin with the number of their rows."""
+    """Kind of a text file, and advice; the lists of CelebA begin with the number of their rows."""
     kind = "a text file, whose lines may mean anything"
     options, rest = "", '.to_csv("labels.csv", index=False)'
     if re.match(rb"\s*\d+[ \t\r]*\n", source.start):

@@ -8,24 +8,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.documents import class_name
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.phrases import counted
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ..entries import Entries, in_both, label_entries
+from ...labels import IntArray
 from ..files.places import images_folder
 from ..images.image_files import MISSING
-from ..records import Records
+from ..records import Records, in_both, label_entries
 from ..tables.delimited import open_delimited, read_header, read_rows
 from ..tables.table import text
-from .registry import register_reader
+from . import register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
 _PARTS = ("train", "validation", "test")
+
+Pairs = tuple[IntArray, IntArray]
+"""Image and label of each verified row."""
 
 
 @register_reader(
@@ -42,18 +45,14 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
     source `machine` or a confidence in between, are ignored. As hardly anyone has all images of OpenImages,
     missing ones are left out whatever `config.missing` says. Notes count both. A file class-descriptions.csv
     next to the labels names the classes.
-
-    Raises:
-        InputError: A row can't be understood, a label is present in one row and absent in another, or there
-            is no image at all.
     """
     images, labels, positive, negative, unverified = _read_labels(path)
     root, present = _find_images(path, images, config)
     classes, columns, origin = _class_names(path, labels)
     ids = tuple(f"{images[row]}.jpg" for row in present.tolist())
     notes = [
-        f"{counted(len(ids), 'image')} in {root}, {counted(len(positive.rows), 'label')} verified as present "
-        f"and {len(negative.rows):,} as absent, {counted(len(classes), 'class', 'classes')}{origin}."
+        f"{counted(len(ids), 'image')} in {root}, {counted(len(positive[0]), 'label')} verified as present "
+        f"and {len(negative[0]):,} as absent, {counted(len(classes), 'class', 'classes')}{origin}."
     ]
     missing = np.delete(np.arange(len(images)), present).tolist()
     if missing:
@@ -64,9 +63,9 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
     row = np.full(len(images), -1)
     row[present] = np.arange(len(ids))
 
-    def usable(entries: Entries) -> Entries:
-        keep = row[entries.rows] >= 0
-        return Entries(row[entries.rows[keep]], columns[entries.columns[keep]])
+    def usable(entries: Pairs) -> Pairs:
+        keep = row[entries[0]] >= 0
+        return row[entries[0][keep]], columns[entries[1][keep]]
 
     shape = len(ids), len(classes)
     return Records(
@@ -82,7 +81,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, int]:
+def _read_labels(path: Path) -> tuple[list[str], list[str], Pairs, Pairs, int]:
     """Images, labels, what is verified as present and as absent, and the number of rows not verified."""
     images: dict[str, int] = {}
     labels: dict[str, int] = {}
@@ -100,7 +99,9 @@ def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, in
             f"{path}: no row has a label that a person has verified (confidence 1 or 0, and a source other "
             "than `machine`)."
         )
-    positive, negative = Entries.of(*verified[1]), Entries.of(*verified[-1])
+    positive, negative = (
+        (np.array(rows, np.int64), np.array(columns, np.int64)) for rows, columns in verified.values()
+    )
     if both := in_both(positive, negative):
         image, label = list(images)[both[0]], list(labels)[both[1]]
         first: dict[int, int] = {}
@@ -134,7 +135,7 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
         yield number, image, label, (1 if value else -1) if verified else 0
 
 
-def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, npt.NDArray[np.int64]]:
+def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, IntArray]:
     """First folder that has some of the images, and the positions of those."""
     stated, folder, words = images_folder(config), path.parent, path.stem.lower().split("-")
     parts = (folder / part for part in _PARTS if part in words)
@@ -150,7 +151,7 @@ def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple
     )
 
 
-def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int64], str]:
+def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], IntArray, str]:
     """Class names, the class of each label, and a phrase on the file that names them."""
     file = path.with_name(DESCRIPTIONS)
     if not file.is_file():
@@ -161,12 +162,10 @@ def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], np
         if label.strip() in occurring and description and description[0].strip():
             names.setdefault(label.strip(), description[0].strip())
     order = [*names, *sorted(occurring.difference(names))]
-    column = {label: position for position, label in enumerate(order)}
     uses = Counter((*names.values(), *labels))
     classes = []
     for label in order:
         name = names.get(label, label)
         distinct = name if uses[name] == 1 else f"{name} ({label})"
         classes.append(class_name(distinct, f"{path}: LabelName"))
-    columns = np.array([column[label] for label in labels], np.int64)
-    return tuple(classes), columns, f" (named by {file.name})" if names else ""
+    return tuple(classes), rows_of(order, labels), f" (named by {file.name})" if names else ""

@@ -3,7 +3,7 @@
 For millions of samples. Features are memory-mapped, so that they may be larger than memory: only the rows of
 a batch are copied. Write a shard with NumPy::
 
-    np.save("shards/X_00000.npy", features)  # (n, D), float16 or float32
+    np.save("shards/X_00000.npy", features)  # (n, D), float16 or float32; (n, P, D) if samples have P parts
     np.save("shards/Y_00000.npy", labels)    # (n,) class indices, or (n, C) with 1 for the labels of a sample
     np.savetxt("shards/classes.txt", names, fmt="%s")  # once per folder: C names, one per line
 
@@ -13,7 +13,8 @@ strings). Samples without names are called by their row, counted from 0 over all
 
 Opening reads every number once, to refuse NaN and infinity. Training reads them once more for the
 fingerprint by which a resumed run notices other data. Both passes go through the files in order. What stays
-in memory of each sample are its label, its split and its place in the order of an epoch.
+in memory of each sample are its label, its split and its place in the order of an epoch, and the mean of its
+parts if it has some.
 """
 
 from __future__ import annotations
@@ -35,14 +36,13 @@ from ...config import DataConfig
 from ..files.names import RowNames
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..records import Records
-from .features import check_shape, check_text, damaged, distinct, split_column, strings
-from .label_arrays import read_label_shards
-from .registry import Source, register_reader
+from . import Source, register_reader
+from .features import check_shape, check_text, damaged, distinct, features_of_parts, split_column, strings
+from .label_arrays import read_labels
 
 CLASSES = "classes.txt"
 _FILE = re.compile(r"(X|img_emb|Y|names|split)_(\d+)\.npy")
 _FEATURES = ("X", "img_emb")
-_MAX_CLASSES_FILE = 1 << 26  # bytes
 
 Files = dict[str, dict[str, Path]]
 """Files of a folder by their kind (X, Y, names, split) and, in ascending order, the number of their shard."""
@@ -59,15 +59,11 @@ def is_shards(source: Source) -> bool:
 
 @register_reader("shards", "a folder of feature shards", recognises=is_shards)
 def read_shards(path: Path, config: DataConfig) -> Records:
-    """Read a folder of shards, as the module describes them. Labels follow the rules of `read_labels`.
-
-    Raises:
-        InputError: A file is missing, damaged, or of another shape than those of other shards.
-    """
+    """Read a folder of shards, as the module describes them. Labels follow the rules of `read_labels`."""
     files, features = _open(path)
     classes: tuple[str, ...] = ()
     if (file := path / CLASSES).is_file():
-        lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
+        lines = read_text(file, limit=1 << 26).rstrip().splitlines()
         classes = distinct(tuple(map(str.strip, lines)), f"{file}: lines")
         if not classes:
             raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
@@ -77,7 +73,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
             f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
             "the classes, one per line. Write it with numpy.savetxt(FILE, names, fmt='%s')."
         )
-    labels, meaning = read_label_shards(shards, classes, config.default_label)
+    labels, meaning = read_labels(shards, classes, config.default_label)
     notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
     split: tuple[str, ...] | None = None
     if "split" in files and config.split == "given":
@@ -103,11 +99,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
 
 
 def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
-    """Names and features of the samples of a folder of shards, for prediction; labels are ignored.
-
-    Raises:
-        InputError: A file is damaged, or a feature is not finite.
-    """
+    """Names and features of the samples of a folder of shards, for prediction; labels are ignored."""
     files, features = _open(path)
     check_finite(features, str(path))
     return _ids(path, files, len(features)), features
@@ -129,12 +121,12 @@ def _open(path: Path) -> tuple[Files, FeatureMatrix]:
             raise InputError(f"{path}: holds both {other.name} and {name}. Keep one of them.")
     parts: list[npt.NDArray[Any]] = []
     for file in files["X"].values():
-        part = _load(file)
-        check_shape(part, f"{file}:", "(n, D)")
-        if parts and (part.dtype != parts[0].dtype or part.shape[1] != parts[0].shape[1]):
+        part = load_array(file)
+        check_shape(part, f"{file}:", "n")
+        if parts and (part.dtype != parts[0].dtype or part.shape[1:] != parts[0].shape[1:]):
             raise InputError(
-                f"{file}: holds {part.dtype} in {part.shape[1]:,} columns, but the shards before hold "
-                f"{parts[0].dtype} in {parts[0].shape[1]:,}. All shards need the same."
+                f"{file}: holds {part.dtype} in {_columns(part)}, but the shards before hold "
+                f"{parts[0].dtype} in {_columns(parts[0])}. All shards need the same."
             )
         if not part.flags.c_contiguous:
             raise InputError(
@@ -142,11 +134,17 @@ def _open(path: Path) -> tuple[Files, FeatureMatrix]:
                 "numpy.ascontiguousarray(X)."
             )
         parts.append(part)
-    return files, FeatureMatrix(ShardedArray(parts, [str(file) for file in files["X"].values()]))
+    array = ShardedArray(parts, [str(file) for file in files["X"].values()])
+    return files, features_of_parts(array) if len(array.shape) == 3 else FeatureMatrix(array)
 
 
-def _load(file: Path) -> npt.NDArray[Any]:
-    """Array of a file, mapped into memory."""
+def _columns(part: npt.NDArray[Any]) -> str:
+    *number, width = part.shape[1:]
+    return f"{number[0]:,} parts of {width:,} columns" if number else f"{width:,} columns"
+
+
+def load_array(file: Path) -> npt.NDArray[Any]:
+    """Map an .npy file of numbers or strings into memory."""
     try:
         array = np.asarray(np.lib.format.open_memmap(file, "r"))
         check_text(array, file.name)
@@ -171,7 +169,7 @@ def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDA
     if wrong := [file.name for number, file in own.items() if number not in features]:
         raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
     for number, file in own.items():
-        array, count = _load(file), len(_load(features[number]))
+        array, count = load_array(file), len(load_array(features[number]))
         if array.shape[:1] != (count,):
             raise InputError(
                 f"{file}: has the shape {array.shape}, but {features[number].name} has {count:,} rows. They "

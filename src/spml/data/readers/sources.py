@@ -15,9 +15,10 @@ from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted
 from ...common.safe import CONTROL, inside, quote
 from ...config import DataConfig, from_dict
-from ..join import Part, join_records, relative_names
-from ..records import Records, move_classes
-from ..rename import NEGATIVE, UNUSED, named_classes, with_negatives
+from ...labels import Unlisted
+from ..join import join_records, relative_names
+from ..records import Records
+from ..rename import NEGATIVE, UNUSED, named_classes
 from ..splits import SPELLINGS, split_name
 
 SUFFIXES = (".yaml", ".yml")
@@ -35,20 +36,15 @@ def is_sources(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and path.is_file() and bool(_KEY.search(read_yaml_text(path)))
 
 
-def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
+def read_sources(path: Path, config: DataConfig, read: Callable[..., Records]) -> Records:
     """Read what a list of sources names, each with its own settings, and join it.
 
-    A file that several sources name is one sample, with the labels of all of them.
-
-    Args:
-        path: YAML file. Paths in it are relative to its folder, and lie below it.
-        config: Settings of all sources that do not state others.
-        read: Function that reads the data of a configuration.
-
-    Raises:
-        InputError: The list or a source has a mistake, or sources contradict each other about a sample.
+    A file that several sources name is one sample, with the labels of all of them. Paths in the list are
+    relative to its folder, and lie below it. `config` holds the settings of sources that do not state others;
+    `read` reads the data of one.
     """
-    parts: list[Part] = []
+    parts: list[Records] = []
+    unlisted: list[Unlisted] = []
     named: dict[str, str] = {}
     for position, entry in enumerate(_entries(path)):
         where = f"{path}: sources[{position}]"
@@ -57,7 +53,7 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
         if split is None:
             names = ", ".join(SPELLINGS)
             raise InputError(f"{where}: part is {quoted(entry['part'])}, but must be one of {names}.")
-        records = _read(own, read)
+        records = read(own, may_lack=True)  # another source may have the classes that `unlisted` names
         if own.unlisted.startswith(NEGATIVE):
             named |= dict.fromkeys(named_classes(own.unlisted), where)
         if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
@@ -65,8 +61,11 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
             both = zip(below, records.ids, strict=True)
             ids = [name or f"{records.name}/{sample}" for name, sample in both]
             records = replace(records, ids=ids)
-        parts.append(Part(records, split if "part" in entry else None, own.default_label))
-    joined = join_records(parts, str(path), path.stem)
+        if "part" in entry:
+            records = replace(records, split=(split,) * len(records.ids))
+        parts.append(records)
+        unlisted.append(own.default_label)
+    joined = join_records(parts, str(path), path.stem, unlisted)
     known = [joined.classes[column] for column in np.flatnonzero(joined.labels.positives_per_class())]
     for name, where in named.items():
         if name not in known:
@@ -74,7 +73,7 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
                 f"{where}: unlisted names the class {name!r}, which no source has. {nearest(name, known)}"
             )
     notes = joined.notes
-    if not all(any(note.startswith(UNUSED) for note in part.records.notes) for part in parts):
+    if not all(any(note.startswith(UNUSED) for note in part.notes) for part in parts):
         notes = tuple(note for note in notes if not note.startswith(UNUSED))  # another source has the names
     first = f"{path.name} was read as a list of {counted(len(parts), 'source')}."
     return replace(joined, notes=(first, *notes))
@@ -124,16 +123,3 @@ def _config(path: Path, entry: Mapping[str, Any], config: DataConfig, where: str
         return from_dict({"data": {**asdict(config), "sample_rows": 0, "sample_classes": 0, **settings}}).data
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-
-
-def _read(config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
-    """Read a source, whose rule for unlisted labels may name classes that only other sources have."""
-    if not config.unlisted.startswith(NEGATIVE):
-        return read(config)
-    names = named_classes(config.unlisted)
-    pair = []
-    for rule in ("unknown", "negative"):
-        records = read(replace(config, unlisted=rule))
-        classes = tuple(dict.fromkeys((*records.classes, *names)))
-        pair.append(move_classes(records, np.arange(len(records.classes)), classes))
-    return with_negatives(pair[0], pair[1], names)

@@ -14,14 +14,12 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
-from ..entries import Entries, label_entries, objects_of, without_box
 from ..files.places import IMAGE_SUFFIXES, find_files, images_folder
-from ..records import Records
+from ..records import Entries, Records, label_entries, objects_of, without_box
 from ..splits import SPLITS
-from .registry import register_reader
+from . import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
-MAX_LIST = 1 << 28
 
 
 class _Object(NamedTuple):
@@ -45,10 +43,6 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     objects stays unknown whatever `data.unlisted` says. Boxes are used for `config.observe` only, so wrong
     ones are counted in a note. Splits are those of ImageSets/Main/{train,val,test}.txt; images in none of
     them are left out.
-
-    Raises:
-        InputError: An XML file is damaged or hostile, or an image is missing or in two splits; names file and
-            line.
     """
     root = images_folder(config) or path / "JPEGImages"
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
@@ -56,7 +50,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     splits: dict[str, str] = {}
     for split in SPLITS:
         file = path / "ImageSets" / "Main" / f"{split}.txt"
-        lines = read_text(file, MAX_LIST).splitlines() if file.is_file() else []
+        lines = read_text(file, limit=1 << 28).splitlines() if file.is_file() else []
         for number, name in enumerate(map(str.strip, lines), start=1):
             if name and name not in known:
                 raise InputError(
@@ -82,17 +76,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
 
 
 def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: DataConfig) -> Records:
-    """Read XML files, one per image, without a split.
-
-    Args:
-        paths: The XML files.
-        root: Folder that holds the images.
-        source: Path of the data, for messages.
-        config: Settings, of which `missing` and `unlisted` are used.
-
-    Raises:
-        InputError: An XML file is damaged or hostile, has no object, or an image is missing.
-    """
+    """Read XML files, one per image below `root`, without a split; messages name `source`."""
     names: list[list[str]] = []
     objects: list[_Object] = []
     for row, path in enumerate(paths):
@@ -107,7 +91,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
     column = {name: position for position, name in enumerate(classes)}
 
     def entries(chosen: Sequence[_Object]) -> Entries:
-        return Entries.of([each.row for each in chosen], [column[each.name] for each in chosen])
+        return [each.row for each in chosen], [column[each.name] for each in chosen]
 
     hard = [each for each in objects if each.difficult]
     easy = [each for each in objects if not each.difficult]

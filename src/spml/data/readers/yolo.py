@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -12,12 +11,12 @@ from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted, first_few
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ..entries import Entries, label_entries
 from ..files.listing import list_images
 from ..files.names import FilesBelow, PackedNames
-from ..records import Records
+from ..records import Records, label_entries
 from ..splits import split_name
-from .registry import Source, register_reader
+from . import Source, register_reader
+from .features import distinct
 
 _YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 _NAMES = (*_YAML, "classes.txt", "obj.names", "labels/classes.txt")
@@ -44,10 +43,6 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     polygons are not used. Names of classes are those of `data.yaml` or `classes.txt`. If every image lies in
     a folder named after a split, these are the split. An image without a text file, or with an empty one, has
     no known label.
-
-    Raises:
-        InputError: There is no image or no names, a line does not begin with the number of a class, or some
-            images only are in split folders; names file and line.
     """
     used = [name for name in _NAMES if is_file(path / name)]
     classes = _read_names(path / used[0])
@@ -80,7 +75,7 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
         inputs=FilesBelow(path, ids),
         classes=classes,
         classes_given=True,
-        labels=label_entries(Entries.of(rows, columns), (len(ids), len(classes)), config.default_label),
+        labels=label_entries((rows, columns), (len(ids), len(classes)), config.default_label),
         split=_splits(path, listing.images),
         notes=(*notes, *listing.notes(used)),
     )
@@ -100,10 +95,7 @@ def _read_names(file: Path) -> tuple[str, ...]:
             "...; write a name such as yes or 1.0 in quotes."
         )
     classes = tuple(class_name(str(name), f"{file}: class {number}") for number, name in enumerate(names))
-    repeated, times = Counter(classes).most_common(1)[0]
-    if times > 1:
-        raise InputError(f"{file}: {quote(repeated)} is the name of several classes. Each must have its own.")
-    return classes
+    return distinct(classes, f"{file}: names")
 
 
 def _text_name(image: str) -> str:

@@ -2,6 +2,6 @@
 
 - `table`: a table as a stream of blocks; `delimited`, `json_lines`, `parquet`: files as tables
 - `columns`, `class_columns`: which column is what
-- `cells`, `evidence`, `lists`, `marks`: what the cells of labels mean
+- `cells`, `evidence`, `values`: what the cells of labels mean
 - `rows`, `read`: from rows to the images and their labels
 """

@@ -9,21 +9,23 @@ with the two best readings.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.documents import class_name
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
 from ...common.safe import quote
+from ...labels import IntArray
 from .evidence import RECOMBINE, SEPARATORS, Evidence, inner_separators, rivals, split_cell, weigh
-from .lists import is_blank, is_bracketed, parse_list
+from .table import text
+from .values import is_blank, is_bracketed, parse_list
 
-Integers = npt.NDArray[np.int64]
 Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""
 
@@ -32,34 +34,62 @@ _WHOLE = re.compile(r"([-+]?\d+)\.0+")
 _ONE_HOT = frozenset({"0", "1", "0.0", "1.0", "0.", "1.", "true", "false"})
 
 
+class Column:
+    """Cells of a column in the order of the rows. Equal cells are stored once."""
+
+    def __init__(self, cells: Sequence[object] = ()) -> None:
+        self._first: dict[Any, int] = {}  # row in which each distinct cell first occurs
+        self._rows = array("q")
+        self.extend(cells)
+
+    def extend(self, cells: Sequence[object]) -> None:
+        """Add the cells of further rows: text without blanks around it, or the entries of lists as text."""
+        values: Iterable[object]
+        if {*map(type, cells)} == {str}:  # in a third of the time
+            values = map(str.strip, cells)  # type: ignore[arg-type]
+        else:
+            values = (
+                tuple(map(text, cell)) if isinstance(cell, (list, tuple)) else text(cell) for cell in cells
+            )
+        start = len(self._rows)
+        self._rows.extend(map(self._first.setdefault, values, range(start, start + len(cells))))
+
+    @property
+    def values(self) -> list[Any]:
+        """Distinct cells, in the order in which they first occur."""
+        return list(self._first)
+
+    @property
+    def first(self) -> IntArray:
+        """First row of each of the distinct cells, int64."""
+        return np.fromiter(self._first.values(), np.int64, len(self._first))
+
+    @property
+    def codes(self) -> IntArray:
+        """Position in `values` of the cell of each row, int64 (rows,)."""
+        rows = np.frombuffer(self._rows, np.int64)
+        return (np.cumsum(rows == np.arange(len(rows))) - 1)[rows]
+
+
 class CellLabels(NamedTuple):
-    """Labels of the rows of a column.
+    """Labels of the rows of a column."""
 
-    Attributes:
-        names: Class names in each distinct cell; empty for one that can't be read.
-        codes: Cell of each row, int64 (rows,).
-        unread: Rows whose cell can't be read, int64.
-        several: Whether a cell holds several labels.
-        notes: How cells were understood, one line each.
-    """
-
-    names: list[tuple[str, ...]]
-    codes: Integers
-    unread: Integers
-    several: bool
-    notes: list[str]
+    names: list[tuple[str, ...]]  # class names in each distinct cell; empty for one that can't be read
+    codes: IntArray  # cell of each row, int64 (rows,)
+    unread: IntArray  # rows whose cell can't be read, int64
+    several: bool  # whether a cell holds several labels
+    notes: list[str]  # how cells were understood, one line each
 
     @property
     def classes(self) -> tuple[str, ...]:
         """All names that occur, sorted."""
         return tuple(sorted({name for names in self.names for name in names}))
 
-    def entries(self, classes: Sequence[str]) -> tuple[Integers, Integers]:
+    def entries(self, classes: Sequence[str]) -> tuple[IntArray, IntArray]:
         """Row and class of each label, int64, row by row."""
         from scipy.sparse import csr_matrix
 
-        position = {name: k for k, name in enumerate(classes)}
-        labels = np.array([position[name] for names in self.names for name in names], np.int64)
+        labels = rows_of(classes, (name for names in self.names for name in names))
         ends = np.cumsum([0, *map(len, self.names)])
         cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(self.names), len(classes)))
         rows = cells[self.codes]
@@ -67,8 +97,7 @@ class CellLabels(NamedTuple):
 
 
 def label_cells(
-    cells: Sequence[Cell],
-    codes: Integers,
+    column: Column,
     source: str,
     where: Callable[[int], str],
     *,
@@ -77,19 +106,12 @@ def label_cells(
     known: Collection[str] = (),
     keep: Collection[str] = (),
 ) -> CellLabels:
-    """Read the labels of a column.
+    """Read the labels of a column, which messages call `source`, with the names of rows that `where` returns.
 
-    Args:
-        cells: Distinct cells, text without blanks around it or the entries of lists.
-        codes: Cell of each row, int64 (rows,).
-        source: What holds the labels, for messages: `data.csv: column 'tags'`.
-        where: Function from a row to its name, for messages.
-        separator, plural, known: As in `parse_cells`.
-        keep: Names that are no words for a missing value although they look like it.
-
-    Raises:
-        InputError: The evidence for a reading is not clear, or a name can't be that of a class.
+    `separator`, `plural` and `known` are as in `parse_cells`. Names in `keep` are no words for a missing
+    value although they look like it.
     """
+    cells, codes = column.values, column.codes
     counts = np.bincount(codes, minlength=len(cells))
     keep = {*keep, *known}
 
@@ -106,9 +128,7 @@ def label_cells(
         blanks.update({name: count for name in written if name and is_missing(name)})
         cleaned.append(tuple(name for name in written if not is_missing(name)))
     numbers = whole_numbers(name for some in cleaned for name in some if name not in keep)
-    first_row = np.zeros(len(cells), np.int64)
-    first_row[codes[::-1]] = np.arange(len(codes))[::-1]
-    rows = first_row.tolist()
+    rows = column.first.tolist()
     first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
     spelled = {name: numbers.get(name) or class_name(name, where(row)) for name, row in first.items()}
     names = [tuple(dict.fromkeys(spelled[name] for name in some)) for some in cleaned]
@@ -137,42 +157,29 @@ def label_cells(
 
 
 class Reading(NamedTuple):
-    """Labels of the cells of a column, as they were understood.
+    """Labels of the cells of a column, as they were understood."""
 
-    Attributes:
-        names: Class names in each cell; None for a cell that can't be read in this way.
-        how: How cells hold labels, for a note: `separated by commas`.
-        why: The evidence for it; empty if there was nothing to decide.
-        option: The `data.separator` with which this reading is stated.
-    """
-
-    names: list[tuple[str, ...] | None]
-    how: str
-    why: str = ""
-    option: str = ""
+    names: list[tuple[str, ...] | None]  # class names in each cell; None for one that can't be read in it
+    how: str  # how cells hold labels, for a note: `separated by commas`
+    why: str = ""  # the evidence for it; empty if there was nothing to decide
+    option: str = ""  # the `data.separator` with which this reading is stated
 
 
 def parse_cells(
     cells: Sequence[Cell],
-    counts: Integers,
+    counts: IntArray,
     where: str,
     *,
     separator: str | None = None,
     plural: bool = False,
     known: Collection[str] = (),
 ) -> Reading:
-    """Read the labels in the distinct cells of a column.
+    """Read the labels in the distinct cells of a column, of which an empty one holds no label.
 
-    Args:
-        cells: Distinct cells; an empty one holds no label.
-        counts: Number of rows with each, int64 (cells,).
-        where: File and column, for messages.
-        separator: `data.separator`: what separates labels; empty = each cell is one name; None = recognised.
-        plural: Whether the column has a name for several labels, such as `tags`.
-        known: Class names that are known already. If every cell is one of them, each is one name.
-
-    Raises:
-        InputError: The evidence is not clear; or cells are rows of 0 and 1, whose places have no names.
+    `counts` is the number of rows with each, int64 (cells,); messages name `where`. The separator is
+    `data.separator`: empty = each cell is one name; None = recognised. `plural` says whether the column has a
+    name for several labels, such as `tags`. If every cell is one of the class names `known`, each is one
+    name.
     """
     separator = _TYPED.get(separator or "", separator)
     text = [cell for cell in cells if isinstance(cell, str)]
@@ -230,11 +237,7 @@ def _are_lists(
     cells: Sequence[Cell],
     where: str,
 ) -> bool:
-    """Whether cells that may be lists are: all cells may be, or entries of those with several recur.
-
-    Raises:
-        InputError: Only some of the entries recur.
-    """
+    """Whether cells that may be lists are: all cells may be, or entries of those with several recur."""
     if len(loose) + len(listed) == sum(map(bool, cells)):
         return True
     if any(cells[k][0] == "#" for k in loose):
@@ -276,7 +279,7 @@ def _alone(cell: Cell) -> tuple[str, ...]:
 
 def _read_plain(
     cells: Sequence[str],
-    counts: Integers,
+    counts: IntArray,
     where: str,
     *,
     separator: str | None,
@@ -320,7 +323,7 @@ def _name(separator: str) -> str:
     return SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
 
 
-def summary(names: Iterable[tuple[str, ...] | None], counts: Integers) -> str:
+def summary(names: Iterable[tuple[str, ...] | None], counts: IntArray) -> str:
     """Number of classes and of labels per cell that a reading gives."""
     some = [found or () for found in names]
     filled = np.array([len(found) for found in some])
@@ -331,7 +334,7 @@ def summary(names: Iterable[tuple[str, ...] | None], counts: Integers) -> str:
 
 
 def _ambiguous(
-    where: str, cells: Sequence[str], counts: Integers, first: Reading, second: Reading
+    where: str, cells: Sequence[str], counts: IntArray, first: Reading, second: Reading
 ) -> InputError:
     """Error with two readings, what each would give, and the option for each."""
     texts = []

@@ -1,4 +1,4 @@
-"""Which columns of a table without a column of labels stand for one class each."""
+"""Columns that stand for one class each, in a table without a column of labels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...common.phrases import counted, first_few, shorten
 from ...common.safe import quote
 from .cells import parse_cells
 from .columns import INFERRED, PRESENCE_COLUMNS, SPLIT_FLAGS, is_named, option, propose_labels, repeating
-from .marks import BAD, BLANK, COUNT, EXPECTED, MARKS
 from .table import EXPECTED as LAYOUTS
 from .table import Table, text
+from .values import BAD, BLANK, COUNT, EXPECTED, MARKS
 
 # Headers of columns that often hold labels under a name of their own.
 _LIKELY = (
@@ -36,23 +36,12 @@ _COUNTS = 0.2  # share of zeros and blanks of a column of counts: most classes a
 def find_class_columns(
     table: Table, columns: Sequence[int], codes: npt.NDArray[np.int8], *, stated: bool
 ) -> list[int]:
-    """Find the columns that stand for a class.
+    """Find the columns that stand for a class: their places in `columns`.
 
-    A column stands for a class if its cells are known to `MARKS`. A column of text is left out if it can't be
-    the column of labels, nor stand for a class in words that are not known; otherwise the table is refused.
-
-    Args:
-        table: The table.
-        columns: Positions of the columns to look at.
-        codes: Codes of all cells of these columns, int8 (columns, rows).
-        stated: Whether the user named the columns.
-
-    Returns:
-        Places of the columns that stand for a class in `columns`.
-
-    Raises:
-        InputError: No column stands for a class, one of them has a cell with another value, or another column
-            may hold the labels.
+    A column stands for a class if its cells are known to `MARKS`; `codes` are their codes, int8 (columns,
+    rows). A column of text is left out if it can't be the column of labels, nor stand for a class in words
+    that are not known; otherwise the table is refused. If the user stated the columns, all of them stand for
+    classes.
     """
     bad, filled = (codes == BAD).sum(axis=1), (codes != BLANK).sum(axis=1)
     numbers = (codes == COUNT).any(axis=1)

@@ -1,4 +1,4 @@
-"""Which columns of a table name the images and hold labels and split: by their names or their values."""
+"""Columns of a table that name the images and hold labels and split, found by their names or values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...config import DataConfig
 from ..images.image_files import SUFFIXES
 from ..splits import SPELLINGS, split_name
 from .delimited import FILE_COLUMNS
-from .marks import BAD, BLANK, MARKS
 from .table import EXPECTED, Table, text
+from .values import BAD, BLANK, MARKS
 
 LABEL_COLUMNS = (("label", "labels"), ("tag", "tags", "category", "categories", "class", "classes"))
 PLURALS = ("labels", "tags", "categories", "classes")
@@ -39,27 +39,16 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class Columns(NamedTuple):
-    """Positions of the columns of a table; -1 for one that it does not have.
+    """Positions of the columns of a table; -1 for one that it does not have."""
 
-    Attributes:
-        file: Column that names the images.
-        label: Column that holds class names; -1 if there is a column per class.
-        marks: Columns of classes that the user named; None = to be found by their cells.
-        split: Column that holds the split.
-        split_if: Split of the rows where that column is true; empty if it holds names of splits.
-        presence: Column that says whether the label of a row is present, in a table with a row per label.
-        notes: What was decided by the values of columns.
-        checked: Column that lists the classes that were looked for.
-    """
-
-    file: int
-    label: int
-    marks: tuple[int, ...] | None = None
-    split: int = -1
-    split_if: str = ""
-    presence: int = -1
-    notes: tuple[str, ...] = ()
-    checked: int = -1
+    file: int  # column that names the images
+    label: int  # column that holds class names; -1 if there is a column per class
+    marks: tuple[int, ...] | None = None  # columns of classes that the user named; None = found by cells
+    split: int = -1  # column that holds the split
+    split_if: str = ""  # split of the rows where that column is true; empty if it holds names of splits
+    presence: int = -1  # says whether the label of a row is present, where rows are labels
+    notes: tuple[str, ...] = ()  # what was decided by the values of columns
+    checked: int = -1  # column that lists the classes that were looked for
 
     @property
     def used(self) -> set[int]:
@@ -77,10 +66,6 @@ def _peek(table: Table, taken: Iterable[int]) -> dict[int, list[object]]:
     return table.peek([k for k in sorted(table.scalar - {*taken}) if is_named(table.names[k])])
 
 
-def _codes(cells: Sequence[object]) -> set[int]:
-    return {*map(MARKS.__getitem__, cells)}
-
-
 def _are_marks(cells: Sequence[object]) -> bool:
     """Whether cells seem to say of each row whether it has a class."""
     codes = [code for code in map(MARKS.__getitem__, cells) if code != BLANK]
@@ -88,12 +73,7 @@ def _are_marks(cells: Sequence[object]) -> bool:
 
 
 def find_columns(table: Table, config: DataConfig) -> Columns:
-    """Find the columns of a table.
-
-    Raises:
-        InputError: A column that `config` names does not exist; none names the images; a name occurs twice;
-            or several columns may hold files or labels.
-    """
+    """Find the columns of a table."""
     names = table.names
     if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
         raise InputError(f"{table.path}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
@@ -114,21 +94,17 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
         split, split_if, notes = _find_split(table, rest, cells)
     else:
         split_if, notes = SPLIT_FLAGS.get(lower[split], ""), ()
-    presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and _codes(cells[k]) - {BLANK} == {0, 1}]
+    presence = [
+        k
+        for k in rest
+        if lower[k] in PRESENCE_COLUMNS and {MARKS[cell] for cell in cells[k]} - {BLANK} == {0, 1}
+    ]
     present = presence[0] if label >= 0 and len(presence) == 1 else -1
     return Columns(file, label, marks, split, split_if, present, notes, checked)
 
 
 def find_file(table: Table, stated: str = "") -> int:
-    """Position of the column that names the images.
-
-    Args:
-        table: The table.
-        stated: `data.file_column`; empty = found by its name.
-
-    Raises:
-        InputError: There is none, or several.
-    """
+    """Position of the column that names the images: the one that is stated, or found by its name."""
     if stated:
         return find_stated(table.names, stated, "file_column", str(table.path))
     for known in FILE_COLUMNS:
@@ -139,11 +115,7 @@ def find_file(table: Table, stated: str = "") -> int:
 
 
 def find_stated(names: Sequence[str], stated: str, setting: str, source: str) -> int:
-    """Position of the column that a setting names.
-
-    Raises:
-        InputError: The table lacks this column.
-    """
+    """Position of the column that a setting names."""
     if stated in names:
         return names.index(stated)
     if found := _positions(names, (stated.lower(),)):
@@ -163,9 +135,7 @@ def option(setting: str, name: str) -> str:
 def repeating(cells: Sequence[object], *, numbers: bool = False) -> int:
     """Number of different words in a column whose words repeat, as labels do; 0 for other columns.
 
-    Args:
-        cells: Cells of the column.
-        numbers: Whether numbers are words, too, such as the ids of classes.
+    Numbers are no words, unless `numbers` says that they may be the ids of classes.
     """
     words = [word for word in map(text, cells) if word]
     different = len({*words})
@@ -223,7 +193,7 @@ def _find_split(
     found: dict[int, str] = {}
     for k in rest:
         flag = SPLIT_FLAGS.get(names[k].lower(), "")
-        if flag and _codes(peeked[k]) == {0, 1}:
+        if flag and {MARKS[cell] for cell in peeked[k]} == {0, 1}:
             found[k] = flag
         cells = {text(cell).lower() for cell in peeked[k]}
         if cells and cells <= SPELLINGS.keys():

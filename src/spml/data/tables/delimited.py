@@ -41,10 +41,8 @@ _STATED = re.compile(r"\ufeff?\"?sep=(.)\"?[;,\t]*\s*", re.IGNORECASE)  # the fi
 def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True) -> bool:
     """Whether one of the names of columns is that of the column that names the images.
 
-    Args:
-        names: Names of columns.
-        file_column: `data.file_column`; if it is empty, the names in `FILE_COLUMNS` are looked for.
-        ids: Whether `id` and the like count, too.
+    That is `file_column` if it is not empty, else one of `FILE_COLUMNS`, of which `id` and the like count
+    only with `ids`.
     """
     known = {name for group in FILE_COLUMNS[: None if ids else -1] for name in group}
     return not {*map(str.lower, names)}.isdisjoint({file_column.lower()} if file_column else known)
@@ -55,13 +53,6 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
 
     The delimiter is `,`, `;`, a tab or `|`: the first one with which the header has a column that names the
     images and another. A first line `sep=;`, as spreadsheets write it, states it.
-
-    Args:
-        path: CSV or TSV file.
-        file_column: `data.file_column`.
-
-    Raises:
-        InputError: The file has no header, or one with too many columns.
     """
     stated = _STATED.fullmatch(next(iter(read_lines(path)), ""))
     skip, delimiters = (1, [stated[1]]) if stated else (0, [*DELIMITERS])
@@ -89,11 +80,7 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
 
 
 def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str, ...]:
-    """Cells of the first row that is not blank; empty if there is none or it is not valid CSV.
-
-    Raises:
-        InputError: The file is not text, as in `read_lines`.
-    """
+    """Cells of the first row that is not blank; empty if there is none or it is not valid CSV."""
     rows = csv.reader(islice(read_lines(path), skip, None), delimiter=delimiter)
     try:
         return next((tuple(map(str.strip, cells)) for cells in rows if any(map(str.strip, cells))), ())
@@ -104,11 +91,7 @@ def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str
 def _blocks(
     path: Path, delimiter: str, width: int, skip: int, broken: dict[int, str], columns: Sequence[int]
 ) -> Iterator[Block]:
-    """Rows below the header; those that are longer or shorter than it are left out and named in `broken`.
-
-    Raises:
-        InputError: The file is not valid CSV.
-    """
+    """Rows below the header; those that are longer or shorter than it are left out and named in `broken`."""
     header = True
     size = max(1, min(_ROWS, _CELLS // width))
     for numbers, rows in _row_blocks(path, delimiter, size, skip):
@@ -128,11 +111,7 @@ def _blocks(
 
 
 def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV file that are not blank, each with its number; the first row is 1.
-
-    Raises:
-        InputError: The file is not valid CSV.
-    """
+    """Rows of a CSV file that are not blank, each with its number; the first row is 1."""
     for numbers, rows in _row_blocks(path, delimiter, 1, 0):  # as rows may have a cell per class
         yield from zip(numbers, rows, strict=True)
 
@@ -160,9 +139,7 @@ def _row_blocks(
 def read_lines(path: Path) -> Iterator[str]:
     """Lines of a file in UTF-8, or in UTF-16 with a byte order mark, without the mark and with their ends.
 
-    Raises:
-        InputError: The file can't be read or is in another encoding, or a line contains a NUL byte or is
-            longer than `MAX_LINE`.
+    A line that contains a NUL byte or is longer than `MAX_LINE` is refused.
     """
     try:
         with open(path, "rb") as stream:

@@ -54,7 +54,7 @@ def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
 
 
 class Evidence(NamedTuple):
-    """What speaks for a separator. Cells are the distinct cells of a column."""
+    """Evidence for a separator. Cells are the distinct cells of a column."""
 
     separator: str
     parts: list[tuple[str, ...] | None]  # of each cell

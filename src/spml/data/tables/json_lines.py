@@ -26,13 +26,6 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
 
     Columns are the keys, on any line, whose values are mostly text, numbers, true, false or null, or lists of
     them; a note names the others.
-
-    Args:
-        path: File to open.
-        file_column: Not used; the names of the columns follow from the file.
-
-    Raises:
-        InputError: A line is not a JSON object, or no key has such a value.
     """
     columns: dict[str, bool] = {}
     nested: Counter[str] = Counter()
@@ -59,12 +52,7 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
 def _blocks(
     path: Path, names: Sequence[str], scalar: frozenset[int], columns: Sequence[int]
 ) -> Iterator[Block]:
-    """Rows in blocks; a missing key is None.
-
-    Raises:
-        InputError: A value is neither text, a number, true, false nor null, nor a list of them in a column of
-            lists.
-    """
+    """Rows in blocks; a missing key is None."""
     objects = _objects(path)
     while block := list(islice(objects, _ROWS)):
         numbers, entries = zip(*block, strict=True)
@@ -81,11 +69,7 @@ def _blocks(
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and content of each line that is not blank.
-
-    Raises:
-        InputError: A line is not a JSON object.
-    """
+    """Number and content of each line that is not blank."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():

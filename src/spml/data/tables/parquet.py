@@ -23,16 +23,7 @@ _BATCH = 1 << 19  # cells
 
 
 def open_parquet(path: Path, file_column: str = "") -> Table:
-    """Open a Parquet file, whose rows are counted from 0 as in pandas.
-
-    Args:
-        path: Parquet file.
-        file_column: `data.file_column`.
-
-    Raises:
-        InputError: pyarrow is missing, the file is not a Parquet file or claims sizes that no table of images
-            has, or it holds the images themselves.
-    """
+    """Open a Parquet file, whose rows are counted from 0 as in pandas."""
     require_pyarrow(path)
     from pyarrow import parquet
 
@@ -41,7 +32,7 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
         "thrift_string_size_limit": max(1 << 16, size),
         "thrift_container_size_limit": 10 * MAX_COLUMNS,
     }
-    with _readable(path):
+    with readable(path):
         plain = parquet.ParquetFile(path, **options).schema
         leaves = (plain.column(k) for k in range(min(len(plain), MAX_COLUMNS)))
         text = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
@@ -73,12 +64,7 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
 
 
 def _blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[Block]:
-    """Rows batch by batch; a missing value is None.
-
-    Raises:
-        InputError: The file is damaged, a column holds neither values nor lists of values, or its content is
-            out of proportion to the size of the file.
-    """
+    """Rows batch by batch; a missing value is None."""
     fields = [*map(file.schema_arrow.field, columns)]
     for field in fields:
         if not is_flat(field.type) and not (is_list(field.type) and is_flat(field.type.value_type)):
@@ -89,7 +75,7 @@ def _blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[Block]:
     names, size, start = [field.name for field in fields], path.stat().st_size, 0
     max_values, left = min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), MAX_RATIO * size  # `left`: characters
     values = dict.fromkeys(names, 0)
-    with _readable(path):
+    with readable(path):
         # One group at a time, because Arrow can't join lists of dictionaries over several groups.
         for group in range(file.metadata.num_row_groups):
             for batch in file.iter_batches(max(1, _BATCH // len(names)), [group], names, use_threads=False):
@@ -123,7 +109,7 @@ def _holds_bytes(kind: Any) -> bool:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path, kind: str = "a Parquet file", advice: str = "") -> Iterator[None]:
     """Turn any exception of pyarrow, of which a damaged file raises many kinds, into an `InputError`."""
     try:
         yield
@@ -131,18 +117,11 @@ def _readable(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise InputError(f"{path}: can't be read as a Parquet file: {reason}.") from error
+        raise InputError(f"{path}: can't be read as {kind}: {reason}.{advice}") from error
 
 
 def require_pyarrow(path: Path) -> Any:
-    """The module `pyarrow`, which comes with the extra `tables`.
-
-    Args:
-        path: File to read, for the message.
-
-    Raises:
-        InputError: pyarrow is not installed.
-    """
+    """The module `pyarrow`, which comes with the extra `tables`."""
     try:
         import pyarrow
     except ImportError as error:
@@ -170,13 +149,9 @@ def is_flat(kind: Any) -> bool:
 
 
 def cells(array: Any) -> list[Any]:
-    """Cells of a flat column, or of a column of lists.
+    """Cells of a flat column, or of a column of lists; damaged ones raise an error of pyarrow or Python.
 
     Equal cells of a dictionary-encoded column are one object, so that a small file does not become large.
-
-    Raises:
-        pyarrow.ArrowInvalid, IndexError: Offsets or indices lead outside.
-        UnicodeDecodeError: Text is not UTF-8.
     """
     from pyarrow import array as to_array
     from pyarrow import types

@@ -12,24 +12,25 @@ import numpy.typing as npt
 
 from ...common.documents import class_name
 from ...common.errors import InputError, nearest
+from ...common.label_checks import rows_of
 from ...common.phrases import counted, shorten
 from ...common.safe import quote
+from ...common.spreadsheets import unguarded
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..entries import Entries, in_both, label_entries
 from ..files.names import FilesBelow
 from ..files.places import images_folder
-from ..records import Records
+from ..records import Records, in_both, label_entries
 from ..rename import wanted_names
-from .cells import CellLabels, label_cells
+from .cells import CellLabels, Column, label_cells
 from .class_columns import find_class_columns
 from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files, open_delimited
 from .json_lines import open_json_lines
-from .marks import BLANK, COUNT, MARKS, meaning
 from .parquet import open_parquet
-from .rows import Column, ImageRows
+from .rows import ImageRows
 from .table import Table
+from .values import BLANK, COUNT, MARKS, meaning
 
 _OPENERS = {
     ".csv": open_delimited,
@@ -41,15 +42,7 @@ SUFFIXES = tuple(_OPENERS)
 
 
 def open_table(path: Path, file_column: str = "") -> Table:
-    """Open a CSV, TSV, JSON Lines or Parquet file; a file of another suffix as CSV.
-
-    Args:
-        path: File to open.
-        file_column: `data.file_column`.
-
-    Raises:
-        InputError: The file can't be read, or is not a table.
-    """
+    """Open a CSV, TSV, JSON Lines or Parquet file; a file of another suffix as CSV."""
     return _OPENERS.get(path.suffix.lower(), open_delimited)(path, file_column)
 
 
@@ -58,26 +51,14 @@ def read_table(path: Path, config: DataConfig) -> Records:
 
     Labels are in one column, of which `parse_cells` reads the cells, or in a column per class (`marks`). The
     labels in all rows of an image are merged.
-
-    Raises:
-        InputError: The file can't be understood; names the row.
     """
     return read_rows(open_table(path, config.file_column), images_folder(config) or path.parent, config)
 
 
 def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], FilesBelow]:
-    """Read the files that a table names, for prediction.
+    """Read the files that a table names, for prediction: the names as written, each once, and the files.
 
-    Args:
-        path: CSV, TSV, JSON Lines or Parquet file.
-        images: Folder that the names are relative to; None = the folder of the table.
-
-    Returns:
-        The names as they are written, each once, and the files.
-
-    Raises:
-        InputError: The table can't be read, has no column of files or no rows, a name leads out of the
-            folder, or a file is missing; names the row.
+    Names are relative to the folder `images`, or to that of the table if that is None.
     """
     table = open_table(path)
     root = path.parent if images is None else Path(images)
@@ -90,8 +71,7 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
         )
     try:
         rows = ImageRows(table, Columns(find_file(table), -1), root, DataConfig(max_unreadable=0))
-        for _ in rows.read([]):
-            pass
+        rows.read_columns([])
     except InputError as error:
         raise InputError(str(error).replace("--data.images", "--images")) from error
     _, first = np.unique(rows.image_of_written, return_index=True)
@@ -99,22 +79,13 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
 
 
 def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
-    """Read a table that has been opened.
-
-    Args:
-        table: The table.
-        root: Folder that files are relative to.
-        config: Settings of the data.
-
-    Raises:
-        InputError: The table can't be understood; names the row.
-    """
+    """Read a table that has been opened, whose files are relative to `root`."""
     path, columns = table.path, find_columns(table, config)
     rows = ImageRows(table, columns, root, config)
     read = _read_marks if columns.label < 0 else _read_names
-    content = read(table, columns, rows, config)
+    content = read(rows)
     if columns.checked >= 0:
-        content = _add_checked(content, table, columns, rows, config)
+        content = _add_checked(content, rows)
     used = columns.used | {*content.columns}
     if config.split == "ignore":
         used -= {columns.split}
@@ -125,6 +96,7 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
         *columns.notes,
         f"{path.name}: columns that are not used: {unused}." if unused else "",
         *content.notes,
+        _name_guarded(table, content.classes),
         *rows.notes(),
     )
     return Records(
@@ -151,9 +123,19 @@ def _name_columns(table: Table, columns: Columns) -> str:
     return f"{table.path.name}: {', '.join(phrases)}." if phrases else ""
 
 
-class _Content(NamedTuple):
-    """Labels of a table."""
+def _name_guarded(table: Table, classes: Sequence[str]) -> str:
+    """Note on class names with a ' that may be there for spreadsheets only."""
+    names = [name for name in classes if unguarded(name) != name]
+    if not names:
+        return ""
+    return (
+        f"{table.path.name}: class names are read as they are: {counted(len(names), 'name')} such as "
+        f"{quote(names[0])} may be from a file that was written with --spreadsheet_safe. Write it without, "
+        "or rename the classes with data.rename."
+    )
 
+
+class _Content(NamedTuple):
     classes: tuple[str, ...]
     labels: ObservedLabels  # of each image
     columns: Collection[int]  # further columns that are used
@@ -161,8 +143,9 @@ class _Content(NamedTuple):
     unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # images of which a label can't be read
 
 
-def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
+def _read_marks(rows: ImageRows) -> _Content:
     """Read columns that stand for one class each."""
+    table, columns = rows.table, rows.columns
     rest = columns.marks or [k for k in sorted(table.scalar - columns.used) if table.names[k]]
     blocks = [
         np.array([array("b", map(MARKS.__getitem__, cells)) for cells in block], np.int8)
@@ -173,7 +156,7 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     chosen, codes = [rest[place] for place in places], codes[places].T
     classes = tuple(class_name(table.names[k], str(table.path)) for k in chosen)
     present = np.unique(codes).tolist()
-    zero, blank, sentence = meaning(present, config.default_label, str(table.path))
+    zero, blank, sentence = meaning(present, rows.config.default_label, str(table.path))
     values = np.array([zero, 1, blank, 0, 1, -1], np.int8)  # by code; -1 is the last one
     stand = counted(len(classes), "column stands", "columns stand")
     notes = [f"{table.path.name}: {stand} for a class ({shorten(classes)}): {sentence}"]
@@ -184,11 +167,12 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     return _Content(classes, ObservedLabels.from_ternary(_merge(values[codes], rows, classes)), chosen, notes)
 
 
-def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
+def _read_names(rows: ImageRows) -> _Content:
     """Read the column that holds class names, and a column that says whether each is present."""
+    table, columns, config = rows.table, rows.columns, rows.config
     further = [columns.presence] if columns.presence >= 0 else []
     cells, *others = rows.read_columns([columns.label, *further])
-    labels = _cell_labels(table, columns.label, cells, rows, config)
+    labels = _cell_labels(rows, columns.label, cells)
     classes = labels.classes
     if len(labels.unread) and config.unlabelled == "stop":
         raise InputError(
@@ -200,13 +184,13 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     if labels.several and config.default_label == "negative":
         _check_repeats(labels, rows)
     row, column = labels.entries(classes)
-    positive, negative, notes = Entries.of(rows.of_row[row], column), None, labels.notes
+    positive, negative, notes = (rows.of_row[row], column), None, labels.notes
     if further and not len(rows.repeats):
         further = []  # every row is an image of its own, of which the column may say anything
     elif further:
-        name, marks = quote(table.names[columns.presence]), _presence(table, columns, others[0], rows)
+        name, marks = quote(table.names[columns.presence]), _presence(rows, others[0])
         positive, negative = (
-            Entries.of(rows.of_row[row[keep]], column[keep]) for keep in (marks[row] == 1, marks[row] == 0)
+            (rows.of_row[row[keep]], column[keep]) for keep in (marks[row] == 1, marks[row] == 0)
         )
         if both := in_both(positive, negative):
             image, k = both
@@ -218,18 +202,18 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     unknown = None
     images = np.unique(rows.of_row[labels.unread])
     if len(images):
-        unknown = Entries.of(np.repeat(images, len(classes)), np.tile(np.arange(len(classes)), len(images)))
+        unknown = np.repeat(images, len(classes)), np.tile(np.arange(len(classes)), len(images))
     shape = len(rows.names), len(classes)
     observed = label_entries(positive, shape, config.default_label, negative=negative, unknown=unknown)
     return _Content(classes, observed, [columns.label, *further], notes, images)
 
 
-def _presence(table: Table, columns: Columns, cells: Column, rows: ImageRows) -> npt.NDArray[np.int64]:
+def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
     """Whether the label of each row is present: 1, 0, or `BLANK` where it is not known."""
     marks = [MARKS[cell] for cell in cells.values]
     for code, mark in enumerate(marks):
         if mark not in (0, 1, BLANK):
-            name, cell = quote(table.names[columns.presence]), quote(cells.values[code])
+            name, cell = quote(rows.table.names[rows.columns.presence]), quote(cells.values[code])
             raise InputError(
                 f"{rows.where(cells.first[code])}: the column {name} holds {cell}, but 1 and 0 in other "
                 "rows, as if it said whether the label of a row is present. Correct the cell; if the column "
@@ -238,48 +222,42 @@ def _presence(table: Table, columns: Columns, cells: Column, rows: ImageRows) ->
     return np.array(marks)[cells.codes]
 
 
-def _cell_labels(
-    table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig, known: Collection[str] = ()
-) -> CellLabels:
+def _cell_labels(rows: ImageRows, column: int, cells: Column, known: Collection[str] = ()) -> CellLabels:
     """Labels in a column; with `known`, the classes that were looked for."""
-    name = table.names[column]
+    name = rows.table.names[column]
     return label_cells(
-        cells.values,
-        cells.codes,
-        f"{table.path.name}: column {quote(name)}",
+        cells,
+        f"{rows.table.path.name}: column {quote(name)}",
         rows.where,
-        separator=config.separator,
+        separator=rows.config.separator,
         plural=bool(known) or any(word in name.lower() for word in PLURALS),
         known=known,
-        keep=wanted_names(config),
+        keep=wanted_names(rows.config),
     )
 
 
-def _add_checked(
-    content: _Content, table: Table, columns: Columns, rows: ImageRows, config: DataConfig
-) -> _Content:
+def _add_checked(content: _Content, rows: ImageRows) -> _Content:
     """Make the classes that a column lists, those that were looked for, known negatives where not present."""
-    column, cells = columns.checked, Column()
+    table, column, cells = rows.table, rows.columns.checked, Column()
     for block in table.blocks([column]):
         cells.extend(block.cells[0])
-    looked = _cell_labels(table, column, cells, rows, config, content.classes)
+    looked = _cell_labels(rows, column, cells, content.classes)
     for row in looked.unread.tolist():
         raise InputError(f"{rows.where(row)}: {looked.notes[-1]} Correct it.")
-    names = wanted_names(config)
+    names = wanted_names(rows.config)
     occur = {names.get(name, name) for name in content.classes}
     further = {name for name in looked.classes if names.get(name, name) in occur}
     classes = (*content.classes, *sorted(further - {*content.classes}))
-    if columns.label >= 0:
+    if rows.columns.label >= 0:
         classes = tuple(sorted(classes))
-    position = {name: k for k, name in enumerate(classes)}
-    absent = [name for name in looked.classes if name not in position]
+    absent = sorted({*looked.classes}.difference(classes))
     row, entry = looked.entries([*classes, *absent])
     keep = (entry < len(classes)) & ~np.isin(rows.of_row[row], content.unread)
-    labels = content.labels.with_classes([position[name] for name in content.classes], len(classes))
-    looked_for = rows.of_row[row[keep]], entry[keep]
-    negative = Entries(*map(np.append, labels.entries(-1), looked_for))
-    positive, shape = Entries(*labels.entries(1)), (len(labels), len(classes))
-    observed = label_entries(positive, shape, "unknown", negative=negative)
+    labels = content.labels.with_classes(rows_of(classes, content.classes), len(classes))
+    absent_rows, absent_columns = labels.entries(-1)
+    negative = np.append(absent_rows, rows.of_row[row[keep]]), np.append(absent_columns, entry[keep])
+    shape = len(labels), len(classes)
+    observed = label_entries(labels.entries(1), shape, "unknown", negative=negative)
     name = quote(table.names[column])
     notes = [*content.notes, *looked.notes]
     notes.append(f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.")

@@ -3,129 +3,69 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
+from ...labels import IntArray
 from ..files.names import FilesBelow, PackedNames
 from ..files.places import IMAGE_SUFFIXES, are_listed, locate_names
 from ..images.image_files import SUFFIXES
 from ..splits import SPELLINGS, split_name
+from .cells import Column
 from .columns import Columns
-from .marks import MARKS
-from .table import EXPECTED, Table, text
-
-Integers = npt.NDArray[np.int64]
-
-
-class Column:
-    """Cells of a column in the order of the rows. Equal cells are stored once."""
-
-    def __init__(self) -> None:
-        self._first: dict[Any, int] = {}  # row in which each distinct cell first occurs
-        self._rows = array("q")
-
-    def extend(self, cells: Sequence[object]) -> None:
-        """Add the cells of further rows: text without blanks around it, or the entries of lists as text."""
-        values: Iterable[object]
-        if {*map(type, cells)} == {str}:  # in a third of the time
-            values = map(str.strip, cells)  # type: ignore[arg-type]
-        else:
-            values = (
-                tuple(map(text, cell)) if isinstance(cell, (list, tuple)) else text(cell) for cell in cells
-            )
-        start = len(self._rows)
-        self._rows.extend(map(self._first.setdefault, values, range(start, start + len(cells))))
-
-    @property
-    def values(self) -> list[Any]:
-        """Distinct cells, in the order in which they first occur."""
-        return list(self._first)
-
-    @property
-    def first(self) -> Integers:
-        """First row of each of the distinct cells, int64."""
-        return np.fromiter(self._first.values(), np.int64, len(self._first))
-
-    @property
-    def codes(self) -> Integers:
-        """Position in `values` of the cell of each row, int64 (rows,)."""
-        rows = np.frombuffer(self._rows, np.int64)
-        return (np.cumsum(rows == np.arange(len(rows))) - 1)[rows]
-
-
-def _with_suffixes(name: str) -> tuple[str, ...]:
-    """Possible names of an image, whose id may lack the suffix of the file."""
-    suffix = name[name.rfind(".") :].lower()
-    if not name or suffix in SUFFIXES:
-        return (name,)
-    return (name, *(name + suffix for suffix in IMAGE_SUFFIXES))
+from .table import EXPECTED, Table
+from .values import MARKS
 
 
 class ImageRows:
     """Rows of a table and the images that they name, in the order in which these first occur.
 
-    Args:
-        table: Table to read.
-        columns: Its columns.
-        root: Folder that files are relative to. A name without the suffix of an image stands for a file with
-            one.
-        config: Settings, of which `missing`, `max_unreadable` and `split` are used.
-
-    Attributes:
-        paths: Paths of the images. This and the following are known once `read` has come to its end.
-        names: The same relative to `root`.
-        written: The different names as they are written in the table.
-        image_of_written: Image that each of them names.
-        splits: Split of each image; None if the table has no such column.
-        of_row: Image of each row.
-        first: First row of each image.
-        repeats: Rows that name an image which an earlier row names.
+    Files are relative to `root`. A name without the suffix of an image stands for a file with one.
     """
 
-    paths: FilesBelow
-    names: Sequence[str]
-    written: Sequence[str]
-    image_of_written: Integers
-    splits: tuple[str, ...] | None
-    of_row: Integers
-    first: Integers
-    repeats: Integers
+    paths: FilesBelow  # paths of the images. This and the following are known once `read` has come to its end
+    names: Sequence[str]  # the same relative to `root`
+    written: Sequence[str]  # the different names as they are written in the table
+    image_of_written: IntArray  # image that each of them names
+    splits: tuple[str, ...] | None  # split of each image; None if the table has no such column
+    of_row: IntArray  # image of each row
+    first: IntArray  # first row of each image
+    repeats: IntArray  # rows that name an image which an earlier row names
 
     def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
-        self._table = table
-        self._root = root
-        split = columns.split if config.split == "given" else -1
-        self._columns = [k for k in (columns.file, split) if k >= 0]
-        self._split_if = columns.split_if
-        self._config = config
+        self.table, self.columns, self.config, self._root = table, columns, config, root
         self._numbers = array("q")
 
     def read(self, columns: Sequence[int]) -> Iterator[Sequence[Sequence[Any]]]:
-        """Read the table, and yield the cells of further columns in blocks of rows.
-
-        Raises:
-            InputError: There are no rows, too many are broken, a file is missing or lies outside the folder,
-                or a split is not known or differs between rows of one image.
-        """
-        known = len(self._columns)
+        """Read the table, and yield the cells of further columns in blocks of rows."""
+        split = self.columns.split if self.config.split == "given" else -1
+        own = [k for k in (self.columns.file, split) if k >= 0]
+        known = len(own)
         files, splits = Column(), Column()
-        for block in self._table.blocks([*self._columns, *columns]):
+        for block in self.table.blocks([*own, *columns]):
             self._numbers.extend(block.numbers)
             files.extend(block.cells[0])
             if known > 1:
                 splits.extend(block.cells[1])
             yield block.cells[known:]
-        self._check_broken()
+        broken, total = self.table.broken, len(self.table.broken) + len(self._numbers)
+        if len(broken) > self.config.max_unreadable * total:
+            number, problem = next(iter(broken.items()))
+            count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            more = count if len(broken) > 1 else ""
+            raise InputError(
+                f"{self.table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
+                f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
+            )
         if not self._numbers:
-            raise InputError(f"{self._table.path}: has no rows. {EXPECTED}, then one row per image.")
+            raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
         self._find_images(files)
         self.splits = self._read_splits(splits) if known > 1 else None
 
@@ -139,7 +79,7 @@ class ImageRows:
 
     def where(self, *rows: int) -> str:
         """The table and the numbers of one or two rows, for messages."""
-        return self._table.where(*(self._numbers[row] for row in rows))
+        return self.table.where(*(self._numbers[row] for row in rows))
 
     def both(self, first: int, second: int) -> str:
         """The beginning of a message on two rows of one image."""
@@ -153,10 +93,10 @@ class ImageRows:
     def notes(self) -> list[str]:
         """Notes on rows that were left out and on images with several rows."""
         notes = []
-        if broken := self._table.broken:
+        if broken := self.table.broken:
             number, problem = next(iter(broken.items()))
             rows = counted(len(broken), "row was left out, since it is", "rows were left out, since they are")
-            notes.append(f"{self._table.path.name}: {rows} broken: row {number} {problem}")
+            notes.append(f"{self.table.path.name}: {rows} broken: row {number} {problem}")
         if len(self.repeats):
             count = len(np.unique(self.of_row[self.repeats]))
             numbers, first = self._numbers, self.first
@@ -165,32 +105,24 @@ class ImageRows:
                 for row, image in zip(self.repeats[:3], self.of_row[self.repeats[:3]], strict=True)
             ]
             notes.append(
-                f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
+                f"{self.table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
                 f" labels were merged, such as {', '.join(examples)}."
             )
         return notes
-
-    def _check_broken(self) -> None:
-        """Refuse a table with more broken rows than `data.max_unreadable` allows."""
-        broken, limit = self._table.broken, self._config.max_unreadable
-        total = len(broken) + len(self._numbers)
-        if len(broken) > limit * total:
-            number, problem = next(iter(broken.items()))
-            count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
-            more = count if len(broken) > 1 else ""
-            raise InputError(
-                f"{self._table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
-                f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
-            )
 
     def _find_images(self, files: Column) -> None:
         self.written = names = files.values
         self.of_row, self.first = files.codes, files.first
         self.image_of_written = np.arange(len(names))
         if not all(are_listed(self._root, names)):
-            options = [*map(_with_suffixes, names)]
+            # An id may lack the suffix of the file.
+            whole = (not name or name[name.rfind(".") :].lower() in SUFFIXES for name in names)
+            options = [
+                (name, *(() if has_suffix else map(name.__add__, IMAGE_SUFFIXES)))
+                for name, has_suffix in zip(names, whole, strict=True)
+            ]
             located = locate_names(
-                self._root, options, lambda k: self.where(self.first[k]), self._config.missing
+                self._root, options, lambda k: self.where(self.first[k]), self.config.missing
             )
             image: dict[str, int] = {}
             codes = (image.setdefault(name, len(image)) for name in located)
@@ -203,9 +135,9 @@ class ImageRows:
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
 
     def _read_splits(self, cells: Column) -> tuple[str, ...]:
-        if self._split_if:
-            other = "test" if self._split_if == "train" else "train"
-            names = [{1: self._split_if, 0: other}.get(MARKS[cell], "") for cell in cells.values]
+        if self.columns.split_if:
+            other = "test" if self.columns.split_if == "train" else "train"
+            names = [{1: self.columns.split_if, 0: other}.get(MARKS[cell], "") for cell in cells.values]
         else:
             names = [split_name(cell) or "" for cell in cells.values]
         if "" in names:

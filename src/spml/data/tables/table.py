@@ -20,45 +20,26 @@ _PEEK_CELLS = 1_000_000
 
 
 class Block(NamedTuple):
-    """Some rows of a table.
+    """Some rows of a table."""
 
-    Attributes:
-        numbers: Number of each row, for messages.
-        cells: Cells of each requested column.
-    """
-
-    numbers: Sequence[int]
-    cells: Sequence[Sequence[object]]
+    numbers: Sequence[int]  # number of each row, for messages
+    cells: Sequence[Sequence[object]]  # cells of each requested column
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows and columns of a table.
+    """Rows and columns of a table."""
 
-    Attributes:
-        path: Path of the file.
-        names: Names of the columns, without surrounding blanks.
-        scalar: Positions of the columns whose cells hold one value each rather than a list.
-        blocks: Function that takes positions of columns and yields the rows in blocks.
-        counted: How rows are numbered, for messages; empty if as in a spreadsheet, where the header is row 1.
-        notes: What was inferred from the file, one line each.
-        broken: What is wrong with each row that `blocks` had to leave out, by its number.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    scalar: frozenset[int]
-    blocks: Callable[[Sequence[int]], Iterator[Block]]
-    counted: str = ""
-    notes: tuple[str, ...] = ()
-    broken: dict[int, str] = field(default_factory=dict)
+    path: Path  # path of the file
+    names: tuple[str, ...]  # names of the columns, without surrounding blanks
+    scalar: frozenset[int]  # positions of the columns whose cells hold one value each rather than a list
+    blocks: Callable[[Sequence[int]], Iterator[Block]]  # rows of some columns
+    counted: str = ""  # how rows are numbered; empty if as in a spreadsheet, whose header is row 1
+    notes: tuple[str, ...] = ()  # what was inferred from the file, one line each
+    broken: dict[int, str] = field(default_factory=dict)  # what is wrong with rows that were left out
 
     def rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[object]]]:
-        """Number of each row, and its cells in some columns.
-
-        Raises:
-            InputError: A row is broken.
-        """
+        """Number of each row, and its cells in some columns."""
         for block in self.blocks(columns):
             for number in self.broken:
                 raise InputError(f"{self.where(number)} {self.broken[number]}")

@@ -11,7 +11,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ..records import Records
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, image_files, image_names
 
 
@@ -22,9 +22,6 @@ def write_cleanlab(records: Records, inferred: Inferred, output: Path) -> tuple[
     `labels` is there a list with the classes of each sample. Here, those of sample i are
     `label_columns[label_offsets[i] : label_offsets[i + 1]]`, int64 (M,) and (N + 1,). `pred_probs` is float32
     (N, C) in [0, 1]; `classes` and `ids` are the names of its columns and rows.
-
-    Raises:
-        InputError: A sample lacks the score of a class.
     """
     scores = inferred.all_scores
     if scores is None:

@@ -12,7 +12,7 @@ from ...common.errors import InputError
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, Sample, image_names, labelled_samples
 
 FOLDER = "annotations"
@@ -25,10 +25,6 @@ def write_coco(records: Records, inferred: Inferred, output: Path) -> tuple[File
     Inferred labels are not annotations, so that no reader treats them as given. Positives are in a list
     `inferred_annotations`, each with `"inferred": true` and, if there is one, a `score`; negatives are in
     `inferred_neg_category_ids` of an image.
-
-    Raises:
-        InputError: The data has a split, but `output` is named like a file, or holds files that would be read
-            as further splits.
     """
     split = records.split
     names, notes = image_names(records, output.parent if split is None else output)

@@ -11,7 +11,7 @@ import msgspec
 from ...common.errors import InputError
 from ..readers.fiftyone import FIELDS, GIVEN, METADATA, SAMPLES, SEVERAL, SINGLE
 from ..records import Records
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, Sample, image_names, labelled_samples
 
 VERSION = "1.0.0"  # of FiftyOne; later versions migrate the dataset when they read it
@@ -25,9 +25,6 @@ def write_fiftyone(records: Records, inferred: Inferred, output: Path) -> tuple[
     Each kind of label has a field of type `Classifications`: known positives `ground_truth`, known negatives
     `negatives`, inferred positives `predictions`, each with its score as confidence, and inferred negatives
     `predicted_negatives`. `ground_truth` is not set where nothing is known. The split is a tag.
-
-    Raises:
-        InputError: `output` is a file, or is named like one.
     """
     if output.suffix.lower() == ".json" or output.is_file():
         raise InputError(f"{output}: a FiftyOne dataset is a folder with two files; name a folder.")

@@ -10,11 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from ..records import Records
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, Sample, image_names, labelled_samples
-
-CONTROL, OBJECT = "choice", "image"  # names of the tags in Label Studio's template for image classification
-MODEL = "spml"
 
 
 @register_writer("labelstudio", "Label Studio JSON", suffix=".json")
@@ -40,7 +37,7 @@ def _task(number: int, sample: Sample) -> dict[str, Any]:
     if sample.positive or sample.negative:
         task["annotations"] = [{"result": [_choices(sample.positive)] if sample.positive else []}]
     if sample.inferred:
-        prediction: dict[str, Any] = {"model_version": MODEL}
+        prediction: dict[str, Any] = {"model_version": "spml"}
         # All choices are one result, as Label Studio writes them, and a result has a single score.
         result = _choices(sample.inferred)
         if scores := {label: score for label, score in sample.inferred.items() if score is not None}:
@@ -55,4 +52,5 @@ def _task(number: int, sample: Sample) -> dict[str, Any]:
 
 
 def _choices(labels: Iterable[str]) -> dict[str, Any]:
-    return {"from_name": CONTROL, "to_name": OBJECT, "type": "choices", "value": {"choices": list(labels)}}
+    # The names of the tags are those of Label Studio's template for image classification.
+    return {"from_name": "choice", "to_name": "image", "type": "choices", "value": {"choices": list(labels)}}

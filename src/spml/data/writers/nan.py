@@ -10,7 +10,7 @@ import numpy as np
 
 from ..matrix import FeatureMatrix, chunks
 from ..records import Records
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, image_files, image_names
 
 MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
@@ -48,9 +48,11 @@ def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files
 
 
 def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
-    """The matrix, dense or as the arrays of a CSR matrix, whichever is smaller."""
+    """The matrix, dense or as the arrays of a CSR matrix, whichever is smaller; all parts, if there are."""
     from scipy.sparse import csr_matrix, vstack
 
+    if features.num_parts:
+        return {"X": features.by_part().fetch(np.arange(len(features))).numpy()}
     blocks = [*chunks(len(features), features.width)]
     nonzero = sum(int(np.count_nonzero(features.dense(rows))) for rows in blocks)
     if nonzero > MAX_DENSITY * len(features) * features.width:

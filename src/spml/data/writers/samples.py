@@ -1,5 +1,5 @@
-"""What writers share: inferred labels next to known ones, sample by sample, and names that come back as they
-are when a file is read."""
+"""Shared by the writers: inferred labels next to known ones, sample by sample, and names that come back as
+they are when a file is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,11 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import CONTROL, quote
-from ...labels import ObservedLabels
+from ...labels import IntArray, ObservedLabels
 from ..files.names import FilesBelow
 from ..records import Records
+
+T = TypeVar("T")
 
 
 class Inferred(NamedTuple):
@@ -48,30 +50,19 @@ class Inferred(NamedTuple):
 
     def by_sample(self, count: int) -> Iterator[list[tuple[int, int, float]]]:
         """(class, value, score) of the inferred labels of each of `count` samples."""
-        ends = np.searchsorted(self.rows, np.arange(count + 1)).tolist()
-        entries = list(zip(self.columns.tolist(), self.values.tolist(), self.scores.tolist(), strict=True))
-        for start, end in pairwise(ends):
-            yield entries[start:end]
+        entries = zip(self.columns.tolist(), self.values.tolist(), self.scores.tolist(), strict=True)
+        return _by_sample(self.rows, [*entries], count)
 
 
 class Sample(NamedTuple):
-    """Labels of one sample, which are names of classes.
+    """Labels of one sample, which are names of classes."""
 
-    Attributes:
-        name: Name of its image file.
-        split: Its split; None if the data has none.
-        positive: Known positives.
-        negative: Known negatives.
-        inferred: Score of each inferred positive; None where it is not known.
-        inferred_negative: Score of each inferred negative, likewise.
-    """
-
-    name: str
-    split: str | None
-    positive: list[str]
-    negative: list[str]
-    inferred: dict[str, float | None]
-    inferred_negative: dict[str, float | None]
+    name: str  # name of its image file
+    split: str | None  # its split; None if the data has none
+    positive: list[str]  # known positives
+    negative: list[str]  # known negatives
+    inferred: dict[str, float | None]  # score of each inferred positive; None where it is not known
+    inferred_negative: dict[str, float | None]  # score of each inferred negative, likewise
 
 
 def labelled_samples(records: Records, inferred: Inferred, names: Sequence[str]) -> Iterator[Sample]:
@@ -91,10 +82,13 @@ def labelled_samples(records: Records, inferred: Inferred, names: Sequence[str])
 def known_by_sample(labels: ObservedLabels, value: int) -> Iterator[list[int]]:
     """Classes that are known positives (`value` 1) or known negatives (-1) of each sample."""
     rows, columns = labels.entries(value)
-    ends = np.searchsorted(rows, np.arange(len(labels) + 1)).tolist()
-    classes = columns.tolist()
-    for start, end in pairwise(ends):
-        yield classes[start:end]
+    return _by_sample(rows, columns.tolist(), len(labels))
+
+
+def _by_sample(rows: IntArray, entries: list[T], count: int) -> Iterator[list[T]]:
+    """Entries of each of `count` samples; `rows`, ascending, are the samples that they belong to."""
+    ends = np.searchsorted(rows, np.arange(count + 1)).tolist()
+    return (entries[start:end] for start, end in pairwise(ends))
 
 
 def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
@@ -113,18 +107,11 @@ def image_files(records: Records) -> Sequence[Path] | None:
 
 
 def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Relative names of the image files, for a file that lies in `folder`.
+    """Relative names of the image files, for a file that lies in `folder`, and notes for the user.
 
-    Args:
-        records: Data whose samples are image files.
-        folder: Folder that the names are relative to if `records.root` is not set and all images lie below
-            it; otherwise they are relative to that root, or to the folder of the data.
-
-    Returns:
-        The names, and unless they are relative to `folder` a note on how to read them back.
-
-    Raises:
-        InputError: The samples are not files, or a name would change when it is read back.
+    If `records.root` is not set and all images lie below `folder`, the names are relative to it; otherwise to
+    that root, or to the folder of the data, of which a note says how to read them back. A name that would
+    change when it is read back is refused.
     """
     paths = _absolute_paths(records)
     own = base = os.path.abspath(folder)
@@ -150,11 +137,7 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
 
 
 def named_from(records: Records, root: Path) -> Records:
-    """The same data, with the names of its files relative to `root` wherever they are written.
-
-    Raises:
-        InputError: `root` is not a folder, the samples are not image files, or one lies outside `root`.
-    """
+    """The same data, with the names of its files relative to `root` wherever they are written."""
     if not root.is_dir():
         raise InputError(f"--root {root}: is not a folder. Name a folder that holds all images.")
     paths = _absolute_paths(records)

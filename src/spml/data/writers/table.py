@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from itertools import starmap
 from pathlib import Path
 
 from ...common.errors import InputError
+from ...common.spreadsheets import csv_text
 from ..records import Records
 from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
-from .registry import Files, register_writer
+from . import Files, register_writer
 from .samples import Inferred, image_names, labelled_samples
-
-_OTHER_COLUMNS = ("file", "split", "label", "labels")
 
 
 @register_writer("csv", "CSV")
@@ -24,25 +21,21 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
     Inferred labels are in the further columns `inferred` and `inferred_negative`, each if there are any:
     names with scores, as in `cat:0.93;dog:0.71`. There, a backslash precedes `;`, `:` and a backslash that
     are part of a name.
-
-    Raises:
-        InputError: A class has the name of one of the other columns.
     """
     names, notes = image_names(records, output.parent)
     further = {name: value for name, value in INFERRED.items() if (inferred.values == value).any()}
     for name in records.classes:
-        if name.lower() in (*_OTHER_COLUMNS, *SPLIT_FLAGS, *further) or not is_named(name):
+        others = ("file", "split", "label", "labels", *SPLIT_FLAGS, *further)
+        if name.lower() in others or not is_named(name):
             raise InputError(
                 f"{records.source}: the class {name!r} would be a column with another meaning in CSV. Rename "
                 "it, or write another format."
             )
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["file", *(["split"] if records.split else []), *records.classes, *further])
+    rows = [["file", *(["split"] if records.split else []), *records.classes, *further]]
     for sample in labelled_samples(records, inferred, names):
         marks = dict.fromkeys(sample.positive, "1") | dict.fromkeys(sample.negative, "-1")
         scores = {1: sample.inferred, -1: sample.inferred_negative}
-        writer.writerow(
+        rows.append(
             [
                 sample.name,
                 *([sample.split] if sample.split else []),
@@ -50,7 +43,7 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
                 *(";".join(starmap(_with_score, scores[value].items())) for value in further.values()),
             ]
         )
-    return {output: stream.getvalue()}, notes
+    return {output: csv_text(rows)}, notes
 
 
 def _with_score(name: str, score: float | None) -> str:

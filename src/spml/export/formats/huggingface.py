@@ -6,34 +6,24 @@ import json
 from typing import Any
 
 import torch
+from PIL import Image
 from safetensors.torch import save
 from torch import nn
 
 from ...common.errors import SpmlError
-from ..check import TOLERANCE
+from ..graph import TOLERANCE
 from ..model import Model
 from ..model_card import model_card
 from ..registry import Files, register_exporter
 
-_RESAMPLE = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
-"""Numbers of interpolations in Pillow."""
-
 _METADATA = (
-    "format",
-    "spml",
-    "torch",
-    "weights_sha256",
-    "thresholds",
-    "scores",
-    "target",
-    "mean_labels",
-    "no_probabilities",
-    "warnings",
+    *("format", "spml", "torch", "weights_sha256", "thresholds", "scores"),
+    *("target", "mean_labels", "no_probabilities", "warnings"),
 )
+"""Fields about the model; the other metadata is about inputs and outputs of a graph."""
 
 _RUN = ("model.safetensors", "model.json", "thresholds.json", "summary.json")
 """Files of a run that `spml.load` needs to predict. Its settings stay behind: they name folders."""
-
 
 _FILES = (*_RUN, "preprocessor_config.json", "README.md", "config.json")
 
@@ -49,22 +39,24 @@ def make_huggingface(model: Model, variant: str) -> Files:
         SpmlError: The model of timm computes something else than the model.
     """
     network, reason = _as_timm(model)
-    described = _describe(model, variant)
+    described: dict[str, Any] = {
+        "problem_type": "multi_label_classification",
+        "num_classes": len(model.classes),
+        "num_features": model.classifier.top.num_features,
+        "id2label": {str(column): name for column, name in enumerate(model.classes)},
+        "label2id": {name: column for column, name in enumerate(model.classes)},
+        "spml": {name: value for name, value in model.metadata(variant).items() if name in _METADATA},
+    }
+    files = (model.folder / name for name in (_RUN if network is None else ("thresholds.json",)))
+    content = {file.name: file.read_bytes() for file in files if file.is_file()}
     if network is None:
-        content = {
-            name: (model.folder / name).read_bytes() for name in _RUN if (model.folder / name).is_file()
-        }
-        described |= {"library_name": "spml", "architecture": _architecture(model), "loads_with": "spml.load"}
+        head = f"{model.classifier.top.settings()['head']} head"
+        architecture = model.classifier.spec.name if model.size else head
+        described |= {"library_name": "spml", "architecture": architecture, "loads_with": "spml.load"}
         note = f"layout of a run, which spml.load reads ({reason})"
     else:
-        content = {
-            "model.safetensors": save(
-                {name: tensor.contiguous() for name, tensor in network.state_dict().items()}, {"format": "pt"}
-            )
-        }
-        thresholds = model.folder / "thresholds.json"
-        if thresholds.is_file():
-            content["thresholds.json"] = thresholds.read_bytes()
+        weights = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
+        content["model.safetensors"] = save(weights, {"format": "pt"})
         described |= {"library_name": "timm", **_timm_config(model, network), "loads_with": "timm"}
         note = "layout of timm, which timm and transformers read, too"
     if model.size:
@@ -78,23 +70,6 @@ def _encode(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _architecture(model: Model) -> str:
-    return model.classifier.spec.name if model.size else f"{model.classifier.top.settings()['head']} head"
-
-
-def _describe(model: Model, variant: str) -> dict[str, Any]:
-    """Fields of config.json that all models have."""
-    return {
-        "problem_type": "multi_label_classification",
-        "num_classes": len(model.classes),
-        "num_features": model.classifier.top.num_features,
-        "id2label": {str(column): name for column, name in enumerate(model.classes)},
-        "label2id": {name: column for column, name in enumerate(model.classes)},
-        # The rest is about inputs and outputs of a graph, which this is not.
-        "spml": {name: value for name, value in model.metadata(variant).items() if name in _METADATA},
-    }
-
-
 def _preparation(model: Model) -> dict[str, Any]:
     """Content of preprocessor_config.json, as image processors of transformers read it."""
     spec = model.classifier.spec
@@ -103,7 +78,7 @@ def _preparation(model: Model) -> dict[str, Any]:
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
         "size": {"height": spec.size, "width": spec.size},
-        "resample": _RESAMPLE[spec.interpolation],
+        "resample": Image.Resampling[spec.interpolation.upper()].value,
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
@@ -158,23 +133,21 @@ def _as_timm(model: Model) -> tuple[Any, str]:
     spec, top = classifier.spec, classifier.top
     if not model.size:
         return None, "timm has no models of features"
-    if not timm.is_model(spec.name.split(".")[0]) or not hasattr(
-        classifier.backbone.network, "pretrained_cfg"
-    ):
+    architecture = spec.name.split(".")[0]
+    if not timm.is_model(architecture) or not hasattr(classifier.backbone.network, "pretrained_cfg"):
         return None, f"the backbone {spec.name} is not one of timm's"
+    settings = top.settings()
     if not isinstance(top.head, nn.Linear):
-        return None, f"timm has no head {top.settings()['head']}"
-    if top.settings()["scaling"] != "raw":
-        return None, f"timm has no scaling {top.settings()['scaling']} of features"
-    if model.scores != "logits":
+        return None, f"timm has no head {settings['head']}"
+    if settings["scaling"] != "raw":
+        return None, f"timm has no scaling {settings['scaling']} of features"
+    if top.local:
+        return None, "timm's models do not score windows"
+    if model.classifier.top.scale == "exp":
         return None, "timm's models give logits, and this one log-probabilities"
     try:
-        network = timm.create_model(
-            spec.name.split(".")[0],
-            pretrained=False,
-            num_classes=len(model.classes),
-            **_timm_arguments(model),
-        ).eval()
+        arguments = {"num_classes": len(model.classes), **_timm_arguments(model)}
+        network = timm.create_model(architecture, pretrained=False, **arguments).eval()
         network.load_state_dict(classifier.backbone.network.state_dict(), strict=False)
         last = network.get_classifier()
         last.weight.data, last.bias.data = top.head.weight.data, top.head.bias.data

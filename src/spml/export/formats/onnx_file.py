@@ -6,20 +6,22 @@ import contextlib
 import io
 import json
 import logging
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...common.errors import InputError, require_packages
-from ..check import check_outputs
+from ...common.errors import InputError, first_line, require_packages
+from ..graph import check_outputs, trace
 from ..model import Model
 from ..registry import FLOAT32, Files, register_exporter
-from ..trace import trace
-from .onnx_variants import FLOAT16, INT8, to_float16, to_int8
+
+FLOAT16, INT8 = "float16", "int8"
 
 METADATA = "spml"
 """Key of the metadata among those of the file."""
@@ -52,18 +54,23 @@ def make_onnx(model: Model, variant: str) -> Files:
             "--variant."
         )
     proto = _convert(model)
-    backbone = {node.name for node in proto.graph.node if _is_in_backbone(node)}
+    backbone = set()
+    for node in proto.graph.node:
+        scopes = {entry.key: entry.value for entry in node.metadata_props}
+        if "'network.classifier.backbone" in scopes.get("pkg.torch.onnx.name_scopes", ""):
+            backbone.add(node.name)
     if variant == FLOAT16:
         proto = to_float16(proto, backbone)
     elif variant == INT8:
         proto = to_int8(proto, backbone)
     _tidy(proto, model)
-    metadata = {**model.metadata(variant), "opset": _opset(proto)}
+    opset = next(int(entry.version) for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
+    metadata = {**model.metadata(variant), "opset": opset}
     del proto.metadata_props[:]
     proto.metadata_props.add(key=METADATA, value=json.dumps(metadata, ensure_ascii=False))
     written = proto.SerializeToString()
     note = check_outputs(model, _computing(written, model), variant, "onnxruntime")
-    return Files({"": written}, (f"ONNX opset {metadata['opset']}", note))
+    return Files({"": written}, (f"ONNX opset {opset}", note))
 
 
 def _convert(model: Model) -> Any:
@@ -80,54 +87,35 @@ def _convert(model: Model) -> Any:
             )
     except Exception as error:  # it raises errors of its own
         head = model.classifier.top.settings()["head"]
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
         raise InputError(
             f"{model.folder}: can't be exported, because ONNX can't express a part of the backbone "
-            f"{model.classifier.spec.name} or of the head {head} ({_cause(error)}). Use --format "
+            f"{model.classifier.spec.name} or of the head {head} ({first_line(cause)}). Use --format "
             "torch-export."
         ) from error
     assert converted is not None
     return converted.model_proto
 
 
-def _cause(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep the exporter from printing its progress and its remarks about itself."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Keep torch and ONNX Runtime from printing their progress and remarks about themselves."""
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
-
-
-def _is_in_backbone(node: Any) -> bool:
-    scopes = {entry.key: entry.value for entry in node.metadata_props}
-    return "'network.classifier.backbone" in scopes.get("pkg.torch.onnx.name_scopes", "")
-
-
-def _opset(proto: Any) -> int:
-    return next(int(entry.version) for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
+        logging.disable(logging.NOTSET)
 
 
 def _tidy(proto: Any, model: Model) -> None:
     """Name the axes, and remove what names folders and lines of this machine's source code."""
-    axes = dict(
-        zip(
-            (axis.dim_param for axis in proto.graph.input[0].type.tensor_type.shape.dim if axis.dim_param),
-            _AXES[model.input_name],
-            strict=True,
-        )
-    )
+    shape = proto.graph.input[0].type.tensor_type.shape
+    traced = [axis.dim_param for axis in shape.dim if axis.dim_param]
+    axes = dict(zip(traced, _AXES[model.input_name], strict=True))
     for value in (*proto.graph.input, *proto.graph.output):
         for axis in value.type.tensor_type.shape.dim:
             if axis.dim_param:
@@ -147,6 +135,48 @@ def _graphs(graph: Any) -> Iterator[Any]:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from _graphs(attribute.g)
+
+
+def to_float16(proto: Any, backbone: Set[str]) -> Any:
+    """Convert the weights and the arithmetic of the backbone to float16.
+
+    Preparation, head, calibration and all outputs keep their types: distances of kernels and sums over
+    thousands of features would lose too much. `backbone` names the nodes of the backbone.
+    """
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    others = [node.name for node in proto.graph.node if node.name not in backbone]
+    return convert_float_to_float16(
+        proto, keep_io_types=True, node_block_list=others, op_block_list=[], disable_shape_infer=True
+    )
+
+
+def to_int8(proto: Any, backbone: Set[str]) -> Any:
+    """Quantise convolutions and products of matrices in the backbone, weights in advance and inputs as they
+    come.
+
+    Depthwise convolutions stay as they are: they hold few weights, and one scale for those of all channels,
+    which is all that ONNX Runtime has here, costs a MobileNetV2 most of its mAP (benchmarks/export.py).
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    others = [node.name for node in proto.graph.node if node.name not in backbone or _groups_of(node) > 1]
+    with tempfile.TemporaryDirectory() as folder, _silent():  # it recommends what torch has done
+        output = Path(folder) / "model.onnx"
+        quantize_dynamic(
+            proto,
+            output,
+            op_types_to_quantize=["Conv", "MatMul", "Gemm"],
+            nodes_to_exclude=others,
+            weight_type=QuantType.QUInt8,
+        )
+        return onnx.load(output)
+
+
+def _groups_of(node: Any) -> int:
+    """Number of groups of a convolution; 1 for other nodes."""
+    return next((int(entry.i) for entry in node.attribute if entry.name == "group"), 1)
 
 
 def _computing(written: bytes, model: Model) -> Any:

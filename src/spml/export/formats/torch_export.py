@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..check import check_outputs
+from ..graph import check_outputs, trace
 from ..model import Model
 from ..registry import Files, register_exporter
-from ..trace import trace
 
 METADATA = "spml.json"
 """Name of the metadata among the extra files of the program."""

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .evaluate import Scale, Terms, computing_dtype, evaluate, upcast
+from .evaluate import Scale, Terms, computing_dtype, evaluate, gradient, upcast
 from .linear import LinearLogits, linear_elementwise
-from .terms import Term, negative_log_loss
+from .terms import Term, negative_eps_loss, negative_log_loss, positive_eps_loss
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
@@ -74,6 +74,27 @@ def elementwise(
     return loss
 
 
+def log_losses(
+    logits: Tensor,
+    target: Tensor,
+    unknown: Term,
+    *,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+    constants: Mapping[str, Tensor] | None = None,
+) -> Tensor:
+    """`elementwise` with l+ on known positives, l- on known negatives, and `eps` inside the logarithms."""
+    return elementwise(
+        logits,
+        target,
+        positive=positive_eps_loss(eps),
+        unknown=unknown,
+        negative=negative_eps_loss(eps),
+        reduction=reduction,
+        constants=constants,
+    )
+
+
 def check_target(logits: Tensor, target: Tensor, *, in_range: bool = True) -> bool:
     """Check shapes and dtypes of logits and target, and the range of the target if `in_range`.
 
@@ -108,25 +129,20 @@ def check_target(logits: Tensor, target: Tensor, *, in_range: bool = True) -> bo
             raise TypeError(f"class indices must be int64, got {target.dtype}")
         if not in_range:
             return False
-        low, high, bottom, top = *_range(target), 0, classes - 1
     elif target.dtype in (torch.bool, torch.uint8):
         raise TypeError(
             f"a target matrix must be of a signed integer type with -1, 0, +1, got {target.dtype}. An "
             "unknown label is 0, a known negative is -1."
         )
-    else:
-        low, high, bottom, top = *_range(target), -1, 1
+    bottom, top = (0, classes - 1) if target.ndim == 1 else (-1, 1)
+    low, high = map(int, torch.aminmax(target))
     if low < bottom or high > top:
         raise ValueError(f"target values must lie in {bottom} ... {top}, got {low} ... {high}")
     return low < 0
 
 
 def check_like_logits(logits: Tensor, **tensors: Tensor) -> None:
-    """Check that tensors are floating point and have the shape of the logits.
-
-    Raises:
-        ValueError: A tensor has another dtype or shape; the message names the first one.
-    """
+    """Check that tensors are floating point and have the shape of the logits."""
     for name, tensor in tensors.items():
         if tensor.shape != logits.shape or not tensor.is_floating_point():
             raise ValueError(
@@ -136,19 +152,10 @@ def check_like_logits(logits: Tensor, **tensors: Tensor) -> None:
 
 
 def check_soft(logits: Tensor, soft: Tensor) -> None:
-    """Check that soft targets are floating point of the shape of the logits, on CPU also their range [0, 1].
-
-    Raises:
-        ValueError: They are not.
-    """
+    """Check that soft targets are floating point of the shape of the logits and, on CPU, in [0, 1]."""
     check_like_logits(logits, soft=soft)
     if soft.device.type == "cpu" and not ((soft >= 0) & (soft <= 1)).all():
         raise ValueError("soft must lie in [0, 1]")
-
-
-def _range(target: Tensor) -> tuple[int, int]:
-    low, high = torch.aminmax(target)
-    return int(low), int(high)
 
 
 def _in_chunks(
@@ -206,15 +213,12 @@ class _Elementwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
         logits, target = ctx.saved_tensors
-        # The slope becomes the gradient in place, because allocating a second tensor of this size would take
-        # longer than computing the loss. A second backward pass over a retained graph recomputes it.
+        # The slope becomes the gradient in place. A second backward pass over a retained graph recomputes it.
         slope, ctx.slope = ctx.slope, None
         if slope is None:
             _, slope = _in_chunks(logits, target, ctx.terms, ctx.constants, ctx.unreduced, True)
         factor = grad_output if ctx.count is None else grad_output / ctx.count
-        if torch.is_grad_enabled():
-            return Scale.apply(factor, slope, logits), None, None, None, None
-        return slope.mul_(factor).to(logits.dtype), None, None, None, None
+        return gradient(factor, slope, logits), None, None, None, None
 
 
 class _Attach(torch.autograd.Function):

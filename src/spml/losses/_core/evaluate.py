@@ -107,6 +107,17 @@ def _overwrite(value: Tensor, slope: Tensor, term: Term, x: Point, mask: Tensor)
     return torch.lerp(value, known_value, mask), torch.lerp(slope, known_slope, mask)
 
 
+def gradient(factor: Tensor, slope: Tensor, like: Tensor) -> Tensor:
+    """Turn a stored slope into a gradient of the type of `like`.
+
+    In place, because allocating a second tensor of this size would take longer than computing the loss.
+    """
+    if torch.is_grad_enabled():
+        scaled: Tensor = Scale.apply(factor, slope, like)
+        return scaled
+    return slope.mul_(factor).to(like.dtype)
+
+
 class Scale(torch.autograd.Function):
     """Gradient of a loss from its stored slope; raises an error on a second derivative."""
 

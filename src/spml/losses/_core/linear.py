@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .evaluate import NEEDS_ALL_LOGITS, Scale, Terms, computing_dtype, evaluate_columns, upcast
+from .evaluate import NEEDS_ALL_LOGITS, Terms, computing_dtype, evaluate_columns, gradient, upcast
 
 # Logits per chunk: as for `elementwise`, and enough of them for an efficient matrix product.
 _CHUNK = {"cpu": 1 << 17}
@@ -142,16 +142,10 @@ class _LinearElementwise(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, target = ctx.saved_tensors
         # As in `elementwise`: gradients are scaled in place, and a second backward pass recomputes them.
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
-            _, gradients = _sweep(ctx.logits, target, ctx.terms, ctx.constants, ctx.needs_input_grad)
+        slopes, ctx.gradients = ctx.gradients, None
+        if slopes is None:
+            _, slopes = _sweep(ctx.logits, target, ctx.terms, ctx.constants, ctx.needs_input_grad)
         factor = grad_output / ctx.count
-        scaled = [
-            None
-            if gradient is None
-            else Scale.apply(factor, gradient, like)
-            if torch.is_grad_enabled()
-            else gradient.mul_(factor).to(like.dtype)
-            for gradient, like in zip(gradients, inputs, strict=True)
-        ]
+        pairs = zip(slopes, inputs, strict=True)
+        scaled = [None if slope is None else gradient(factor, slope, like) for slope, like in pairs]
         return *scaled, None, None, None, None, None

@@ -303,11 +303,7 @@ def switched(condition: Weight, yes: Term, no: Term) -> Term:
 
 
 def known_negative(choice: KnownNegatives, own: Term) -> Term:
-    """Term of known negatives: l- for `plain`; for `own` the term of assumed negatives, `own`.
-
-    Raises:
-        ValueError: The choice is neither.
-    """
+    """Term of known negatives: l- for `plain`; for `own` the term of assumed negatives, `own`."""
     if choice not in ("plain", "own"):
         raise ValueError(f"known_negatives must be 'plain' or 'own', got {choice!r}")
     return own if choice == "own" else negative_log_loss

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ...common.errors import InputError
 from ..spec import NONE, BackboneSpec
-from .code import code_of
-from .outputs import MAPS, TENSOR, probe, read_features
+from .outputs import MAPS, TENSOR, pattern, read_features
+
+Report = Callable[[str], None]
+
+_LIBRARIES = ("torch", "timm", "torchvision", "transformers")
+"""Packages whose source does not count: it changes with every version, and hardly ever what is computed."""
+_PROBED = 16
 
 
 class Backbone(nn.Module):
@@ -21,7 +29,8 @@ class Backbone(nn.Module):
 
     Images are uint8 of shape (B, channels, H, W). They are normalised here, on the device, so that few bytes
     are transferred. A grey image is copied to all channels of a network for colour images; a colour image is
-    averaged for a network for grey images. Feature vectors are returned unchanged.
+    averaged for a network for grey images. Without a network (spec `none`), feature vectors are returned
+    unchanged, and of features (B, P, D) of the parts of samples the mean.
 
     Args:
         spec: Description from which the network was built.
@@ -44,10 +53,11 @@ class Backbone(nn.Module):
         # This memory layout makes convolutions a quarter to a third faster on CPU.
         self.network = network.to(memory_format=torch.channels_last)
         self.spec, self.num_features, self._way = spec, num_features, way
-        # Not persistent, because they follow from the spec.
-        shape = (1, -1, 1, 1)
-        self.register_buffer("_mean", torch.tensor(spec.mean).mul(255).reshape(shape), persistent=False)
-        self.register_buffer("_std", torch.tensor(spec.std).mul(255).reshape(shape), persistent=False)
+        # Not persistent, because they follow from the spec. Computed by NumPy, because arithmetic on the meta
+        # device imports torch's compiler, which takes seconds.
+        for name, values in (("_mean", spec.mean), ("_std", spec.std)):
+            pixels = np.asarray(values, np.float32).reshape(1, -1, 1, 1) * np.float32(255)
+            self.register_buffer(name, torch.tensor(pixels.tolist(), dtype=torch.float32), persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -57,7 +67,7 @@ class Backbone(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return features, float of shape (B, D) (half precision under autocast)."""
         if self.spec.name == NONE:
-            return inputs
+            return inputs if inputs.ndim == 2 else inputs.mean(1)
         return read_features(self.network(self._normalised(inputs)), self._way)
 
     def maps(self, inputs: Tensor) -> Tensor:
@@ -65,17 +75,34 @@ class Backbone(nn.Module):
 
         `pool` of it equals `forward` to the bit.
 
+        The tokens of a transformer are such a map where the features are their mean; class and register
+        tokens are left out. Features (B, P, D) of the parts of samples are a map of one row.
+
         Raises:
-            InputError: The backbone has no such map: it is a transformer of tokens, or pooling is followed by
-                further layers, or the inputs are feature vectors.
+            InputError: The backbone has no such map: it is a transformer with a class token, or pooling is
+                followed by further layers, or the inputs are feature vectors.
         """
+        if self.spec.name == NONE and inputs.ndim == 3:
+            return inputs.transpose(1, 2)[:, :, None]
         maps = None if self.spec.name == NONE else self.unpooled(inputs)
+        if isinstance(maps, Tensor) and maps.ndim == 3 and self._averages_tokens:
+            tokens = maps[:, self._prefix_tokens :].transpose(1, 2)
+            side = math.isqrt(tokens.shape[2])
+            maps = tokens.reshape(*tokens.shape[:2], side, side) if side**2 == tokens.shape[2] else maps
+        elif isinstance(maps, Tensor) and self._channels_last and maps.shape[-1] == self.num_features:
+            maps = maps.permute(0, 3, 1, 2)
         if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.num_features:
-            shape = f", but values of shape {tuple(maps.shape[1:])}" if isinstance(maps, Tensor) else ""
-            shape = shape or self._why_no_maps()
+            why = ""
+            if isinstance(maps, Tensor):
+                why = f", but values of shape {tuple(maps.shape[1:])}"
+            elif self.spec.name != NONE and not self._is_split:
+                why = (
+                    " (its network returns no maps, and has no forward_features and forward_head as those of "
+                    "timm)"
+                )
             raise InputError(
                 f"backbone {self.spec.name} has no feature map of {self.num_features} channels x height x "
-                f"width{shape}: choose a convolutional backbone such as resnet50 (--model.backbone "
+                f"width{why}: choose a convolutional backbone such as resnet50 (--model.backbone "
                 "resnet50), and do not freeze it (--model.frozen no)."
             )
         return maps
@@ -95,20 +122,42 @@ class Backbone(nn.Module):
 
     def pool(self, maps: Tensor) -> Tensor:
         """Return the features (B, D) of maps (B, D, h, w)."""
-        if self._is_split:
-            features: Tensor = self.network.forward_head(maps)  # type: ignore[operator]
-            return features
-        return read_features(maps, MAPS)
+        if self.spec.name == NONE:
+            return maps.mean((2, 3))
+        if self._averages_tokens:
+            tokens = maps.flatten(2).transpose(1, 2)
+            left_out = tokens.new_zeros(len(tokens), self._prefix_tokens, tokens.shape[2])
+            maps = torch.cat([left_out, tokens], 1)
+        elif self._channels_last:
+            maps = maps.permute(0, 2, 3, 1)
+        return self.pool_unpooled(maps)
+
+    def pool_unpooled(self, values: Tensor) -> Tensor:
+        """Return the features (B, D) of what `unpooled` returned."""
+        if not self._is_split:
+            return read_features(values, MAPS)
+        features: Tensor = self.network.forward_head(values)  # type: ignore[operator]
+        return features
+
+    @property
+    def _averages_tokens(self) -> bool:
+        """Whether the features are the mean of the tokens of a transformer of timm."""
+        return self._prefix_tokens >= 0 and getattr(self.network, "global_pool", "") == "avg"
+
+    @property
+    def _prefix_tokens(self) -> int:
+        """Number of class and register tokens of a transformer of timm; -1 for other networks."""
+        return int(getattr(self.network, "num_prefix_tokens", -1))
+
+    @property
+    def _channels_last(self) -> bool:
+        """Whether the network has maps (B, h, w, D), as timm's Swin transformers."""
+        return getattr(self.network, "output_fmt", "") == "NHWC"
 
     @property
     def _is_split(self) -> bool:
         """Whether the network says what it computes before pooling and after it, as those of timm do."""
         return hasattr(self.network, "forward_features") and hasattr(self.network, "forward_head")
-
-    def _why_no_maps(self) -> str:
-        if self.spec.name == NONE or self._is_split:
-            return ""
-        return " (its network returns no maps, and has no forward_features and forward_head as those of timm)"
 
     def features_by_position(self, maps: Tensor) -> Tensor:
         """Apply `pool` to each position of the maps separately; the result has the same shape.
@@ -122,11 +171,7 @@ class Backbone(nn.Module):
 
     @torch.no_grad()
     def check_maps(self) -> None:
-        """Check with one black image that the backbone has feature maps.
-
-        Raises:
-            InputError: It has none.
-        """
+        """Check with one black image that the backbone has feature maps."""
         was_training = self.training
         self.eval()
         channels, size = max(len(self.spec.mean), 1), self.spec.size
@@ -137,15 +182,19 @@ class Backbone(nn.Module):
         """Return the SHA-256 of everything that the features depend on, apart from the samples."""
         digest = hashlib.sha256(json.dumps(self.spec.to_dict(), sort_keys=True).encode())
         if self.spec.is_own:
-            digest.update(code_of(self.network).encode())
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+            digest.update(_code_of(self.network).encode())
+        return hash_tensors(dict(sorted(self.state_dict().items())), digest)
 
+    @torch.no_grad()
     def probe(self) -> list[float]:
         """Some features of a fixed image, by which a change of the code of the network is noticed."""
-        return probe(self.network, self._way, max(len(self.spec.mean), 1), self.spec.size)
+        image = pattern(max(len(self.spec.mean), 1), self.spec.size)[:1]
+        where = next((tensor.device for tensor in self.network.state_dict().values()), torch.device("cpu"))
+        was_training = self.network.training
+        features = read_features(self.network.eval()(image.to(where)), self._way)[0].float().cpu()
+        self.network.train(was_training)
+        rows = torch.linspace(0, len(features) - 1, min(_PROBED, len(features)), device="cpu").long()
+        return [float(value) for value in features[rows]]
 
     def _normalised(self, inputs: Tensor) -> Tensor:
         # One copy, then in place: on CPU, allocating memory takes longer than the arithmetic.
@@ -155,6 +204,42 @@ class Backbone(nn.Module):
         elif pixels.shape[1] == 1:
             pixels = pixels.repeat(1, len(self.spec.mean), 1, 1)
         return pixels.sub_(self._mean).div_(self._std)
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], digest: hashlib._Hash) -> str:
+    """Add names, types, shapes and values of tensors to a digest, and return it in hexadecimal digits."""
+    for name, tensor in tensors.items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _code_of(module: nn.Module) -> str:
+    """Text that tells networks with equal weights apart: classes, plain attributes, and own source.
+
+    Functions that are kept in attributes, and what a class imports, are not seen.
+    """
+    parts: list[Any] = []
+    sources: dict[str, str] = {}
+    for name, part in module.named_modules():
+        cls = type(part)
+        plain = {
+            key: value for key, value in sorted(vars(part).items()) if key != "training" and _is_plain(value)
+        }
+        parts.append([name, f"{cls.__module__}.{cls.__qualname__}", repr(plain)])
+        if cls.__module__.partition(".")[0] not in _LIBRARIES:
+            try:
+                sources[cls.__qualname__] = inspect.getsource(cls)
+            except (OSError, TypeError):  # defined where no file holds its source
+                sources[cls.__qualname__] = ""
+    return json.dumps([parts, sources], sort_keys=True)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value is the same in every process."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, str))
 
 
 class SmallCNN(nn.Module):

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from torch import nn
 
 from ...common.errors import InputError
 from ...config import ModelConfig
 from ...data.dataset import Kind
-from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SMALL_CNN, TORCHVISION, BackboneSpec, origin_of
-from . import hugging_face, own, timm_models, torchvision_models
-from .backbone import Backbone, SmallCNN
-from .outputs import inspect
-
-Report = Callable[[str], None]
-
-
-def _ignore(line: str) -> None:
-    """Ignore remarks."""
+from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SMALL_CNN, BackboneSpec, origin_of
+from . import hugging_face, own, timm_models
+from .backbone import Backbone, Report, SmallCNN
 
 
 def describe_backbone(
@@ -29,7 +19,7 @@ def describe_backbone(
     *,
     size: int = 0,
     source: str = "the data",
-    report: Report = _ignore,
+    report: Report = lambda line: None,
 ) -> BackboneSpec:
     """Determine the backbone that `config` chooses for data of this kind.
 
@@ -73,22 +63,20 @@ def describe_backbone(
         return own.needed(name).describe(config, size)
     if origin == HUGGING_FACE:
         return hugging_face.describe(config, size, report)
-    if origin == TORCHVISION:
-        return torchvision_models.describe(config, size)
-    weights = None if config.weights in ("pretrained", "random") else Path(config.weights)
-    if name == SMALL_CNN or (name == "auto" and width == 1 and weights is None):
-        if weights is not None:
-            raise InputError(
-                f"small_cnn starts from random weights only, but --model.weights is {weights}: leave it out, "
-                "or pass the backbone of these weights to --model.backbone."
-            )
+    of_file = config.weights not in ("pretrained", "random")
+    if name == SMALL_CNN and of_file:
+        raise InputError(
+            f"small_cnn starts from random weights only, but --model.weights is {config.weights}: leave it "
+            "out, or pass the backbone of these weights to --model.backbone."
+        )
+    if name == SMALL_CNN or (name == "auto" and width == 1 and not of_file):
         return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
-    if weights is None:
-        return timm_models.describe("resnet50" if name == "auto" else name, config.weights, size)
-    return timm_models.describe_file(name, weights, size)
+    return timm_models.describe(config, size)
 
 
-def build_backbone(spec: BackboneSpec, config: ModelConfig, *, report: Report = _ignore) -> Backbone:
+def build_backbone(
+    spec: BackboneSpec, config: ModelConfig, *, report: Report = lambda line: None
+) -> Backbone:
     """Build a backbone with its initial weights, on the CPU.
 
     Random weights are drawn from torch's global random state. Weights of a file must fit exactly; only those
@@ -111,26 +99,10 @@ def build_backbone(spec: BackboneSpec, config: ModelConfig, *, report: Report = 
         report(network.line(spec, backbone.num_features))
         return backbone
     if origin == HUGGING_FACE:
-        complete, module, way, width = hugging_face.build(spec, report)
-        return Backbone(complete, module, width, way=way)
-    if origin == TORCHVISION:
-        return _of_torchvision(spec, config, report)
-    if spec.weights == "pretrained":
-        report(f"weights: {spec.name}, pretrained; timm downloads them once (Hugging Face cache)")
-        return _of_timm(spec, timm_models.pretrained(spec))
-    if spec.weights != "file":
-        return create_backbone(spec)
-    path = Path(config.weights)
-    sidecar = path.with_suffix(".json")
-    _report_file(
-        spec,
-        path,
-        f"as in {sidecar.name}" if sidecar.is_file() else f"timm's defaults, no {sidecar.name}",
-        report,
-    )
-    model = timm_models.create(spec)
-    timm_models.fill(model, spec, path)
-    return _of_timm(spec, model)
+        return hugging_face.build(spec, report)
+    if spec.weights in ("pretrained", "file"):
+        return timm_models.build(spec, config, report)
+    return create_backbone(spec)
 
 
 def create_backbone(spec: BackboneSpec) -> Backbone:
@@ -143,46 +115,17 @@ def create_backbone(spec: BackboneSpec) -> Backbone:
             options or the size, or a network of the user's own was not passed.
         ValueError: The description is damaged.
     """
-    if spec.name == NONE:
+    origin = origin_of(spec.name)
+    if origin == NONE:
         return Backbone(spec, nn.Identity(), spec.width)
-    if spec.name == SMALL_CNN:
+    if origin == SMALL_CNN:
         if spec.size < 8:
             raise InputError(
                 f"small_cnn halves images three times: --data.size must be at least 8, got {spec.size}."
             )
         return Backbone(spec, SmallCNN(len(spec.mean)), SmallCNN.num_features)
-    origin = origin_of(spec.name)
     if origin == OWN:
         return own.needed(spec.name).build(spec)
     if origin == HUGGING_FACE:
-        module, way, width = hugging_face.create(spec)
-        return Backbone(spec, module, width, way=way)
-    if origin == TORCHVISION:
-        model, _, width = torchvision_models.create(spec)
-        return Backbone(spec, model, width)
-    return _of_timm(spec, timm_models.create(spec))
-
-
-def _of_timm(spec: BackboneSpec, model: nn.Module) -> Backbone:
-    timm_models.set_size(spec.name, model, spec.size)
-    return Backbone(spec, model, timm_models.width_of(model))
-
-
-def _of_torchvision(spec: BackboneSpec, config: ModelConfig, report: Report) -> Backbone:
-    model, classifier, width = torchvision_models.create(spec)
-    if spec.weights == "file":
-        path = Path(config.weights)
-        _report_file(spec, path, "as for torchvision's own weights", report)
-        torchvision_models.fill(model, classifier, spec, path)
-    training = model.training
-    inspect(model, spec.name, len(spec.mean), spec.size)
-    return Backbone(spec, model.train(training), width)
-
-
-def _report_file(spec: BackboneSpec, path: Path, origin: str, report: Report) -> None:
-    """Say which weights are used, and how images are prepared for them."""
-    mean, std = ("/".join(f"{value:.3g}" for value in values) for values in (spec.mean, spec.std))
-    report(
-        f"weights: {path} for {spec.name}; images ({origin}): {spec.size} pixels, {spec.interpolation}, mean "
-        f"{mean}, std {std}"
-    )
+        return hugging_face.create(spec)
+    return timm_models.create(spec)

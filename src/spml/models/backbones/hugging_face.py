@@ -7,24 +7,24 @@ are read from config.json: others make transformers load code, packages or files
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ...common.documents import load_json
 from ...common.errors import InputError, missing_extra
 from ...common.files import sha256_file
 from ...config import ModelConfig
-from ..spec import HUGGING_FACE, BackboneSpec, read_json
-from .download import CONFIG, PROCESSOR, WEIGHTS, Source
+from ..spec import HUGGING_FACE, BackboneSpec
+from .backbone import Backbone, Report
 from .outputs import POOLED, WAYS, inspect
 from .preparation import DEFAULT, Preparation, read_processor
-from .weights import read_weights
+from .weights import CONFIG, PROCESSOR, WEIGHTS, Source, read_weights
 
 ENCODERS = (
     "aimv2_vision_model", "beit", "clip_vision_model", "convnext", "convnextv2", "data2vec-vision",
@@ -50,10 +50,7 @@ _REFUSED = (
 """Settings that are no part of the architecture, some of which load something."""
 
 _LARGEST, _MOST_LAYERS, _MOST_ENTRIES = 1 << 16, 512, 64
-
-_EXAMPLES = 3
-
-Report = Callable[[str], None]
+_SAVE_AGAIN = "Save it again (save_pretrained)."
 
 
 def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
@@ -81,33 +78,23 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
             "once (Hugging Face cache)"
         )
     path = source.path(CONFIG)
-    content = read_json(path, dict[str, Any], "Save it again (save_pretrained).")
+    content = load_json(path, dict[str, Any], advice=_SAVE_AGAIN)
     if isinstance(content.get("vision_config"), dict):  # of a pair of encoders for images and texts
         content = dict(content["vision_config"])
     try:
         kept = architecture(content)
     except ValueError as error:
         raise InputError(f"{path}: {error}.") from error
+    sha256 = ""
+    if config.weights == "pretrained":
+        sums = [sha256_file(file) for file in source.weights()]
+        sha256 = sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
     prepared = _preparation(source, content)
-    pretrained = config.weights == "pretrained"
-    return BackboneSpec(
-        config.backbone,
-        {},
-        size or prepared.size,
-        prepared.mean,
-        prepared.std,
-        prepared.interpolation,
-        config.weights,
-        sha256=_sha256(source.weights()) if pretrained else "",
-        architecture={"config": kept},
-    )
+    return prepared.spec(config.backbone, config.weights, size, sha256=sha256, architecture={"config": kept})
 
 
-def build(spec: BackboneSpec, report: Report) -> tuple[BackboneSpec, nn.Module, str, int]:
-    """Build a network with the weights that it starts from.
-
-    Returns:
-        The description with how features are read, the network, how they are read, and their number.
+def build(spec: BackboneSpec, report: Report) -> Backbone:
+    """Build a network with the weights that it starts from. Its description says how features are read.
 
     Raises:
         InputError: The weights are missing, damaged or do not fit, or the network does not take images of
@@ -118,20 +105,17 @@ def build(spec: BackboneSpec, report: Report) -> tuple[BackboneSpec, nn.Module, 
     if spec.weights == "pretrained":
         model = _filled(model, source, spec)
     way, width = inspect(model, spec.name, len(spec.mean), spec.size)
-    kept = {**spec.architecture, "features": way, "num_features": width}
     prepared = _preparation(source, spec.architecture["config"])
     report(
         f"backbone {spec.name}: {type(model).__name__}, {width} features ({way}); "
         f"{prepared._replace(size=spec.size).describe()}"
     )
-    return replace(spec, architecture=kept), model, way, width
+    complete = replace(spec, architecture={**spec.architecture, "features": way, "num_features": width})
+    return Backbone(complete, model, width, way=way)
 
 
-def create(spec: BackboneSpec) -> tuple[nn.Module, str, int]:
+def create(spec: BackboneSpec) -> Backbone:
     """Create a network with random weights from a description that `build` completed. Opens no file.
-
-    Returns:
-        The network, how features are read, and their number.
 
     Raises:
         InputError: transformers is not installed or does not know the network.
@@ -142,8 +126,8 @@ def create(spec: BackboneSpec) -> tuple[nn.Module, str, int]:
         raise ValueError(f"architecture: features {way!r}, num_features {width!r}")
     model = _empty(spec)
     if way != POOLED:
-        _without_pooler(model)
-    return model, way, width
+        _remove_random_pooler(model)
+    return Backbone(spec, model, width, way=way)
 
 
 def architecture(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,11 +168,7 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def _empty(spec: BackboneSpec) -> nn.Module:
-    """Create the network with random weights.
-
-    Raises:
-        InputError: transformers does not accept the configuration.
-    """
+    """Create the network with random weights."""
     transformers = require_transformers()
     kept = architecture(spec.architecture.get("config", {}))
     settings = {name: value for name, value in kept.items() if name != "model_type"}
@@ -200,9 +180,7 @@ def _empty(spec: BackboneSpec) -> nn.Module:
             model: nn.Module = transformers.AutoModel.from_config(
                 _config_class(kept["model_type"])(**settings), trust_remote_code=False
             )
-    except InputError:
-        raise
-    except RuntimeError:  # for instance on the device without memory
+    except (InputError, RuntimeError):  # a RuntimeError may come from the device without memory
         raise
     except Exception as error:  # checks of the library
         raise InputError(
@@ -240,17 +218,17 @@ def _filled(model: Any, source: Source, spec: BackboneSpec) -> nn.Module:
         f"{name} {tuple(found)} instead of {tuple(expected)}"
         for name, found, expected in told["mismatched_keys"]
     ]
-    # Earlier versions name weights as in the file of a classifier.
+    # Some versions of transformers name weights as in the file of a classifier.
     names = sorted(name.removeprefix(f"{model.base_model_prefix}.") for name in told["missing_keys"])
     missing = [name for name in names if not name.startswith("pooler.")]
     for wrong, label, advice in (
         (shapes, "of another shape", "Leave out --data.size, or save it again."),
-        (missing, "missing", "Save it again (save_pretrained)."),
+        (missing, "missing", _SAVE_AGAIN),
     ):
         if wrong:
-            raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:_EXAMPLES])}). {advice}")
+            raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:3])}). {advice}")
     if names:
-        _without_pooler(filled)
+        _remove_random_pooler(filled)
     network: nn.Module = filled.float()
     return network
 
@@ -280,36 +258,22 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _without_pooler(model: nn.Module) -> None:
-    """Remove a pooler whose weights are not known: its output would be random."""
+def _remove_random_pooler(model: nn.Module) -> None:
     if any(True for _ in getattr(getattr(model, "pooler", None), "parameters", list)()):
         model.pooler = None  # type: ignore[assignment]
 
 
 def _preparation(source: Source, config: Mapping[str, Any]) -> Preparation:
-    """How images are prepared, as preprocessor_config.json says, or else by default at the network's size."""
+    """Preparation of images, as preprocessor_config.json says, or else by default at the network's size."""
     size = config.get("image_size")
     default = DEFAULT._replace(size=size if isinstance(size, int) else DEFAULT.size)
     if not source.has(PROCESSOR):
         return default
-    path = source.path(PROCESSOR)
-    content = read_json(path, dict[str, Any], "Save it again (save_pretrained).")
+    content = load_json(source.path(PROCESSOR), dict[str, Any], advice=_SAVE_AGAIN)
     return read_processor(content, PROCESSOR, default)
 
 
-def _sha256(paths: list[Path]) -> str:
-    """SHA-256 of a weights file, or over those of several."""
-    if len(paths) == 1:
-        return sha256_file(paths[0])
-    return hashlib.sha256("".join(map(sha256_file, paths)).encode()).hexdigest()
-
-
 def _config_class(kind: str) -> Any:
-    """Class of the configuration of a network.
-
-    Raises:
-        InputError: The installed transformers does not know the network.
-    """
     transformers = require_transformers()
     if kind not in transformers.CONFIG_MAPPING:
         raise InputError(
@@ -320,11 +284,7 @@ def _config_class(kind: str) -> Any:
 
 
 def require_transformers() -> Any:
-    """The library transformers.
-
-    Raises:
-        InputError: It is not installed.
-    """
+    """The library transformers."""
     try:
         import transformers
     except ImportError as error:

@@ -8,51 +8,41 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...common.errors import InputError, quoted
+from ...common.errors import InputError, first_line, quoted
 
-POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR = (
-    "pooler_output",
-    "first token",
-    "mean of the tokens",
-    "mean of the feature map",
-    "tensor",
-)
-WAYS = (POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR)
+WAYS = POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR = (
+    "pooler_output", "first token", "mean of the tokens", "mean of the feature map", "tensor"
+)  # fmt: skip
 _TOLERANCE = 1e-3
-_PROBED = 16
 
 
 def way_to_read(output: Any, module: nn.Module, name: str) -> str:
-    """How features are read from what a network returns; one of `WAYS`.
+    """Way to read features from the output of a network; one of `WAYS`.
 
     Args:
         output: What the network returned for two images.
         module: The network.
         name: Name of the backbone in messages.
-
-    Raises:
-        InputError: The output is neither a tensor nor an output of transformers.
     """
     if isinstance(output, Tensor):
         return MAPS if output.ndim == 4 else TENSOR
-    if isinstance(output, Mapping):
-        if isinstance(output.get("pooler_output"), Tensor):
-            return POOLED
-        tokens = output.get("last_hidden_state")
-        if isinstance(tokens, Tensor) and tokens.ndim == 4:
-            return MAPS
-        if isinstance(tokens, Tensor) and tokens.ndim == 3:
-            names = [each for each, _ in module.named_parameters()]
-            own = any(each.endswith(("cls_token", "class_embedding")) for each in names)
-            return FIRST_TOKEN if own else MEAN_OF_TOKENS
+    if not isinstance(output, Mapping):
         raise InputError(
-            f"backbone {name}: returns {quoted(list(output))}, neither `pooler_output` nor "
-            "`last_hidden_state`: pass a network without its classifier, such as AutoModel of transformers "
-            "makes."
+            f"backbone {name}: returns a {type(output).__name__} instead of a tensor with features (B, D) or "
+            "maps (B, D, h, w): wrap it in a module that returns these."
         )
+    if isinstance(output.get("pooler_output"), Tensor):
+        return POOLED
+    tokens = output.get("last_hidden_state")
+    if isinstance(tokens, Tensor) and tokens.ndim == 4:
+        return MAPS
+    if isinstance(tokens, Tensor) and tokens.ndim == 3:
+        names = [each for each, _ in module.named_parameters()]
+        own = any(each.endswith(("cls_token", "class_embedding")) for each in names)
+        return FIRST_TOKEN if own else MEAN_OF_TOKENS
     raise InputError(
-        f"backbone {name}: returns a {type(output).__name__} instead of a tensor with features (B, D) or "
-        "maps (B, D, h, w): wrap it in a module that returns these."
+        f"backbone {name}: returns {quoted(list(output))}, neither `pooler_output` nor `last_hidden_state`: "
+        "pass a network without its classifier, such as AutoModel of transformers makes."
     )
 
 
@@ -89,8 +79,8 @@ def inspect(module: nn.Module, name: str, channels: int, size: int) -> tuple[str
         How features are read, and their number D.
 
     Raises:
-        InputError: The network fails, or returns no finite features (B, D) or maps (B, D, h, w), or other
-            features for the same image.
+        InputError: The network fails, or returns no finite features (B, D) or maps (B, D, h, w), or its
+            features of an image depend on other images or on chance.
     """
     module.eval()
     images = pattern(channels, size)
@@ -104,8 +94,8 @@ def inspect(module: nn.Module, name: str, channels: int, size: int) -> tuple[str
     except Exception as error:  # code of the user
         raise InputError(
             f"backbone {name}: fails on normalised images of shape {tuple(images.shape)} "
-            f"({type(error).__name__}: {_line(error)}). It must take float32 images of this shape; another "
-            "size is stated by data.size, or in the transform."
+            f"({first_line(error)}). It must take float32 images of this shape; another size is stated by "
+            "data.size, or in the transform."
         ) from error
     found = f"{str(both.dtype).removeprefix('torch.')} {tuple(both.shape)}"
     if both.ndim != 2 or len(both) != 2 or not both.shape[1]:
@@ -116,18 +106,16 @@ def inspect(module: nn.Module, name: str, channels: int, size: int) -> tuple[str
         raise InputError(
             f"backbone {name}: returns NaN or infinity. Check its weights and how it normalises."
         )
-    _check_single(module, way, name, images, both)
+    _check_alone(module, way, name, images, both)
     return way, both.shape[1]
 
 
-def _check_single(module: nn.Module, way: str, name: str, images: Tensor, both: Tensor) -> None:
+def _check_alone(module: nn.Module, way: str, name: str, images: Tensor, both: Tensor) -> None:
     """Refuse a network whose features of an image depend on other images or on chance."""
     try:
         alone = read_features(module(images[:1]), way)
     except Exception as error:  # code of the user
-        raise InputError(
-            f"backbone {name}: takes two images but not one ({type(error).__name__}: {_line(error)})."
-        ) from error
+        raise InputError(f"backbone {name}: takes two images but not one ({first_line(error)}).") from error
     if alone.shape != both[:1].shape:
         raise InputError(
             f"backbone {name}: returns {tuple(alone.shape)} for one image and {tuple(both.shape)} for two: "
@@ -153,24 +141,8 @@ def pattern(channels: int, size: int) -> Tensor:
     return torch.stack([image, 1 + image.flip(1) / 2]).contiguous()
 
 
-@torch.no_grad()
-def probe(module: nn.Module, way: str, channels: int, size: int) -> list[float]:
-    """Some features of a fixed image, by which a change of the code of a network is noticed."""
-    where = next((tensor.device for tensor in module.state_dict().values()), torch.device("cpu"))
-    was_training = module.training
-    features = read_features(module.eval()(pattern(channels, size)[:1].to(where)), way)[0].float().cpu()
-    module.train(was_training)
-    rows = torch.linspace(0, len(features) - 1, min(_PROBED, len(features)), device="cpu").long()
-    return [float(value) for value in features[rows]]
-
-
 def same_probe(first: list[float], second: list[float]) -> bool:
     """Whether two probes are equal up to rounding and the precision of devices."""
     scale = max(map(abs, first), default=0.0)
     pairs = zip(first, second, strict=False)
     return len(first) == len(second) and all(abs(a - b) <= 0.01 * scale + 1e-6 for a, b in pairs)
-
-
-def _line(error: Exception) -> str:
-    text = str(error).strip().split("\n")[0]
-    return text[:300]

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from ...common.errors import InputError, quoted
 from ...config import ModelConfig
-from ..spec import LARGEST_SIZE, OWN, BackboneSpec, origin_of
-from . import timm_models, torchvision_models
-from .backbone import Backbone
+from ..spec import OWN, BackboneSpec, origin_of
+from . import timm_models
+from .backbone import Backbone, hash_tensors
 from .outputs import inspect
-from .preparation import Preparation, default_preparation, read_transform
-from .weights import check_fit, read_weights, with_file
+from .preparation import default_preparation, read_transform
+from .weights import fill, with_file
 
 
 class OwnNetwork:
@@ -53,7 +53,9 @@ class OwnNetwork:
             raise InputError(f"backbone: {module.__name__} is a class, not a network: pass an object of it.")
         if not isinstance(module, nn.Module):
             raise InputError(f"backbone must be a name or an nn.Module, got {quoted(module)}")
-        self.name = name or _name_of(type(module))
+        cls = type(module)
+        of_class = f"{cls.__module__}:{cls.__qualname__.rpartition('<locals>.')[2]}"
+        self.name = name or (of_class if origin_of(of_class) == OWN else "own:Network")
         self.used = False
         self._module = module
         self._preparation = default_preparation(module)
@@ -72,18 +74,14 @@ class OwnNetwork:
             InputError: The preparation of images is impossible, or the weights file can't be read.
         """
         self.used = True
-        prepared = self._prepared(size)
+        known = {
+            name: tensor
+            for name, tensor in self._module.state_dict().items()
+            if isinstance(tensor, Tensor) and not nn.parameter.is_lazy(tensor)
+        }
+        sha256 = hash_tensors(known, hashlib.sha256())
         try:
-            spec = BackboneSpec(
-                self.name,
-                {},
-                prepared.size,
-                prepared.mean,
-                prepared.std,
-                prepared.interpolation,
-                config.weights,
-                sha256=_sha256(self._module),
-            )
+            spec = self._preparation.spec(self.name, config.weights, size, sha256=sha256)
         except ValueError as error:
             raise InputError(f"transform of backbone {self.name}: {error}.") from error
         if config.weights not in ("pretrained", "random"):
@@ -106,13 +104,20 @@ class OwnNetwork:
         with torch.device("cpu"):
             module = self._copy(spec)
             if weights:
-                _fill(module, weights, spec)
+                removed = self._module.state_dict().keys() - module.state_dict().keys()
+                advice = "Pass weights that were saved from this network."
+                fill(module, spec.name, Path(weights), advice, removed)
             way, width = inspect(module, spec.name, len(spec.mean), spec.size)
-        _check_state(module, spec.name)
+        for key, value in module.state_dict().items():
+            if not isinstance(value, Tensor):
+                raise InputError(
+                    f"backbone {spec.name}: its state has {key!r}, which is a {type(value).__name__} and not "
+                    "a tensor, so it can't be saved. Remove get_extra_state."
+                )
         return Backbone(spec, module, width, way=way)
 
     def line(self, spec: BackboneSpec, num_features: int) -> str:
-        """What the user is told of the network."""
+        """Description of the network for the user."""
         state = {
             "pretrained": "its own, which count as trained (--weights random if they are not)",
             "random": "its own, which count as untrained",
@@ -122,16 +127,8 @@ class OwnNetwork:
         return (
             f"backbone {spec.name}: a copy of the {type(self._module).__name__} that was passed, "
             f"{num_features} features; weights: {state}{fixed if not all(trained) else ''}; "
-            f"{self._prepared(spec.size).describe()}"
+            f"{self._preparation._replace(size=spec.size).describe()}"
         )
-
-    def _prepared(self, size: int) -> Preparation:
-        prepared = self._preparation
-        if size and size != prepared.size:
-            prepared = prepared._replace(size=size)
-        if prepared.size > LARGEST_SIZE:
-            raise InputError(f"images must have at most {LARGEST_SIZE} pixels, got {prepared.size}.")
-        return prepared
 
     def _copy(self, spec: BackboneSpec) -> nn.Module:
         """Copy of the network on the CPU without the classifier of its library."""
@@ -147,50 +144,29 @@ class OwnNetwork:
             module.reset_classifier(0)
             timm_models.set_size(spec.name, module, spec.size)
         elif library == "torchvision":
-            torchvision_models.remove_classifier(module)
+            _remove_torchvision_classifier(module)
         elif library == "transformers":
             module = getattr(module, "base_model", module)
         network: nn.Module = module
         return network
 
 
-def _fill(module: nn.Module, weights: str, spec: BackboneSpec) -> None:
-    """Load a weights file into a network."""
-    tensors = read_weights(Path(weights))
-    what = f"{weights}: these weights do not fit {spec.name}"
-    check_fit(module.state_dict(), tensors, what, "Pass weights that were saved from this network.")
-    module.load_state_dict(tensors, strict=False)
+def _remove_torchvision_classifier(model: nn.Module) -> None:
+    """Replace the last linear layer of a network of torchvision by the identity, if it has one."""
+    if getattr(model, "aux_logits", False):  # further classifiers, for training from scratch
+        model.aux_logits = False  # type: ignore[assignment]
+        for name in ("AuxLogits", "aux1", "aux2"):
+            if hasattr(model, name):
+                setattr(model, name, None)
+    for name in ("fc", "classifier", "heads", "head"):
+        part = getattr(model, name, None)
+        if isinstance(part, nn.Linear):
+            setattr(model, name, nn.Identity())
+            return
+        if isinstance(part, nn.Sequential) and len(part) and isinstance(part[-1], nn.Linear):
+            part[-1] = nn.Identity()
+            return
 
-
-def _name_of(cls: type) -> str:
-    """Name of a class as the command line would call it."""
-    module, name = cls.__module__, cls.__qualname__.rpartition("<locals>.")[2]
-    stated = f"{module}:{name}"
-    return stated if origin_of(stated) == OWN else "own:Network"
-
-
-def _check_state(module: nn.Module, name: str) -> None:
-    """Refuse a network whose state can't be written as tensors."""
-    for key, value in module.state_dict().items():
-        if not isinstance(value, Tensor):
-            raise InputError(
-                f"backbone {name}: its state has {key!r}, which is a {type(value).__name__} and not a "
-                "tensor, so it can't be saved. Remove get_extra_state."
-            )
-
-
-def _sha256(module: nn.Module) -> str:
-    """SHA-256 of the weights of a network."""
-    digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
-        if isinstance(tensor, Tensor) and not nn.parameter.is_lazy(tensor):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            data = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(data.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-# -- the network at hand ---------------------------------------------------------------------------------
 
 _AT_HAND: ContextVar[OwnNetwork | None] = ContextVar("own_network", default=None)
 
@@ -211,9 +187,6 @@ def needed(name: str, where: str = "") -> OwnNetwork:
     Args:
         name: Name of the backbone, which is not imported.
         where: Folder of the run that needs it; empty = a training.
-
-    Raises:
-        InputError: None was passed.
     """
     network = _AT_HAND.get()
     if network is not None:

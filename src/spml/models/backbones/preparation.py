@@ -1,4 +1,4 @@
-"""How images are prepared for a network, read from what its user or its library states.
+"""Preparation of images for a network, read from what its user or its library states.
 
 Images are always resized to a square, scaled to [0, 1] and normalised. A transform that does something else
 is refused, except that it may crop: then a line says where the two differ.
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from ...common.errors import InputError, nearest, quoted
 from ...data.images.decoding import INTERPOLATIONS
+from ..spec import BackboneSpec
 
 
 class Preparation(NamedTuple):
-    """How images are prepared for a network.
+    """Preparation of images for a network.
 
     Attributes:
         size: Side of the square in pixels.
@@ -39,6 +40,18 @@ class Preparation(NamedTuple):
         line = f"images ({self.origin}): {self.size} pixels, {self.interpolation}, mean {mean}, std {std}"
         return f"{line}. {self.differs}" if self.differs else line
 
+    def spec(self, name: str, weights: str, size: int = 0, **further: Any) -> BackboneSpec:
+        """Description of a backbone whose images are prepared like this; `size` = 0 keeps the size."""
+        return BackboneSpec(
+            name,
+            size=size or self.size,
+            mean=self.mean,
+            std=self.std,
+            interpolation=self.interpolation,
+            weights=weights,
+            **further,
+        )
+
 
 DEFAULT = Preparation(
     224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "bilinear", "defaults of spml, as nothing states them"
@@ -53,6 +66,7 @@ _HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPure
 _STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb", "do_reduce_labels")
 """Steps of an image processor of transformers that are done here, or do not concern images."""
 
+_NOT_NORMALISED: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,) * 3, (1.0,) * 3)
 _RESAMPLE = {number.value: name for name, number in INTERPOLATIONS.items()}
 
 
@@ -81,9 +95,6 @@ def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparatio
             transform of torchvision or timm (`Compose`, or the preset of weights); or an image processor of
             transformers.
         default: For what the transform leaves out.
-
-    Raises:
-        InputError: It is of another type, or does what can't be done here.
     """
     if isinstance(transform, Mapping):
         if "image_mean" in transform or "image_processor_type" in transform:
@@ -92,7 +103,15 @@ def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparatio
     if hasattr(transform, "image_mean") and hasattr(transform, "to_dict"):
         return read_processor(transform.to_dict(), type(transform).__name__, default)
     if hasattr(transform, "crop_size") and hasattr(transform, "resize_size"):  # of torchvision's weights
-        return _preset(transform)
+        return _prepared(
+            "transform",
+            default,
+            resized=_edge(transform.resize_size),
+            cropped=transform.crop_size,
+            mean=transform.mean,
+            std=transform.std,
+            interpolation=transform.interpolation,
+        )
     return _read_steps(transform, default)
 
 
@@ -103,38 +122,27 @@ def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation
         settings: `size` or timm's `input_size`, `mean`, `std`, `interpolation`, and timm's `crop_pct`.
         origin: Words for where they come from.
         default: For what is left out.
-
-    Raises:
-        InputError: A key is not known, or a value is impossible.
     """
     for key in settings:
         if key not in (*_SETTINGS, *_TIMM):
             raise InputError(f"{origin}: unknown setting {key!r}. {nearest(str(key), _SETTINGS)}")
-    size = settings.get("size", settings.get("input_size"))
-    side = default.size if size is None else _side(size, f"{origin}: size")
-    differs = ""
-    if isinstance(share := settings.get("crop_pct"), float) and 0 < share < 1:
-        differs = _crop(f"{math.floor(side / share)} pixels")
-    return Preparation(
-        side,
-        _channels(settings.get("mean", default.mean), f"{origin}: mean"),
-        _channels(settings.get("std", default.std), f"{origin}: std"),
-        _interpolation(settings.get("interpolation", default.interpolation), origin),
+    return _prepared(
         origin,
-        differs,
+        default,
+        resized=settings.get("size", settings.get("input_size")),
+        share=settings.get("crop_pct"),
+        mean=settings.get("mean", default.mean),
+        std=settings.get("std", default.std),
+        interpolation=settings.get("interpolation"),
     )
 
 
 def read_processor(processor: Mapping[str, Any], origin: str, default: Preparation = DEFAULT) -> Preparation:
-    """Read an image processor of transformers, such as the content of preprocessor_config.json.
-
-    Raises:
-        InputError: It does what can't be done here.
-    """
-    further = [name for name, value in processor.items() if name.startswith("do_") and value]
-    if further := sorted({*further} - {*_STEPS}):
+    """Read an image processor of transformers, such as the content of preprocessor_config.json."""
+    further = {name for name, value in processor.items() if name.startswith("do_") and value}
+    if further := further - {*_STEPS}:
         raise InputError(
-            f"{origin}: {further[0]} can't be done here: images are resized and normalised only."
+            f"{origin}: {min(further)} can't be done here: images are resized and normalised only."
         )
     factor = processor.get("rescale_factor", 1 / 255)
     scales = isinstance(factor, float) and math.isclose(factor, 1 / 255) and processor.get("do_rescale", True)
@@ -144,53 +152,30 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
             "rescale_offset), which is what happens here. Pass a dictionary: transform={'size': ..., "
             "'mean': ..., 'std': ...}."
         )
-    resized = processor.get("size") if processor.get("do_resize", True) else None
-    cropped = processor.get("crop_size") if processor.get("do_center_crop") else None
-    wanted = cropped if cropped is not None else resized
-    side = default.size if wanted is None else _side(wanted, f"{origin}: size")
-    mean: Sequence[float] = (0.0,) * 3
-    std: Sequence[float] = (1.0,) * 3
+    mean, std = _NOT_NORMALISED
     if processor.get("do_normalize", True):
         mean = _channels(processor.get("image_mean"), f"{origin}: image_mean")
         std = _channels(processor.get("image_std"), f"{origin}: image_std")
         if processor.get("include_top"):  # of EfficientNet, which is divided by the deviation twice
-            std = [value**2 for value in std]
-    differs = ""
-    if cropped is not None:
-        differs = _crop(f"{_side(resized, origin)} pixels" if resized else "its size")
-    elif isinstance(wanted, Mapping) and "shortest_edge" in wanted:
-        differs = _crop("somewhat more" if processor.get("crop_pct") else f"{side} pixels")
-    resample = processor.get("resample")
-    return Preparation(
-        side,
-        tuple(mean),
-        tuple(std),
-        default.interpolation if resample is None else _interpolation(resample, origin),
+            std = tuple(value**2 for value in std)
+    return _prepared(
         origin,
-        differs,
-    )
-
-
-def _preset(preset: Any) -> Preparation:
-    """Read the preset of torchvision's weights."""
-    side = _side(preset.crop_size, "transform: crop_size")
-    resized = _side(preset.resize_size, "transform: resize_size")
-    return Preparation(
-        side,
-        _channels(preset.mean, "transform: mean"),
-        _channels(preset.std, "transform: std"),
-        _interpolation(preset.interpolation, "transform"),
-        "transform",
-        _crop(f"{resized} pixels") if resized != side else "",
+        default,
+        resized=processor.get("size") if processor.get("do_resize", True) else None,
+        cropped=processor.get("crop_size") if processor.get("do_center_crop") else None,
+        share=processor.get("crop_pct"),
+        mean=mean,
+        std=std,
+        interpolation=processor.get("resample"),
     )
 
 
 def _read_steps(transform: Any, default: Preparation) -> Preparation:
     """Read a transform of torchvision or timm step by step."""
-    resized: Any = None
-    cropped: Any = None
-    normalised: Any = None
-    interpolation, scaled = default.interpolation, False
+    resize: Any = None
+    crop: Any = None
+    normalise: Any = None
+    scaled = False
     for step in _steps(transform):
         name, library = type(step).__name__, type(step).__module__
         if not library.startswith(_LIBRARIES):
@@ -198,16 +183,16 @@ def _read_steps(transform: Any, default: Preparation) -> Preparation:
                 f"transform: {quoted(step)} is none of torchvision's or timm's transforms, so what it does "
                 "is not known. Pass a dictionary: transform={'size': 224, 'mean': [...], 'std': [...]}."
             )
-        if normalised is not None and name != "ToPureTensor":
+        if normalise is not None and name != "ToPureTensor":
             raise InputError(f"transform: {name} after Normalize can't be done here. Leave it out.")
         if name == "Resize":
-            resized, interpolation = step.size, _interpolation(step.interpolation, "transform")
+            resize = step
         elif name == "CenterCrop":
-            cropped = step.size
+            crop = step
         elif name in _SCALING or (name == "ToDtype" and getattr(step, "scale", False)):
             scaled = True
         elif name == "Normalize":
-            normalised = step
+            normalise = step
         elif name not in _HARMLESS:
             raise InputError(
                 f"transform: {name} can't be done here: images are resized to a square, scaled to [0, 1] and "
@@ -220,30 +205,20 @@ def _read_steps(transform: Any, default: Preparation) -> Preparation:
             "scale=True)), which is what happens here. Add that, or pass a dictionary: "
             "transform={'size': ..., 'mean': ..., 'std': ...}."
         )
-    wanted = cropped if cropped is not None else resized
-    side = default.size if wanted is None else _side(wanted, "transform: size")
-    differs = ""
-    if cropped is not None and (resized is None or _side(resized, "transform") != side):
-        differs = _crop("its size" if resized is None else f"{_side(resized, 'transform')} pixels")
-    elif resized is not None and _is_edge(resized):
-        differs = _crop(f"{side} pixels")
-    mean, std = ((0.0,) * 3, (1.0,) * 3) if normalised is None else (normalised.mean, normalised.std)
-    return Preparation(
-        side,
-        _channels(mean, "transform: mean"),
-        _channels(std, "transform: std"),
-        interpolation,
+    mean, std = _NOT_NORMALISED if normalise is None else (normalise.mean, normalise.std)
+    return _prepared(
         "transform",
-        differs,
+        default,
+        resized=None if resize is None else _edge(resize.size),
+        cropped=None if crop is None else crop.size,
+        mean=mean,
+        std=std,
+        interpolation=None if resize is None else resize.interpolation,
     )
 
 
 def _steps(transform: Any) -> Iterator[Any]:
-    """Steps of a transform, those of nested ones too.
-
-    Raises:
-        InputError: It is no transform.
-    """
+    """Steps of a transform, those of nested ones too."""
     inner = getattr(transform, "transforms", None)
     if isinstance(inner, Sequence) and type(transform).__name__ == "Compose":
         for each in inner:
@@ -257,24 +232,60 @@ def _steps(transform: Any) -> Iterator[Any]:
         )
 
 
-def _is_edge(size: Any) -> bool:
-    """Whether a size of torchvision is that of the shorter side."""
-    return isinstance(size, int) or len(size) == 1
+def _edge(size: Any) -> Any:
+    """A size of torchvision, which is that of the shorter side if it is one number."""
+    sides = [size] if isinstance(size, int) else list(size)
+    return {"shortest_edge": sides[0]} if len(sides) == 1 else size
 
 
-def _crop(resized: str) -> str:
-    return (
-        f"Its own preparation resizes the shorter side to {resized} and cuts out the centre; here the whole "
+def _prepared(
+    origin: str,
+    default: Preparation,
+    *,
+    resized: Any,
+    mean: Any,
+    std: Any,
+    interpolation: Any,
+    cropped: Any = None,
+    share: Any = None,
+) -> Preparation:
+    """The preparation that a library states in any of its forms; what is None is as in `default`.
+
+    `cropped` is the size of the centre that is cut out, or `share` its part of the side.
+    """
+    interpolation = getattr(interpolation, "value", interpolation)  # of an enumeration
+    if interpolation is None:
+        interpolation = default.interpolation
+    elif not isinstance(interpolation, str):
+        interpolation = _RESAMPLE.get(interpolation, interpolation)
+    if interpolation not in INTERPOLATIONS:
+        known = ", ".join(INTERPOLATIONS)
+        raise InputError(f"{origin}: interpolation must be one of {known}, got {interpolation!r}")
+    wanted = resized if cropped is None else cropped
+    side = default.size if wanted is None else _side(wanted, f"{origin}: size")
+    before = ""
+    if isinstance(share, float) and 0 < share < 1:
+        before = f"{math.floor(side / share)} pixels"
+    elif cropped is not None and resized is None:
+        before = "its size"
+    elif (isinstance(resized, Mapping) and "shortest_edge" in resized) or cropped is not None:
+        first = _side(resized, origin)
+        before = f"{first} pixels" if "shortest_edge" in resized or first != side else ""
+    return Preparation(
+        side,
+        _channels(mean, f"{origin}: mean"),
+        _channels(std, f"{origin}: std"),
+        interpolation,
+        origin,
+        f"Its own preparation resizes the shorter side to {before} and cuts out the centre; here the whole "
         "image becomes a square"
+        if before
+        else "",
     )
 
 
 def _side(size: Any, what: str) -> int:
-    """Side of a square from any of the forms in which libraries state it.
-
-    Raises:
-        InputError: It is not a whole number, or not a square.
-    """
+    """Side of a square from any of the forms in which libraries state it."""
     if isinstance(size, Mapping):
         size = [size[key] for key in ("shortest_edge", "height", "width") if size.get(key) is not None]
     sides = list(size) if isinstance(size, (list, tuple)) else [size]
@@ -287,11 +298,6 @@ def _side(size: Any, what: str) -> int:
 
 
 def _channels(values: Any, what: str) -> tuple[float, ...]:
-    """Numbers of the channels.
-
-    Raises:
-        InputError: They are not one or three numbers.
-    """
     if hasattr(values, "tolist"):  # of float32, which has 7 digits
         values = [float(f"{value:.7g}") for value in values.reshape(-1).tolist()]
     values = list(values) if isinstance(values, (list, tuple)) else [values]
@@ -301,16 +307,3 @@ def _channels(values: Any, what: str) -> tuple[float, ...]:
     ):
         raise InputError(f"{what} must be three numbers, or one for grey images, got {quoted(values)}")
     return tuple(float(value) for value in values)
-
-
-def _interpolation(value: Any, origin: str) -> str:
-    """Name of an interpolation from what a library calls it.
-
-    Raises:
-        InputError: It is none of those that images can be resized with here.
-    """
-    value = getattr(value, "value", value)
-    name = value if isinstance(value, str) else _RESAMPLE.get(value)
-    if name not in INTERPOLATIONS:
-        raise InputError(f"{origin}: interpolation must be one of {', '.join(INTERPOLATIONS)}, got {value!r}")
-    return str(name)

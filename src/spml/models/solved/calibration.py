@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 STRENGTH = 5.0
-"""How strongly slopes of classes are drawn to the common one: this times half the square of the relative
+"""Strength that draws the slopes of classes to the common one: this times half the square of the relative
 difference is added to the loss."""
 
 _ROUNDS, _STEPS = 6, 10  # estimates of the common slope, and steps of Newton's method for each

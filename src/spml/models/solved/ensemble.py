@@ -8,11 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..scaling import SCALINGS, make_scaling
-from .columns import Columns
-from .linear import LDA, RIDGE, log_total
+from .linear import LDA, RIDGE, head_scores
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 _ENTRIES = 1 << 26  # outputs of members (members x samples x columns) that are computed at a time
@@ -194,26 +192,15 @@ class Ensemble(nn.Module):
         """Describe each member: its space, head, penalty, score and weight."""
         return [
             {
-                "space": space_name(*self._space(member)),
+                "space": space_name(space.scaling, space.width),
                 "head": member.head,
                 "penalty": penalty_name(member.penalty or math.inf),
                 "score": member.score,
                 "weight": member.weight,
             }
             for member in self.settings.members
+            for space in [self.settings.spaces[member.space]]
         ]
-
-    def _space(self, member: MemberSettings) -> tuple[str, float]:
-        space = self.settings.spaces[member.space]
-        return space.scaling, space.width
-
-    def set_columns(self, columns: Columns) -> None:
-        """Set the column of each class."""
-        if self.of_class is not None:
-            assert self.log_sizes is not None
-            assert columns.log_sizes is not None
-            self.of_class.copy_(torch.from_numpy(columns.of_class))
-            self.log_sizes.copy_(columns.log_sizes)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         stored = state_dict.get(f"{prefix}of_class")
@@ -275,18 +262,3 @@ def space_name(scaling: str, width: float) -> str:
 def penalty_name(penalty: float) -> float | str:
     """A penalty as JSON has it, which knows no infinity."""
     return "infinity" if math.isinf(penalty) else penalty
-
-
-def head_scores(head: str, outputs: Tensor, log_sizes: Tensor | None = None) -> Tensor:
-    """What a head predicts from the outputs (B, K) of its linear layer: LDA gives log-probabilities.
-
-    Args:
-        head: `ridge` or `lda`.
-        outputs: Outputs of the layer.
-        log_sizes: Logarithm of the number of classes of each column (K,); None = one class each.
-    """
-    if head != LDA:
-        return outputs
-    if log_sizes is None:
-        return functional.log_softmax(outputs, 1)
-    return outputs - log_total(outputs, log_sizes)

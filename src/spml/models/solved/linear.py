@@ -6,15 +6,13 @@ All depend on the features only through means and covariances.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sized
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence, Sized
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .columns import IntArray
-from .moments import Moments
+from .moments import IntArray, Moments
 
 CLOSED_FORM = RIDGE, LDA, MEAN_DIFFERENCE = "ridge", "lda", "mean_difference"
 
@@ -26,71 +24,106 @@ FINITE_PENALTIES = PENALTIES[:-1]
 """Penalties from which `lda` is selected: in the limit it ranks nothing."""
 
 _ENTRIES = 1 << 25  # weights that are solved at a time, and outputs that are computed at a time
+_BLOCK = 4096  # columns whose outputs are computed at a time, where those of all are not kept
 
 
-class Axes(NamedTuple):
-    """Principal axes of a covariance, float64.
+class Solver:
+    """Solutions of ridge regression and LDA for any penalty, along the principal axes of the features.
+
+    One eigendecomposition serves all penalties; see `ClosedForm` for the formulas.
+
+    Args:
+        stats: Moments of the samples to solve on.
+        most: Largest number of axes; those of the largest variances are kept. None = all.
 
     Attributes:
-        values: Variances along the axes, of shape (R,).
-        vectors: Orthonormal axes, of shape (D, R).
-        scale: Mean variance of a feature, the unit of penalties.
+        values: Variances along the axes, float64 of shape (R,).
+        vectors: Orthonormal axes, float64 of shape (D, R).
+        unit: Mean variance of a feature, the unit of penalties.
+        cross: Covariance of features and labels along the axes, float64 of shape (R, K).
     """
 
     values: Tensor
     vectors: Tensor
-    scale: Tensor
 
+    def __init__(self, stats: Moments, most: int | None = None) -> None:
+        # Without the covariance, which needs most memory.
+        self.mean, self.share = stats.spread.mean, stats.share
+        self.columns, self._samples = stats.columns, stats.samples
+        self.values, self.vectors = stats.spread.axes()
+        if most is not None and most < len(self.values):
+            self.values, self.vectors = self.values[-most:], self.vectors[:, -most:]
+        self.unit = stats.spread.mean_variance()
+        self.cross = self.vectors.T @ stats.cross
 
-def principal_axes(covariance: Tensor, most: int | None = None) -> Axes:
-    """Compute the principal axes of a covariance (D, D), from small to large variance.
+    def along(
+        self, head: str, penalty: float, columns: Tensor | slice = slice(None)
+    ) -> tuple[Tensor, Tensor]:
+        """Weights (R, J) and bias (J,) along the axes, for centred features.
 
-    Args:
-        covariance: Covariance of the features.
-        most: Largest number of axes; those of the largest variances are kept. None = all.
-    """
-    values, vectors = torch.linalg.eigh(covariance)
-    if most is not None and most < len(values):
-        values, vectors = values[-most:], vectors[:, -most:]
-    return Axes(values, vectors, covariance.diagonal().mean())
+        For ridge regression, a penalty of infinity gives the direction of the limit, with another length.
+        """
+        cross, share = self.cross[:, columns], self.share[columns]
+        shrunk = (self.values + penalty * self.unit)[:, None]
+        if head == RIDGE:
+            return cross if math.isinf(penalty) else cross / shrunk, share
+        means = _class_means(cross, share)
+        weights = means / shrunk
+        log_prior = ((share * self._samples + 0.5) / self._samples).log()
+        return weights, log_prior - (means * weights).sum(0) / 2
 
+    def centred(self, inputs: Tensor) -> Tensor:
+        """Features (B, D) along the axes, float32 of shape (B, R)."""
+        return (inputs - self.mean.float()) @ self.vectors.float()
 
-class LdaStart(NamedTuple):
-    """What all solutions of LDA share, in the coordinates of `Axes`.
+    def scores(
+        self, head: str, penalty: float, parts: Sequence[Tensor], columns: Tensor | None = None
+    ) -> Tensor:
+        """Predictions of a head for samples.
 
-    Attributes:
-        means: Centred class means along the axes, of shape (R, C); 0 for a class without known positives.
-        log_prior: Logarithm of each class's share of the known positives, of shape (C,).
-    """
+        Args:
+            head: `ridge`, or `lda`, which gives log-probabilities.
+            penalty: Penalty lambda.
+            parts: Features (B, R) of the samples along the axes, from `centred`.
+            columns: Columns to predict, int64 (J,); None = all. Outputs of others are not kept.
 
-    means: Tensor
-    log_prior: Tensor
+        Returns:
+            Scores, float32 (H, K) or (H, J).
+        """
+        weights, bias = (each.float() for each in self.along(head, penalty))
+        log_sizes = self.columns.log_sizes
+        if columns is None:
+            return torch.cat(
+                [head_scores(head, torch.addmm(bias, part, weights), log_sizes) for part in parts]
+            )
+        own_weights, own_bias = weights[:, columns], bias[columns]
+        outputs = torch.cat([torch.addmm(own_bias, part, own_weights) for part in parts])
+        if head != LDA:
+            return outputs
+        total = torch.full((len(outputs), 1), -torch.inf)
+        for first in range(0, len(bias), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            sizes = None if log_sizes is None else log_sizes[block]
+            of_block = [
+                _log_total(torch.addmm(bias[block], part, weights[:, block]), sizes) for part in parts
+            ]
+            total = torch.logaddexp(total, torch.cat(of_block))
+        return outputs - total
 
+    @torch.no_grad()
+    def fill(self, layer: nn.Linear, head: str, penalty: float, projection: Tensor | None = None) -> None:
+        """Set a linear layer to a solution.
 
-def ridge_along(axes: Axes, cross: Tensor, penalty: float) -> Tensor:
-    """Weights (R, C) of ridge regression along principal axes.
-
-    Args:
-        axes: Principal axes of the features.
-        cross: Covariance of features and labels along the axes, of shape (R, C).
-        penalty: lambda; infinity gives the direction of the limit, with another length.
-    """
-    if math.isinf(penalty):
-        return cross
-    return cross / (axes.values + penalty * axes.scale)[:, None]
-
-
-def start_lda(stats: Moments) -> LdaStart:
-    """Prepare LDA from moments whose `cross` is along the principal axes, (R, C); see `ClosedForm`."""
-    means = torch.where(stats.share > 0, stats.cross / stats.share, 0.0)
-    log_prior = ((stats.share * stats.samples + 0.5) / stats.samples).log()
-    return LdaStart(means, log_prior)
-
-
-def lda_along(axes: Axes, start: LdaStart, penalty: float) -> tuple[Tensor, Tensor]:
-    """Weights (R, C) and bias (C,) of LDA along principal axes, for centred features; see `ClosedForm`."""
-    weights = start.means / (axes.values + penalty * axes.scale)[:, None]
-    return weights, start.log_prior - (start.means * weights).sum(0) / 2
+        Args:
+            layer: The layer, from R inputs.
+            head: `ridge` or `lda`.
+            penalty: Penalty lambda.
+            projection: Projection (M, R) that the layer takes in, so that it has M inputs; None = none.
+        """
+        along, bias = self.along(head, penalty)
+        weights = self.vectors @ along
+        layer.bias.copy_(bias - self.mean @ weights)
+        layer.weight.copy_((weights if projection is None else projection.double() @ weights).T)
 
 
 class ClosedForm:
@@ -126,16 +159,12 @@ class ClosedForm:
     """
 
     def __init__(self, head: str, stats: Moments, mean_labels: float) -> None:
-        self.head = head
+        self.head, self._stats = head, stats
         self.penalties: tuple[float | None, ...] = {
             RIDGE: PENALTIES, LDA: FINITE_PENALTIES, MEAN_DIFFERENCE: (None,)
         }[head]  # fmt: skip
         self._slope = 4 * mean_labels / stats.share.sum()
-        self._axes = None
-        if head != MEAN_DIFFERENCE:
-            self._axes = principal_axes(stats.covariance)
-            stats = stats._replace(cross=self._axes.vectors.T @ stats.cross)
-        self._stats = stats
+        self._solver = None if head == MEAN_DIFFERENCE else Solver(stats)
         self._factor = None if head == LDA else self._least_squares_factor()
 
     def estimate(self, penalty: float | None, columns: Tensor | slice = slice(None)) -> Tensor:
@@ -143,10 +172,9 @@ class ClosedForm:
         if penalty is None or math.isinf(penalty):
             assert self._factor is not None
             direction = self._direction(columns) * self._factor
-            return direction if self._axes is None else self._axes.vectors @ direction
-        assert self._axes is not None
-        along = ridge_along(self._axes, _some(self._stats, columns).cross, penalty)
-        return self._axes.vectors @ along
+            return direction if self._solver is None else self._solver.vectors @ direction
+        assert self._solver is not None
+        return self._solver.vectors @ self._solver.along(RIDGE, penalty, columns)[0]
 
     def layer(self, penalty: float | None, columns: Tensor | slice = slice(None)) -> tuple[Tensor, Tensor]:
         """Weight (J, D) and bias (J,) of a linear layer on the features as they are, float64.
@@ -157,15 +185,15 @@ class ClosedForm:
         the log-odds at 1/2. This is the same increasing line for all classes, so rankings are those of the
         estimate.
         """
-        stats = _some(self._stats, columns)
+        mean, share = self._stats.spread.mean, self._stats.share[columns]
         if self.head == LDA:
-            assert self._axes is not None
+            assert self._solver is not None
             assert penalty is not None
-            along, bias = lda_along(self._axes, start_lda(stats), penalty)
-            weights = self._axes.vectors @ along
-            return weights.T, bias - stats.mean @ weights
+            along, bias = self._solver.along(LDA, penalty, columns)
+            weights = self._solver.vectors @ along
+            return weights.T, bias - mean @ weights
         weights = self.estimate(penalty, columns)
-        return self._slope * weights.T, self._slope * (stats.share - stats.mean @ weights) - 2
+        return self._slope * weights.T, self._slope * (share - mean @ weights) - 2
 
     @torch.no_grad()
     def fill(self, layer: nn.Linear, penalty: float | None) -> None:
@@ -192,54 +220,64 @@ class ClosedForm:
         if self.head != LDA:
             weight, bias = (part.float() for part in self.layer(penalty, wanted))
             return lambda features: functional.linear(features, weight.to(features), bias.to(features))
-        weight, bias = torch.empty(len(columns), len(self._stats.mean)), torch.empty(len(columns))
+        weight, bias = torch.empty(len(columns), len(self._stats.spread.mean)), torch.empty(len(columns))
         for block in self._blocks(self._stats.share):
             weight[block], bias[block] = self.layer(penalty, block)
         rows, log_sizes = max(1, _ENTRIES // len(columns)), columns.log_sizes
 
         def log_probabilities(features: Tensor) -> Tensor:
             outputs = (functional.linear(part, weight, bias) for part in torch.split(features.cpu(), rows))
-            parts = [part[:, wanted] - log_total(part, log_sizes) for part in outputs]
+            parts = [part[:, wanted] - _log_total(part, log_sizes) for part in outputs]
             return torch.cat(parts).to(features.device)
 
         return log_probabilities
 
     def _blocks(self, columns: Sized) -> Iterator[slice]:
         """Blocks of columns whose weights fit into memory."""
-        size = max(1, _ENTRIES // len(self._stats.mean))
+        size = max(1, _ENTRIES // len(self._stats.spread.mean))
         for first in range(0, len(columns), size):
             yield slice(first, min(first + size, len(columns)))
 
     def _direction(self, columns: Tensor | slice) -> Tensor:
-        """Covariance (D, J) of features and labels, for the class-mean difference divided by the shares."""
-        stats = _some(self._stats, columns)
-        if self.head == RIDGE:
-            return stats.cross
-        return torch.where(stats.share > 0, stats.cross / stats.share, 0.0)
+        """Covariance (R, J) of features and labels, for the class-mean difference divided by the shares."""
+        if self._solver is not None:
+            return self._solver.cross[:, columns]
+        return _class_means(self._stats.cross[:, columns], self._stats.share[columns])
 
     def _least_squares_factor(self) -> Tensor:
         """Number a that minimises the sum of (Sc - a Xc direction)^2."""
         explained, along = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+        cross = self._stats.cross if self._solver is None else self._solver.cross
         for block in self._blocks(self._stats.share):
             direction = self._direction(block)
-            if self._axes is None:
-                explained += (direction * (self._stats.covariance @ direction)).sum()
+            if self._solver is None:
+                explained += self._stats.spread.variance_along(direction)
             else:
-                explained += (direction.square() * self._axes.values[:, None]).sum()
-            along += (direction * self._stats.cross[:, block]).sum()
+                explained += (direction.square() * self._solver.values[:, None]).sum()
+            along += (direction * cross[:, block]).sum()
         return torch.where(explained > 0, along / explained, 0.0)
 
 
-def log_total(outputs: Tensor, log_sizes: Tensor | None) -> Tensor:
-    """Logarithm of the sum of exp(outputs) (B, K) over all classes, of shape (B, 1).
+def head_scores(head: str, outputs: Tensor, log_sizes: Tensor | None = None) -> Tensor:
+    """Turn into predictions the outputs (B, K) of its linear layer: LDA gives log-probabilities.
 
     Args:
-        outputs: Outputs of a linear layer.
+        head: `ridge` or `lda`.
+        outputs: Outputs of the layer.
         log_sizes: Logarithm of the number of classes of each column (K,); None = one class each.
     """
+    if head != LDA:
+        return outputs
+    if log_sizes is None:
+        return functional.log_softmax(outputs, 1)
+    return outputs - _log_total(outputs, log_sizes)
+
+
+def _log_total(outputs: Tensor, log_sizes: Tensor | None) -> Tensor:
+    """Logarithm of the sum of exp(outputs) (B, K) over all classes, of shape (B, 1)."""
     return (outputs if log_sizes is None else outputs + log_sizes).logsumexp(1, keepdim=True)
 
 
-def _some(stats: Moments, columns: Tensor | slice) -> Moments:
-    """Moments of some of the columns."""
-    return stats._replace(share=stats.share[columns], cross=stats.cross[:, columns])
+def _class_means(cross: Tensor, share: Tensor) -> Tensor:
+    """Centred mean (R, J) of the known positives of each class; 0 for a class without any."""
+    return torch.where(share > 0, cross / share, 0.0)

@@ -1,41 +1,105 @@
-"""Moments of features and labels, from which heads in closed form are computed."""
+"""Moments of features and labels, from which heads in closed form are computed, and columns of labels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...common.covariance import Spread, SpreadSum
 from ...common.errors import InputError
 from ...data import Samples
-from .columns import Columns, IntArray
+from ...data.dataset import Rows
+from ..scaling import Scaling
 
-if TYPE_CHECKING:
-    from ..top import Top
+MANY_CLASSES = 4096
+"""Number of classes above which those without a known positive share one column."""
 
-MAX_FEATURES = 20_000
-"""Largest number of features. The covariance of more does not fit into the memory of most machines, and its
-eigendecomposition takes hours."""
+IntArray = npt.NDArray[np.int64]
+
+MAX_ENTRIES = 20_000**2
+"""Largest number of entries of the matrix whose principal axes are computed (see `Spread`). That of more
+takes hours, and more memory than most machines have."""
 
 _ENTRIES = 1 << 23  # elements of a batch
+
+
+class Columns:
+    """Columns of a head that is solved, and the class or classes that each of them stands for.
+
+    Every class without a known positive has the same solution, so that of many classes only those with a
+    known positive have a column of their own, and the last column stands for all others. Memory and time then
+    grow with the number of known labels, not with the number of classes.
+
+    Args:
+        classes: Number of classes C.
+        own: Classes with a column of their own, ascending, int64; None = all.
+
+    Attributes:
+        of_class: Column of each class, int64 (C,).
+        sizes: Number of classes of each column, int64 (K,).
+    """
+
+    def __init__(self, classes: int, own: IntArray | None = None) -> None:
+        self.classes, self.own = classes, own
+        self.of_class, self.sizes = np.arange(classes), np.ones(classes, np.int64)
+        if own is not None:
+            self.of_class = np.full(classes, len(own))
+            self.of_class[own] = np.arange(len(own))
+            self.sizes = np.append(self.sizes[: len(own)], classes - len(own))
+
+    @classmethod
+    def of_samples(cls, *parts: Samples) -> Columns:
+        """Columns for the observed labels of these samples."""
+        classes = parts[0].observed.num_classes
+        if classes <= MANY_CLASSES:
+            return cls(classes)
+        known = sum(part.observed.positives_per_class() for part in parts)
+        own = np.flatnonzero(known)
+        return cls(classes, own if len(own) < classes else None)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def log_sizes(self) -> Tensor | None:
+        """Logarithms of `sizes`, float32 (K,); None where each class has its own column."""
+        return None if self.own is None else torch.from_numpy(self.sizes).float().log()
+
+    def expand(self, values: npt.NDArray[Any], classes: IntArray | None = None) -> npt.NDArray[Any]:
+        """Values (B, K) of columns as values (B, C) of all classes, or (B, J) of some."""
+        if classes is None and self.own is None:
+            return values
+        return values.take(self.of_class if classes is None else self.of_class[classes], axis=1)
+
+    def positives(self, samples: Samples, rows: Rows) -> tuple[IntArray, IntArray]:
+        """Known positives of some samples.
+
+        Returns:
+            Positions in `rows` and columns of the M known positives, sample by sample, int64 (M,).
+        """
+        index = samples.observed.index
+        if index is not None:
+            return np.arange(len(rows)), self.of_class[index[np.asarray(rows, np.int64)]]
+        positions, classes = samples.observed.take(np.asarray(rows, np.int64)).entries(1)
+        return positions, self.of_class[classes]
 
 
 class Moments(NamedTuple):
     """Moments of N samples in float64, from which the heads are computed.
 
     Attributes:
-        mean: Mean of the features, of shape (D,).
-        covariance: Covariance Xc' Xc / N of the features, of shape (D, D), with the centred features Xc.
+        spread: Mean and covariance of the features.
         share: Mean of the labels S of each column, of shape (K,), where S is 1 for a known positive, else 0.
         cross: Covariance Xc' Sc / N of features and labels, of shape (D, K).
         samples: Number of samples N.
         columns: Classes of the K columns.
     """
 
-    mean: Tensor
-    covariance: Tensor
+    spread: Spread
     share: Tensor
     cross: Tensor
     samples: int
@@ -43,53 +107,36 @@ class Moments(NamedTuple):
 
 
 class MomentSum:
-    """Accumulates moments over batches; memory does not grow with the number of samples.
+    """Accumulates moments over batches.
 
-    Features are summed relative to the mean of the first batch, and covariances of batches are merged (Chan,
-    Golub, LeVeque 1979), which avoids cancellation where means are much larger than standard deviations.
     Labels are sparse: a batch costs what its known positives cost, however many classes there are.
 
     Args:
         width: Number of features D.
         columns: Columns of the labels.
+        samples: As for `SpreadSum`.
     """
 
-    def __init__(self, width: int, columns: Columns) -> None:
+    def __init__(self, width: int, columns: Columns, samples: int) -> None:
         self._columns = columns
-        self._covariance = torch.zeros(width, width, dtype=torch.float64)
+        self._features = SpreadSum(width, samples)
         self._positives = np.zeros((len(columns), width))  # sum over the known positives of a column
         self._known = np.zeros(len(columns), np.int64)
-        self._origin = torch.zeros(width, dtype=torch.float64)
-        self._total = torch.zeros(width, dtype=torch.float64)
-        self._count = 0
 
     def add(self, features: Tensor, positives: tuple[IntArray, IntArray]) -> None:
         """Add a batch.
 
         Args:
-            features: Features of shape (B, D). Products are computed in their precision, float64 or float32,
-                and summed in float64.
+            features: Features of shape (B, D).
             positives: Rows of the batch and columns of its known positives, int64 (M,).
         """
         from scipy.sparse import csr_matrix
 
-        wide = features.double()
-        batch_mean = wide.mean(0)
-        if not self._count:
-            self._origin = batch_mean
-        features = features - batch_mean.to(features.dtype)
-        self._covariance += features.T @ features
-        total = self._count + len(features)
-        if self._count:
-            shift = batch_mean - self._origin - self._total / self._count
-            self._covariance.addr_(shift, shift, alpha=self._count * len(features) / total)
-        wide = wide - self._origin
-        self._total += wide.sum(0)
-        self._count = total
+        centred = self._features.add(features)
         rows, columns = positives
         own, position = np.unique(columns, return_inverse=True)
         labels = csr_matrix((np.ones(len(rows)), (position, rows)), shape=(len(own), len(features)))
-        self._positives[own] += labels @ wide.numpy()
+        self._positives[own] += labels @ centred.numpy()
         self._known[own] += np.bincount(position, minlength=len(own))
 
     def moments(self) -> Moments:
@@ -98,14 +145,7 @@ class MomentSum:
         Raises:
             InputError: All samples have the same features, or no label is a known positive.
         """
-        count = self._count
-        mean = self._origin + self._total / count
-        # Rounding leaves deviations of 1e-16 of the mean between equal features; float32 resolves only 1e-8.
-        if self._covariance.trace() <= 1e-20 * count * mean.square().sum():
-            raise InputError(
-                f"all {count:,} training samples have the same features, so labels can't be predicted from "
-                "them: use other features."
-            )
+        spread, count = self._features.spread(), self._features.count
         if not self._known.any():
             raise InputError(
                 f"none of the {count:,} training samples has a known positive label, from which a head in "
@@ -113,20 +153,19 @@ class MomentSum:
             )
         share = torch.from_numpy(self._known / count)
         cross = torch.from_numpy(self._positives / count).T
-        cross.addr_(self._total / count, share, alpha=-1)
-        return Moments(mean, self._covariance / count, share, cross, count, self._columns)
+        cross.addr_(self._features.about_origin(), share, alpha=-1)
+        return Moments(spread, share, cross, count, self._columns)
 
 
-def check_width(width: int) -> None:
-    """Check that a closed form can be solved for this number of features.
-
-    Raises:
-        InputError: There are too many.
-    """
-    if width > MAX_FEATURES:
+def check_size(samples: int, width: int) -> None:
+    """Check that a closed form can be solved for this number of training samples and of features."""
+    rows = min(samples, width)
+    if rows * width > MAX_ENTRIES:
+        size, most = rows * width * 8 / 2**30, MAX_ENTRIES * 8 / 2**30
         raise InputError(
-            f"a head in closed form uses a matrix of features x features, but there are {width:,} features, "
-            f"more than {MAX_FEATURES:,}: train a head instead (--model.head linear), or reduce their number."
+            f"a head in closed form of {samples:,} training samples with {width:,} features uses a matrix of "
+            f"{rows:,} x {width:,} numbers ({size:.1f} GiB, and a multiple while it is solved), more than "
+            f"{most:.1f} GiB: train a head instead (--model.head linear), or reduce the number of features."
         )
 
 
@@ -136,24 +175,26 @@ def batch_rows(width: int) -> int:
 
 
 @torch.no_grad()
-def moments(samples: Samples, top: Top, *, rows: int | None = None) -> Moments:
-    """Compute the moments of the inputs of the top's head and of the known positives.
+def moments(
+    samples: Samples, scaling: Scaling, *, device: torch.device | None = None, rows: int | None = None
+) -> Moments:
+    """Compute the moments of scaled features and of the known positives.
 
     A known negative has label 0, like an unknown label.
 
     Args:
         samples: Feature vectors and observed labels.
-        top: Top whose scaling has been fitted, on any device.
+        scaling: Scaling that has been fitted.
+        device: Device that it is on; None = the CPU.
         rows: Number of samples per batch.
 
     Raises:
         InputError: All samples have the same features, or no label is a known positive.
     """
-    width = int(samples.inputs.fetch([0], None).shape[1])
-    columns, device = Columns.of_samples(samples), next(top.parameters()).device
-    total, rows = MomentSum(width, columns), rows or batch_rows(width)
+    width, columns = int(samples.inputs.fetch([0], None).shape[1]), Columns.of_samples(samples)
+    total, rows = MomentSum(width, columns, len(samples)), rows or batch_rows(width)
     for start in range(0, len(samples), rows):
         batch = range(start, min(start + rows, len(samples)))
-        features = top.scaling(samples.inputs.fetch(batch, None).to(device).float()).cpu().double()
+        features = scaling(samples.inputs.fetch(batch, None).to(device).float()).cpu().double()
         total.add(features, columns.positives(samples, batch))
     return total.moments()

@@ -23,7 +23,11 @@ from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces
 Scores = npt.NDArray[np.float32]
 
 LINEAR_LIMIT = 6000
-"""Number of features above which there is no linear space, whose eigendecomposition would take minutes."""
+"""Number of features above which there is no linear space, whose eigendecomposition would take minutes,
+unless `WIDE_LIMIT` allows it."""
+
+WIDE_LIMIT = 20_000_000_000
+"""Largest features x samples^2 for which there are linear spaces of more features, to bound their time."""
 
 DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
 SPARSE_SHARE = 0.2
@@ -57,7 +61,8 @@ class Fold(NamedTuple):
 def search(
     pool: Pool,
     folds: Sequence[Fold],
-    sparse: bool,
+    scalings: Sequence[str],
+    widths: Sequence[float],
     score: Callable[[Scores, Rows], float],
     seed: int,
     report: Callable[[str], None],
@@ -68,7 +73,8 @@ def search(
     Args:
         pool: Labelled samples.
         folds: Samples to solve on, and samples to score, once or several times.
-        sparse: Whether features look like counts.
+        scalings: Scalings of the spaces.
+        widths: Widths of their kernels; 0 = the space without one.
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
         report: Called with a line for each scaling.
@@ -79,16 +85,13 @@ def search(
         scaling, as fitted on each fold.
 
     Raises:
-        InputError: All samples have the same features after every scaling, no label is a known positive, or
-            the heads of so many classes do not fit into memory.
+        InputError: All samples have the same features after every scaling, or no label is a known positive.
     """
     candidates: list[Candidate] = []
     tried: list[dict[str, Any]] = []
     fitted: dict[str, list[Spaces]] = {}
     problem: InputError | None = None
     rows = np.concatenate([fold.held for fold in folds])
-    scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
-    widths = _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
     for scaling in scalings:
         try:
             of_folds = [Spaces(pool, fold.solved_on, scaling, widths, seed) for fold in folds]
@@ -112,14 +115,35 @@ def search(
     return candidates, tried, fitted
 
 
+def spaces_for(
+    pool: Pool, sparse: bool, report: Callable[[str], None]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Scalings and widths of the spaces in which the auto head is searched.
+
+    Args:
+        pool: Labelled samples.
+        sparse: Whether features look like counts.
+        report: Called with a line if kernels are left out.
+
+    Raises:
+        InputError: The heads of so many classes do not fit into memory.
+    """
+    scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
+    return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
+
+
 def _affordable(
     pool: Pool, scalings: int, kernels: tuple[float, ...], report: Callable[[str], None]
 ) -> tuple[float, ...]:
     """Widths of the spaces whose heads fit into memory: all, or those without kernels."""
-    linear = pool.width <= LINEAR_LIMIT
+    count, limit = len(pool.columns), MOST_WEIGHTS * 4 / 2**30
+    linear = pool.width <= LINEAR_LIMIT or (
+        pool.width * len(pool) ** 2 <= WIDE_LIMIT
+        and pool.width * len(pool) <= LINEAR_LIMIT**2  # the memory of as many features as otherwise
+        and count * 2 * scalings * pool.width <= MOST_WEIGHTS
+    )
     per_column = 2 * scalings * min(pool.width, AXES) * linear  # ridge and LDA
     of_kernels = 2 * scalings * len(kernels) * min(LANDMARKS, len(pool))
-    count, limit = len(pool.columns), MOST_WEIGHTS * 4 / 2**30
     if count * (per_column + of_kernels) <= MOST_WEIGHTS:
         return (0.0, *kernels) if linear else kernels
     size = count * (per_column + of_kernels) * 4 / 2**30

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from ...common.draws import permutation
 from ...data import Samples
 from ..scaling import Scaling, make_scaling
-from .columns import Columns, IntArray
-from .ensemble import KernelMap, head_scores, squared_distances
-from .linear import LDA, lda_along, log_total, principal_axes, ridge_along, start_lda
-from .moments import Moments, MomentSum, batch_rows
+from .ensemble import KernelMap, squared_distances
+from .linear import Solver
+from .moments import Columns, IntArray, MomentSum, batch_rows
 
 Rows = npt.NDArray[np.int64]
 
@@ -24,7 +23,6 @@ AXES = 1500
 """Largest number of principal axes of a space that are kept."""
 
 _SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
-_BLOCK = 4096  # columns whose outputs are computed at a time, where those of all are not kept
 
 
 class Pool:
@@ -103,7 +101,7 @@ class Spaces:
             self.landmarks = self.scaling(pool.features(chosen))
         between = squared_distances(self.landmarks, self.landmarks)
         self.maps = [kernel_map(between, width) if width else nn.Identity() for width in self.widths]
-        self._sums = [MomentSum(self.features(i), pool.columns) for i in range(len(self.widths))]
+        self._sums = [MomentSum(self.features(i), pool.columns, len(rows)) for i in range(len(self.widths))]
         self._solvers: list[Solver] | None = None
         self.add(rows)
 
@@ -144,85 +142,14 @@ class Spaces:
             yield self.maps[self.widths.index(width)](distances if width else scaled)
 
     def solve(self) -> list[Solver]:
-        """Solver of each space, for the samples added so far.
-
-        Raises:
-            InputError: All samples have the same features, or no label is a known positive.
-        """
+        """Solver of each space, for the samples added so far."""
         if self._solvers is None:
-            self._solvers = [Solver(total.moments()) for total in self._sums]
+            self._solvers = [Solver(total.moments(), AXES) for total in self._sums]
         return self._solvers
 
     def solver(self, width: float) -> Solver:
         """Solver of the space of a width."""
         return self.solve()[self.widths.index(width)]
-
-
-class Solver:
-    """Solves ridge and LDA on one space for any penalty, from one eigendecomposition."""
-
-    def __init__(self, stats: Moments) -> None:
-        self.mean, self.share, self._columns = stats.mean, stats.share, stats.columns
-        self.axes = principal_axes(stats.covariance, AXES)
-        along = stats._replace(cross=self.axes.vectors.T @ stats.cross)
-        self._cross, self._lda = along.cross, start_lda(along)
-
-    def along(self, head: str, penalty: float) -> tuple[Tensor, Tensor]:
-        """Weights (R, K) and bias (K,) along the principal axes, for centred features."""
-        if head == LDA:
-            return lda_along(self.axes, self._lda, penalty)
-        return ridge_along(self.axes, self._cross, penalty), self.share
-
-    def scores(
-        self, head: str, penalty: float, parts: Sequence[Tensor], columns: Tensor | None = None
-    ) -> Tensor:
-        """What a head predicts of samples.
-
-        Args:
-            head: `ridge`, or `lda`, which gives log-probabilities.
-            penalty: Penalty lambda.
-            parts: Features (B, R) of the samples along the principal axes, from `centred`.
-            columns: Columns to predict, int64 (J,); None = all. Outputs of others are not kept.
-
-        Returns:
-            Scores, float32 (H, K) or (H, J).
-        """
-        weights, bias = (each.float() for each in self.along(head, penalty))
-        log_sizes = self._columns.log_sizes
-        if columns is None:
-            return torch.cat(
-                [head_scores(head, torch.addmm(bias, part, weights), log_sizes) for part in parts]
-            )
-        own_weights, own_bias = weights[:, columns], bias[columns]
-        outputs = torch.cat([torch.addmm(own_bias, part, own_weights) for part in parts])
-        if head != LDA:
-            return outputs
-        total = torch.full((len(outputs), 1), -torch.inf)
-        for first in range(0, len(bias), _BLOCK):
-            block = slice(first, first + _BLOCK)
-            sizes = None if log_sizes is None else log_sizes[block]
-            of_block = [log_total(torch.addmm(bias[block], part, weights[:, block]), sizes) for part in parts]
-            total = torch.logaddexp(total, torch.cat(of_block))
-        return outputs - total
-
-    def centred(self, inputs: Tensor) -> Tensor:
-        """Features (B, D) along the principal axes, float32 of shape (B, R)."""
-        return (inputs - self.mean.float()) @ self.axes.vectors.float()
-
-    @torch.no_grad()
-    def fill(self, layer: nn.Linear, head: str, penalty: float, projection: Tensor | None = None) -> None:
-        """Set a linear layer to a solution.
-
-        Args:
-            layer: The layer, from R inputs.
-            head: `ridge` or `lda`.
-            penalty: Penalty lambda.
-            projection: Projection (M, R) that the layer takes in, so that it has M inputs; None = none.
-        """
-        along, bias = self.along(head, penalty)
-        weights = self.axes.vectors @ along
-        layer.bias.copy_(bias - self.mean @ weights)
-        layer.weight.copy_((weights if projection is None else projection.double() @ weights).T)
 
 
 def kernel_map(between: Tensor, width: float) -> KernelMap:

@@ -17,22 +17,30 @@ async function request(path, options) {
 const query = (values) => new URLSearchParams(values).toString();
 
 export const about = () => request("api/about");
-export const queue = (selection, show) => request(`api/queue?${query({ ...selection, show })}`);
+export const queue = (selection) => request(`api/queue?${query(selection)}`);
 
 export function cards(samples, selection) {
   const wanted = samples.map((sample) => ["samples", sample]);
   return request(`api/cards?${query([...wanted, ...Object.entries(selection)])}`);
 }
 
-export function decide(sample, column, answer, selection) {
-  return request(`api/decide?${query(selection)}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ sample, column, answer }),
-  });
-}
+// With its referrer, which only this server gets, a request has the origin of the page in every browser. The
+// server takes no answer from another one.
+const post = (path, options) => request(path, { method: "POST", referrerPolicy: "same-origin", ...options });
+const send = (path, body) =>
+  post(path, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
-export const undo = (selection) => request(`api/undo?${query(selection)}`, { method: "POST" });
+// -- lists of an audit -------------------------------------------------------------------------------------
+
+export const decideAll = (samples, column, answer, selection) =>
+  send(`api/decide?${query(selection)}`, { samples, column, answer });
+export const undo = (selection) => post(`api/undo?${query(selection)}`);
+
+// -- a sample to label in full -----------------------------------------------------------------------------
+
+export const decide = (sample, column, answer) => send("api/decide", { sample, column, answer });
+export const complete = (sample) => send("api/complete", { sample, complete: true });
+export const use = () => post("api/use");
 
 // Why a picture can't be shown.
 export const problemOf = (address) => request(address).then(() => "", (error) => error.message);

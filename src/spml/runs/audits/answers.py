@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...audit.sheets import read_answers
-from ...common.errors import InputError, nearest
+from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
-from ...config import DataConfig
+from ...config import Config, DataConfig
 from ...data import Inputs, Samples
+from ...data.dataset import ImageInputs
+from ...data.files.names import RowNames
+from ...data.images.image_files import ImageSource
 from ...data.matrix import FeatureMatrix
-from ...data.readers import read
+from ...data.readers import Source, read
+from ...data.readers.shards import is_shards
 from ...data.tables.delimited import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
 from ...labels import ObservedLabels
-from ..compute.score_table import all_scores, take_scores
-from ..folder.held_out import HeldOut
-from .names import names_in_training
+from ..compute.predict import Engine
+from ..compute.trained_model import TrainedModel
+from ..folder.held_out import HeldOut, all_scores
 
-if TYPE_CHECKING:
-    from ..compute.predict import Engine
-    from ..run import Run
+_ROWS = 4096  # feature vectors hashed at a time
 
 
 class Audited(NamedTuple):
@@ -45,27 +49,25 @@ class Audited(NamedTuple):
     inputs: tuple[Path, ...] | FeatureMatrix
 
 
-def read_audited(
-    path: Path, classes: Sequence[str], images: str | None = None, names: Mapping[str, str] | None = None
-) -> Audited:
+def read_audited(path: Path, run: TrainedModel, images: str | None = None) -> Audited:
     """Read fully labelled samples: a label that the file does not list is absent.
 
     Args:
         path: CSV file with the columns file, labels and complete, as `spml audit sample` writes it, whose
             files need not exist where the run has kept scores of them; or data as for `spml train`.
-        classes: Classes of the model.
+        run: Run whose classes the labels are of.
         images: Folder that names of files are relative to; None = the folder of the file.
-        names: Wanted names of classes by given ones.
 
     Raises:
         InputError: The file can't be read, has a class that the model does not know, a row that is not
             labelled in full, or fewer than 20 rows.
     """
-    if _is_sheet(path):
-        answers, root = read_answers(path, classes), path.parent if images is None else Path(images)
+    is_table = path.suffix.lower() in (".csv", ".tsv") and path.is_file()
+    if is_table and "complete" in map(str.lower, open_delimited(path).names):
+        answers, root = read_answers(path, run.classes), path.parent if images is None else Path(images)
         audited = Audited(str(path), answers.ids, answers.truth, tuple(root / name for name in answers.ids))
     else:
-        audited = _read_data(path, classes, images, names or {})
+        audited = _read_data(path, run, images)
     if len(audited.ids) < FEWEST_AUDITED:
         raise InputError(
             f"{path}: has {counted(len(audited.ids), 'sample')}, but an audit needs at least "
@@ -74,7 +76,9 @@ def read_audited(
     return audited
 
 
-def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine) -> npt.NDArray[np.float32]:
+def audited_scores(
+    run: TrainedModel, audited: Audited, held_out: HeldOut, engine: Engine
+) -> npt.NDArray[np.float32]:
     """Scores (m, C) of audited samples by a model that was not fitted to them.
 
     Those that the run has kept; other samples are predicted.
@@ -104,31 +108,65 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
             new.append(row)
     if of_run:
         rows, places = np.asarray(of_run, np.int64).T
-        scores[rows] = all_scores(take_scores(held_out.scores, places), "an audit")
+        scores[rows] = all_scores(held_out.scores.take(places), "an audit")
     if new:
         scores[new] = _predict(run, audited, new, engine)
     return scores
 
 
-# -- reading ---------------------------------------------------------------------------------------------
+def names_in_training(
+    config: Config | None, ids: Sequence[str], inputs: Inputs | Sequence[ImageSource]
+) -> Iterator[tuple[str, ...]]:
+    """Names that each sample may have in the data that a run was trained on.
+
+    Args:
+        config: Settings of the training; None if they are not known.
+        ids: Names of all samples of the data.
+        inputs: The samples, or their files.
+    """
+    trained_on = Path(config.data.path) if config and config.data.path else None
+    if isinstance(inputs, FeatureMatrix) and ids == RowNames(len(ids)):
+        # Row 7 of one file is not row 7 of another one, so that features are compared instead.
+        same = _names_by_content(trained_on) if trained_on else {}
+        for digest in digests(inputs):
+            yield (same[digest],) if digest in same else ()
+        return
+    if not isinstance(inputs, Sequence) or config is None or trained_on is None:
+        yield from ((name,) for name in ids)
+        return
+    folder = trained_on if trained_on.is_dir() else trained_on.parent
+    root = os.path.abspath(config.data.images or folder)
+    for name, file in zip(ids, inputs, strict=True):
+        if isinstance(file, Path):
+            yield name, Path(os.path.relpath(os.path.abspath(file), root)).as_posix()
+        else:
+            yield (name,)
 
 
-def _is_sheet(path: Path) -> bool:
-    """Whether a file is a table that says which rows are complete."""
-    if path.suffix.lower() not in (".csv", ".tsv") or not path.is_file():
-        return False
-    return "complete" in map(str.lower, open_delimited(path).names)
+def _names_by_content(path: Path) -> dict[bytes, str]:
+    """Names of the rows of a feature file by what they hold; none for other data."""
+    if not path.is_file() and not (path.is_dir() and is_shards(Source(path))):
+        return {}
+    records = read(DataConfig(path=str(path), unlabelled="skip"))
+    if not isinstance(records.inputs, FeatureMatrix):
+        return {}
+    return dict(zip(digests(records.inputs), records.ids, strict=True))
 
 
-def _read_data(path: Path, classes: Sequence[str], images: str | None, names: Mapping[str, str]) -> Audited:
+def digests(inputs: Inputs) -> Iterator[bytes]:
+    """Digest of the content of each sample."""
+    if isinstance(inputs, ImageInputs):
+        yield from (digest.tobytes() for digest in inputs.identities())
+        return
+    for first in range(0, len(inputs), _ROWS):
+        rows = range(first, min(first + _ROWS, len(inputs)))
+        yield from (hashlib.sha256(row.tobytes()).digest() for row in inputs.fetch(rows, None).numpy())
+
+
+def _read_data(path: Path, run: TrainedModel, images: str | None) -> Audited:
     """Read data as for training, in which a label that is not listed is absent."""
-    records = read(DataConfig(path=str(path), images=images, unlisted="negative", rename=dict(names)))
-    position = {name: column for column, name in enumerate(classes)}
-    for name in records.classes:
-        if name not in position:
-            raise InputError(
-                f"{path}: the model does not know the class {quote(name)}. {nearest(name, classes)}"
-            )
+    records = read(DataConfig(path=str(path), images=images, unlisted="negative", rename=run.names))
+    columns = run.columns(str(path), records.classes)
     ternary = records.labels.to_ternary()
     partial = np.flatnonzero((ternary == 0).any(1))
     if len(partial):
@@ -137,8 +175,8 @@ def _read_data(path: Path, classes: Sequence[str], images: str | None, names: Ma
             f"{path}: {rows} not labelled in full, such as {quote(records.ids[partial[0]])}. An audit needs "
             "every label of a sample."
         )
-    truth = np.zeros((len(ternary), len(classes)), np.bool_)
-    truth[:, [position[name] for name in records.classes]] = ternary == 1
+    truth = np.zeros((len(ternary), len(run.classes)), np.bool_)
+    truth[:, columns] = ternary == 1
     inputs = records.inputs
     if isinstance(inputs, FeatureMatrix):
         return Audited(str(path), tuple(records.ids), truth, inputs)
@@ -148,10 +186,7 @@ def _read_data(path: Path, classes: Sequence[str], images: str | None, names: Ma
     return Audited(str(path), tuple(records.ids), truth, files)
 
 
-# -- scores ----------------------------------------------------------------------------------------------
-
-
-def _predict(run: Run, audited: Audited, rows: list[int], engine: Engine) -> npt.NDArray[np.float32]:
+def _predict(run: TrainedModel, audited: Audited, rows: list[int], engine: Engine) -> npt.NDArray[np.float32]:
     inputs: Inputs
     if isinstance(audited.inputs, FeatureMatrix):
         inputs = audited.inputs.take(np.asarray(rows))

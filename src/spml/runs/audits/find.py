@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from ... import plots
-from ...audit.checks import check_limits
 from ...audit.folder import (
     ABOUT,
     BETWEEN_NAMES,
@@ -19,25 +19,28 @@ from ...audit.folder import (
     Audit,
     MissingLabel,
     WrongLabel,
+    check_format,
     data_settings,
     fingerprint,
     read_observed,
     write_audit,
+    write_list,
 )
-from ...audit.hidden import HiddenLabels, MissingLabels, hidden_labels
-from ...audit.lists import check_format, write_list
-from ...audit.report import ClassSummary, summarise_classes, summarise_health
-from ...audit.wrong import doubtful_labels
+from ...audit.hidden import HiddenLabels, MissingLabels, check_limits
+from ...audit.report import class_report, health_summary
+from ...audit.wrong import rank_wrong_labels
 from ...common.errors import InputError
-from ...config import from_dict
+from ...config import DataConfig, from_dict
 from ...data import Dataset
-from ...decisions import priors_from_shares
-from ..compute.cluster.connection import connected_if
+from ...decisions import MeanLabels, priors_from_shares
+from ..api import load
+from ..compute.cluster.connection import connected
 from ..compute.predict import Engine
 from ..folder.layout import only_writer_in
 from ..inputs import with_names
-from ..settle.resolve import check_mean_labels
-from .out_of_fold import Scored, TrainedRun, score_samples
+from ..run import Run
+from ..settle.conflicts import check_mean_labels
+from .out_of_fold import Scored, open_for_run, score_samples
 
 PICTURE, LIST = "audit.png", "missing"
 MOST_WRONG = 100
@@ -45,7 +48,7 @@ MOST_WRONG = 100
 
 
 class Limits(NamedTuple):
-    """What the list of missing labels may hold.
+    """Limits of the list of missing labels.
 
     Attributes:
         top: Largest number of labels; 0 = any.
@@ -96,60 +99,66 @@ def run_audit(
     """
     check_limits(*limits)
     check_format(form)
-    report = _console(engine).line
-    with only_writer_in(output, report), connected_if(engine.cluster, report):
-        return _audit(folder, settings, output, folds, limits, mean_labels, form, overwrite, engine)
+    report = engine.display.line
+    with only_writer_in(output, report), connected(engine.cluster, report):
+        if (output / ABOUT).exists() and not overwrite:
+            raise InputError(
+                f"{output}: already holds an audit. Replace it (--overwrite), or name another folder "
+                "(--output)."
+            )
+        run = load(folder)
+        k = _mean_labels(mean_labels, run)
+        config = from_dict({"data": {**asdict(run.settings.data), **settings}}).data
+        config = with_names(config, run.names)
+        data = open_for_run(run, config, report)
+        if all(samples.observed.full for samples in data.splits.values()):
+            raise InputError(
+                f"{config.path}: every label is known, so none is missing. To try an audit on such data, "
+                "hide labels (--data.observe single)."
+            )
+        check_mean_labels(k.value, len(data.classes), [part.observed for part in data.splits.values()])
+        scored = score_samples(
+            run, data, config, folds=folds, folder=output, overwrite=overwrite, engine=engine
+        )
+        audit, health, ranked = _find(run, config, data, scored, k, limits)
+        if run.classifier.top.local and run.spec.size:
+            columns = run.columns(config.path, data.classes)[ranked.columns[: len(audit.missing)]]
+            places = _places(run, data, ranked.rows[: len(audit.missing)], columns, engine)
+            missing = [
+                replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)
+            ]
+            audit = audit._replace(missing=missing)
+        write_audit(output, audit)
+        if form != "csv":
+            write_list(output / f"{LIST}.{form}", audit.missing)
+        bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in audit.classes]
+        precision = np.cumsum(ranked.probability) / np.arange(1, len(ranked.probability) + 1)
+        plots.audit_sheet(output / PICTURE, bars, precision, audit.about.listed)
+    return audit, health
 
 
-def _audit(
-    folder: Path,
-    settings: Mapping[str, Any],
-    output: Path,
-    folds: int | None,
-    limits: Limits,
-    mean_labels: float | None,
-    form: str,
-    overwrite: bool,
-    engine: Engine,
-) -> tuple[Audit, dict[str, Any]]:
-    """Audit a data set, as in `run_audit`."""
-    if (output / ABOUT).exists() and not overwrite:
-        raise InputError(
-            f"{output}: already holds an audit. Replace it (--overwrite), or name another folder (--output)."
-        )
-    trained = TrainedRun(folder)
-    k = _mean_labels(mean_labels, trained)
-    config = from_dict({"data": {**asdict(trained.config.data), **settings}}).data
-    config = with_names(config, trained.run.names)
-    data = trained.open(config, _console(engine))
-    if all(samples.observed.full for samples in data.splits.values()):
-        raise InputError(
-            f"{config.path}: every label is known, so none is missing. To try an audit on such data, hide "
-            "labels (--data.observe single)."
-        )
-    check_mean_labels(k.value, len(data.classes))
-    scored = score_samples(
-        trained, data, config, folds=folds, folder=output, overwrite=overwrite, engine=engine
-    )
-    hidden = _hidden_labels(scored, k, trained, trained.run.columns(config.path, data.classes))
-    classes = summarise_classes(hidden, data.classes)
-    health = summarise_health(hidden, classes)
+def _find(
+    run: Run, config: DataConfig, data: Dataset, scored: Scored, k: MeanLabels, limits: Limits
+) -> tuple[Audit, dict[str, Any], MissingLabels]:
+    """The audit, the health of the data set, and the list of missing labels with what lies beyond its end."""
+    hidden = _hidden_labels(scored, k, run, run.columns(config.path, data.classes))
+    classes = class_report(hidden, class_names=data.classes)
+    health = health_summary(hidden, classes=classes)
     warnings = (*scored.warnings, *health["warnings"])
     # Beyond the end of the list, the curve of the picture shows what a longer one would hold.
     longest = max(limits.top, round(health["expected_hidden"])) if limits.top else 0
     ranked = hidden.rank(**limits._replace(top=longest)._asdict())
     listed = len(ranked.rows) if not limits.top else min(limits.top, len(ranked.rows))
-    missing = _missing_rows(ranked, listed, scored, data)
-    wrong = doubtful_labels(hidden, top=MOST_WRONG)
+    wrong = rank_wrong_labels(hidden, top=MOST_WRONG)
     records = read_observed(config)
     audit = Audit(
         About(
-            run=str(folder.absolute()),
+            run=str(run.folder.absolute()),
             data=data_settings(config),
             fingerprint=fingerprint(records.ids, records.classes, records.labels),
             classes=data.classes,
             mean_labels=k.value,
-            mean_labels_source=k.source,
+            mean_labels_source=k.source,  # type: ignore[arg-type]  # is known
             samples=len(scored.ids),
             unknown=hidden.unknown,
             listed=listed,
@@ -159,70 +168,60 @@ def _audit(
             hidden=health["expected_hidden"],
             probable=health["probably_missing"],
         ),
-        missing,
+        _missing_rows(ranked, listed, scored, data),
         [
             WrongLabel(scored.ids[row], data.classes[column], confidence, rank)
             for row, column, confidence, rank in zip(*(part.tolist() for part in wrong), strict=True)
         ],
         classes,
     )
-    write_audit(output, audit)
-    if form != "csv":
-        write_list(output / f"{LIST}.{form}", missing)
-    _draw(output / PICTURE, classes, ranked, listed)
-    return audit, {**health, "warnings": list(warnings)}
+    return audit, {**health, "warnings": list(warnings)}, ranked
 
 
-class _MeanLabels(NamedTuple):
-    """Mean labels per sample K, and its origin as in `About`."""
+def _places(
+    run: Run, data: Dataset, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], engine: Engine
+) -> list[str]:
+    """Window of each pair of a sample, counted over all splits, and a class of the model; see `MissingLabel`.
 
-    value: float
-    source: Literal["stated", "audit", "labels"]
-
-
-def _mean_labels(stated: float | None, trained: TrainedRun) -> _MeanLabels:
-    """K as stated now, as an audit or full labels gave it, or as stated for the training.
-
-    Raises:
-        InputError: K is not known.
+    By the model of the run, which has seen the images: it is asked where a label is, not whether.
     """
+    places, start = [""] * len(rows), 0
+    for samples in data.splits.values():
+        own = np.flatnonzero((rows >= start) & (rows < start + len(samples)))
+        wanted, position = np.unique(rows[own] - start, return_inverse=True)
+        start += len(samples)
+        if not len(own):
+            continue
+        for batch in run.stream(samples.take(wanted).inputs, engine, where=True):
+            assert batch.windows is not None
+            for number, windows in zip(batch.rows.tolist(), batch.windows, strict=True):
+                for pair in own[position == number].tolist():
+                    window = run.places[windows[columns[pair]]]
+                    places[pair] = " ".join(f"{share:.4g}" for share in window.tolist())
+    return places
+
+
+def _mean_labels(stated: float | None, run: Run) -> MeanLabels:
+    """K as stated now, or as the thresholds of the run know it: stated, or from an audit or full labels."""
     if stated is not None:
-        check_mean_labels(stated, len(trained.run.classes))
-        return _MeanLabels(stated, "stated")
-    policy = trained.run.thresholds
-    if policy is not None and policy.mean_labels.source != "default":
-        return _MeanLabels(policy.mean_labels.value, policy.mean_labels.source)
-    if trained.config.mean_labels is None:
+        return MeanLabels(stated, "stated")
+    if not run.thresholds.mean_labels.known:
         raise InputError(
             "The mean number of labels per sample K is not known, and single positives can't reveal it: "
             "state it (--mean_labels K), or label 50 or more random samples in full (spml audit sample, then "
             "spml audit use)."
         )
-    return _MeanLabels(trained.config.mean_labels, "stated")
+    return run.thresholds.mean_labels
 
 
-def _hidden_labels(
-    scored: Scored, k: _MeanLabels, trained: TrainedRun, columns: npt.NDArray[np.int64]
-) -> HiddenLabels:
-    """Calibrate scores; where samples were labelled in full for the run, with what they have shown.
-
-    Args:
-        scored: Samples with scores.
-        k: Mean labels per sample.
-        trained: Run.
-        columns: Column of the run for each class of the data.
-    """
-    policy = trained.run.thresholds
-    if k.source == "audit" and policy is not None:
+def _hidden_labels(scored: Scored, k: MeanLabels, run: Run, columns: npt.NDArray[np.int64]) -> HiddenLabels:
+    """Calibrate scores; where samples were labelled in full for the run, with what they have shown."""
+    policy = run.thresholds
+    if k.source == "audit":
         priors = policy.priors._replace(shares=policy.priors.shares[columns])
-        return hidden_labels(scored.labels, scored.scores, priors, policy.calibrated)
+        return HiddenLabels(scored.labels, scored.scores, priors, policy.calibrated)
     priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
-    return hidden_labels(scored.labels, scored.scores, priors)
-
-
-def _console(engine: Engine) -> Any:
-    assert engine.console is not None
-    return engine.console
+    return HiddenLabels(scored.labels, scored.scores, priors)
 
 
 def _missing_rows(ranked: MissingLabels, listed: int, scored: Scored, data: Dataset) -> list[MissingLabel]:
@@ -235,9 +234,3 @@ def _missing_rows(ranked: MissingLabels, listed: int, scored: Scored, data: Data
         )
         for names, row, column, probability, rank, place in zip(given, *columns, strict=True)
     ]
-
-
-def _draw(path: Path, classes: list[ClassSummary], ranked: MissingLabels, listed: int) -> None:
-    lengths = np.arange(1, len(ranked.probability) + 1)
-    bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in classes]
-    plots.audit_sheet(path, bars, np.cumsum(ranked.probability) / lengths, listed)

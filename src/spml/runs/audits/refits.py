@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,13 @@ from ...decisions import Judge
 from ...engine import make_fabric
 from ...engine.loop import Judging
 from ...labels import ObservedLabels
-from ...metrics import ScoreBlocks
-from ...metrics.top_scores import HIGHEST, TopScores, top_scores
+from ...scores import HIGHEST, InMemory, Scores
 from ..api import load
-from ..compute.cluster.stream import features_computed_by
 from ..compute.predict import Engine
-from ..compute.score_table import take_scores
 from ..console import Console
-from ..fit.build import Build, frozen_features, make_backbone, start_objective
+from ..fit.build import Build, frozen_features
+from ..fit.local import use_windows
+from ..fit.solve import HeldOutScores
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
 from ..folder.held_out import read_held_out
@@ -35,7 +35,10 @@ from ..settle.resolve import Resolved
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.float32]
+
+
+def _ignore(line: str) -> None:
+    pass
 
 
 def draw_folds(observed: ObservedLabels, folds: int, seed: int) -> Rows:
@@ -95,21 +98,41 @@ class SolvedHead:
         cluster: str | None = None,
     ) -> None:
         self._run, self._fabric = run, make_fabric(run.config.accelerator, 1, run.config.precision)
+        self._console = console
         self._position = None if run.config.method == AUTO else _chosen_position(folder)
         self._data = run.data
-        self._backbone = None if run.frozen else make_backbone(run, console.line)
+        run.backbone = backbone if run.frozen else None
         if run.frozen:
             self._data = frozen_features(
                 run,
-                run.data,
                 backbone.to(self._fabric.device),
+                self._fabric,
                 Path(run.config.data.cache or folder / run_files.FEATURES),
                 report=console.line,
-                progress=lambda label, total: console.progress(total, label),
-                compute=features_computed_by(cluster, console.line),
+                console=console,
+                cluster=cluster,
             )
 
-    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores | TopScores:
+    def score_every(self) -> HeldOutScores | None:
+        """Score training and validation samples by auto heads of one cross-validation over all of them.
+
+        Returns:
+            None where they do not all fit into memory, or the head is another one.
+        """
+        run = self._run
+        train, val = (self._data.splits[name] for name in ("train", "val"))
+        count = len(train) + len(val)
+        if run.config.method != AUTO or count * len(run.data.classes) > models.MOST_SCORES:
+            return None
+        judge = Judge(val, None, "observed", run.config.mean_labels)
+        build = Build(run, self._fabric).place(self._data)
+        if run.config.model.local == "off":
+            solved = build.solver(judge, _ignore).solve_auto(every=True)
+            return HeldOutScores(solved.held_out[1].scores, solved.rows)
+        held_out = use_windows(build, None, judge, _ignore, every=True, console=self._console).held_out
+        return held_out if held_out and len(held_out.rows) == count else None
+
+    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
         """Solve the head without some training samples, and score these.
 
         A linear head has the penalty that the run chose, so that the scores of all parts are of one scale.
@@ -120,32 +143,38 @@ class SolvedHead:
         Returns:
             Logits (H, C), in the order of the samples; the highest of each where they do not fit.
         """
-        return self._solve(without(self._data, held))[1]
+        return self._solve(without(self._run.data, held), without(self._data, held))[1]
 
-    def score_others(self) -> dict[str, Scores | TopScores]:
+    def score_others(self) -> dict[str, Scores]:
         """Solve the head on all training samples, and score those of the other splits.
 
         Returns:
             Logits (N, C) of `val` and, if the data has one, `test`.
         """
-        build, scores = self._solve(self._data)
+        build, scores = self._solve(self._run.data, self._data)
         others = {
             name: _kept(build.scores(samples), samples)
-            for name, samples in self._data.splits.items()
+            for name, samples in build.data.splits.items()
             if name not in ("train", "val")
         }
         return {"val": scores, **others}
 
-    def _solve(self, data: Dataset) -> tuple[Build, Scores | TopScores]:
-        """The solved head, and the scores of the validation samples by one that was not solved on them."""
-        config, val = self._run.config, data.splits["val"]
+    def _solve(self, data: Dataset, features: Dataset) -> tuple[Build, Scores]:
+        """The solved head, and the scores of the validation samples by one that was not solved on them.
+
+        Args:
+            data: Samples.
+            features: Their features, if the backbone is frozen.
+        """
+        config, val = self._run.config, features.splits["val"]
         judge: Judging = (
             Judge(val, None, "observed", config.mean_labels)
             if self._position is None
             else _ChoosesPosition(self._position)
         )
-        build = Build(self._run, data, start_objective(self._run, data), self._backbone, self._fabric)
-        fitted = build.fit(judge)
+        run = replace(self._run, data=data)
+        build = Build(run, self._fabric).place(features)
+        fitted = use_windows(build, build.fit(judge), judge, _ignore)
         if fitted.held_out is None:
             return build, _kept(build.scores(val), val)
         scores = fitted.held_out.of_validation(len(data.splits["train"]))
@@ -158,11 +187,9 @@ class SolvedHead:
         return build, scores
 
 
-def _kept(scores: Scores | ScoreBlocks, samples: Samples) -> Scores | TopScores:
+def _kept(scores: Scores, samples: Samples) -> Scores:
     """All scores where they fit, else the highest of each sample."""
-    if not isinstance(scores, ScoreBlocks):
-        return scores
-    return top_scores(scores.blocks(), HIGHEST, samples.observed.entries(1))
+    return scores if scores.array is not None else scores.highest(HIGHEST, samples.observed.entries(1))
 
 
 class _ChoosesPosition:
@@ -173,7 +200,7 @@ class _ChoosesPosition:
     def __init__(self, position: int) -> None:
         self._position, self._judged = position, 0
 
-    def __call__(self, scores: Scores | ScoreBlocks) -> dict[str, float]:
+    def __call__(self, scores: Scores) -> dict[str, float]:
         self._judged += 1
         return {self.metric: float(self._judged - 1 == self._position)}
 
@@ -219,9 +246,13 @@ def train_folds(
         own = folder / f"fold-{number + 1}-of-{total}"
         own_config = replace(config, output=str(own), record="none", devices=1)
         console.line(f"{own}: training without {counted(int(held.sum()), 'sample')}")
-        if not _finished(own, own_config, part.fingerprint()):
+        finished = (own / run_files.SUMMARY).is_file()
+        changed = (own / run_files.CONFIG).is_file() and any(
+            key != "output" for key in differences(run_files.read_config(own), own_config)
+        )
+        if not finished or changed or read_summary(own)["data"]["fingerprint"] != part.fingerprint():
             started = run_files.holds_run(own)
-            stale = started and ((own / run_files.SUMMARY).is_file() or bool(_changed(own, own_config)))
+            stale = started and (finished or changed)
             if stale and not overwrite:
                 raise InputError(
                     f"{own}: holds a training with other settings or data. Replace it (--overwrite), or name "
@@ -232,40 +263,26 @@ def train_folds(
                 resume=started and not stale,
                 overwrite=stale,
                 console=console,
-                open_data=_opener(part, spec),
+                open_data=partial(_opened, part, spec),
+                pictures=False,
             )
         yield held, _scores_of_part(own / within, part)
 
 
-def _opener(
-    data: Dataset, spec: models.BackboneSpec
-) -> Callable[[Config, Start | None], tuple[Dataset, models.BackboneSpec]]:
-    return lambda config, start: (data, start.spec(config.data.size) if start else spec)
-
-
-def _finished(folder: Path, config: Config, fingerprint: str) -> bool:
-    """Whether a folder holds a finished run with these settings on this data."""
-    if not (folder / run_files.SUMMARY).is_file() or _changed(folder, config):
-        return False
-    return bool(read_summary(folder)["data"]["fingerprint"] == fingerprint)
-
-
-def _changed(folder: Path, config: Config) -> list[str]:
-    if not (folder / run_files.CONFIG).is_file():
-        return []
-    return [key for key in differences(run_files.read_config(folder), config) if key != "output"]
+def _opened(
+    data: Dataset, spec: models.BackboneSpec, config: Config, start: Start | None
+) -> tuple[Dataset, models.BackboneSpec]:
+    return data, start.spec(config.data.size) if start else spec
 
 
 def _scores_of_part(folder: Path, part: Dataset) -> Scores:
     """Held-out scores of the samples that a run was trained without."""
     val, held_out = part.splits["val"], read_held_out(folder, part.classes)
-    row = {name: number for number, name in enumerate(held_out.ids)}
-    if row.keys() >= set(val.ids):
-        own = take_scores(held_out.scores, np.asarray([row[name] for name in val.ids], np.int64))
-        if not isinstance(own, TopScores):
-            return own
+    own = held_out.scores_of(val.ids)
+    if own is not None and own.array is not None:
+        return own
     # More scores than a run keeps.
-    return load(folder).logits(val, Engine())
+    return InMemory(load(folder).logits(val, Engine()))
 
 
 def _chosen_position(folder: Path) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +13,105 @@ from ...audit.folder import data_settings, read_observed
 from ...audit.sampling import Forecast, draw_sample, forecast_audit
 from ...audit.sheets import SheetFiles, write_sheet
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
 from ...decisions import Priors, fit_calibration, priors_from_shares
+from ...labels import ObservedLabels
+from ..folder.held_out import all_scores, read_held_out
 from ..inputs import with_names
-from ..judge.common_classes import common_classes
+from ..judge.evaluate import check_classes
 from ..run import Run
-from ..settle.resolve import check_mean_labels
-from .common_scores import CommonScores, read_common_scores
+from ..settle.conflicts import check_mean_labels
+
+
+class CommonScores(NamedTuple):
+    """Samples of which all of some runs have held-out scores.
+
+    Attributes:
+        ids: Names of the N samples, in the order of the first run.
+        classes: Names of the C classes, in the order of the first run.
+        scores: Logits (N, C) of each run by name, float32.
+        labels: Observed labels in {-1, 0, +1}, as the first run was given them, int8 (N, C).
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    scores: dict[str, npt.NDArray[np.float32]]
+    labels: npt.NDArray[np.int8]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> CommonScores:
+        """Some of the samples, in the order of `rows`."""
+        return self._replace(
+            ids=tuple(self.ids[row] for row in rows.tolist()),
+            scores={name: of_run[rows] for name, of_run in self.scores.items()},
+            labels=self.labels[rows],
+        )
+
+
+def read_common_scores(runs: Mapping[str, Run]) -> CommonScores:
+    """Read the held-out scores of runs, as far as they are of the same samples.
+
+    Args:
+        runs: Runs by name; at least one.
+
+    Raises:
+        InputError: A run has no held-out scores, the runs have different classes, or no sample in common.
+    """
+    check_classes(runs)
+    (first, run), *others = runs.items()
+    held_out = read_held_out(run.folder, run.classes)
+    scores = all_scores(held_out.scores, "the choice of samples")
+    common = CommonScores(held_out.ids, run.classes, {first: scores}, held_out.labels.to_ternary())
+    for name, other in others:
+        held_out = read_held_out(other.folder, other.classes)
+        of_other = rows_of(held_out.ids, common.ids)
+        rows = np.flatnonzero(of_other >= 0)
+        if not len(rows):
+            raise InputError(
+                f"{name}: no sample has held-out scores of both this run and {first}. Compare runs that were "
+                "trained on the same data with the same split."
+            )
+        common = common.take(rows)
+        columns = rows_of(other.classes, common.classes)
+        scores = all_scores(held_out.scores, "the choice of samples")
+        common.scores[name] = scores[of_other[rows]][:, columns]
+    return common
+
+
+def scores_of_sample(
+    runs: Mapping[str, Run], ids: Sequence[str], classes: Sequence[str]
+) -> npt.NDArray[np.float32]:
+    """Held-out scores of samples that were drawn for some runs, for people who label them.
+
+    Args:
+        runs: Runs by name; at least one.
+        ids: Names of the m samples.
+        classes: Names of the C classes.
+
+    Returns:
+        Mean logits over the runs, float32 (m, C).
+
+    Raises:
+        InputError: A run has other classes, or no held-out scores of a sample.
+    """
+    common, name = read_common_scores(runs), next(iter(runs))
+    if other := set(classes).symmetric_difference(common.classes):
+        raise InputError(
+            f"{name}: has other classes than the sample, such as {quote(min(other))}. The run was trained "
+            "again, or the list of classes was changed. Draw the sample again with spml audit sample."
+        )
+    rows = rows_of(common.ids, ids)
+    if (rows < 0).any():
+        lost = ids[int(np.argmin(rows))]
+        raise InputError(
+            f"{name}: has no held-out scores of {quote(lost)}, so the run is not the one that the sample was "
+            "drawn for. Draw the sample again with spml audit sample."
+        )
+    columns = rows_of(common.classes, classes)
+    mean = np.mean([of_run[rows][:, columns] for of_run in common.scores.values()], axis=0)
+    return np.asarray(mean, np.float32)
 
 
 class AuditSample(NamedTuple):
@@ -56,7 +147,7 @@ class AuditSample(NamedTuple):
             SpmlError: A file can't be written.
         """
         about = {
-            "runs": list(self.runs),
+            "runs": [str(Path(run).absolute()) for run in self.runs],
             "data": self.data,
             "rows": len(self.ids),
             "available": self.available,
@@ -96,22 +187,26 @@ def sample_for_audit(
             or all their labels are known.
     """
     first = next(iter(runs.values()))
-    check_mean_labels(mean_labels, len(first.classes))
     common = read_common_scores(runs)
     if data is not None:
         data = with_names(data, first.names)
-        common = _named_by(data, common, str(first.folder))
+        common = _named_by(data, common, first)
     if (common.labels != 0).all():
         raise InputError(
             f"{data.path if data else first.folder}: all labels of all {len(common.ids):,} samples are known "
             "already, so there is nothing to label."
         )
+    labels = ObservedLabels.from_ternary(common.labels)
+    check_mean_labels(mean_labels, len(first.classes), [labels])
     chosen = draw_sample(len(common.ids), rows, seed)
     priors = _priors(first, common, mean_labels)
     forecast = None
     if priors is not None:
         report(f"simulating what {rows:,} fully labelled samples tell")
-        forecast = _forecast(common, priors, rows, seed)
+        models = list(common.scores.values())
+        # The mean of the probabilities of all runs, each calibrated on its own scores.
+        calibrated = [fit_calibration(scores, common.labels, priors)(scores) for scores in models]
+        forecast = forecast_audit(models, common.labels, np.mean(calibrated, axis=0), rows, seed=seed)
     drawn = common.take(chosen)
     settings = data if data is not None else None if first.config is None else first.config.data
     return AuditSample(
@@ -134,29 +229,23 @@ def _priors(run: Run, common: CommonScores, mean_labels: float | None) -> Priors
     if mean_labels is not None:
         return priors_from_shares((common.labels == 1).sum(0), mean_labels)
     policy = run.thresholds
-    return policy.priors if policy is not None and policy.mean_labels.known else None
+    return policy.priors if policy.mean_labels.known else None
 
 
-def _named_by(data: DataConfig, common: CommonScores, run: str) -> CommonScores:
+def _named_by(data: DataConfig, common: CommonScores, run: Run) -> CommonScores:
     """Samples that data names, with its labels."""
     records = read_observed(data)
-    columns = common_classes(data.path, records.classes, run, common.classes, "stop").positions
-    row_of = {name: row for row, name in enumerate(common.ids)}
-    in_data = np.asarray([row for row, name in enumerate(records.ids) if name in row_of], np.int64)
+    columns = run.columns(data.path, records.classes)
+    rows = rows_of(common.ids, records.ids)
+    in_data = np.flatnonzero(rows >= 0)
     if not len(in_data):
         example = f"{common.ids[0]!r}, where this data has {records.ids[0]!r}"
         raise InputError(
-            f"{data.path}: has none of the {counted(len(common.ids), 'sample')} that {run} kept held-out "
-            f"scores of (such as {example}). Name the data that the run was trained on, or leave it out."
+            f"{data.path}: has none of the {counted(len(common.ids), 'sample')} that {run.folder} kept "
+            f"held-out scores of (such as {example}). Name the data that the run was trained on, or leave it "
+            "out."
         )
-    taken = common.take(np.asarray([row_of[records.ids[row]] for row in in_data.tolist()]))
+    taken = common.take(rows[in_data])
     labels: npt.NDArray[np.int8] = np.zeros_like(taken.labels)
     labels[:, columns] = records.labels.take(in_data).to_ternary()
     return taken._replace(labels=labels)
-
-
-def _forecast(common: CommonScores, priors: Priors, rows: int, seed: int) -> Forecast:
-    """Forecast with the mean of the probabilities of all runs, each calibrated on its own scores."""
-    models = list(common.scores.values())
-    calibrated = [fit_calibration(scores, common.labels, priors)(scores) for scores in models]
-    return forecast_audit(models, common.labels, np.mean(calibrated, axis=0), rows, seed=seed)

@@ -1,4 +1,4 @@
-"""What fully labelled samples tell: K, class priors, thresholds, probabilities, and which run is better."""
+"""Learn K, class priors, thresholds, probabilities and the better run from fully labelled samples."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy.typing as npt
 
 from ...audit.selection import Selection, select_by_audit
 from ...common.files import sha256_file, write_json
+from ...common.label_checks import rows_of
 from ...common.locks import Report, only_writer
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
 from ...version import __version__
 from ..compute.predict import Engine
-from ..decide.thresholds import decide_thresholds, evidence_from_audit, write_thresholds
+from ..decide.policies import decide_thresholds, evidence_from_audit, write_thresholds
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
-from ..judge.common_classes import columns_of
 from ..judge.evaluate import check_classes
+from ..report.write import renew_report
 from ..run import Run
 from .answers import Audited, audited_scores, read_audited
-from .common_scores import read_common_scores
+from .sample import read_common_scores
 
 FORMAT = 1
 
@@ -44,7 +45,7 @@ class MovedClass(NamedTuple):
 
 
 class UsedAudit(NamedTuple):
-    """What fully labelled samples tell about runs.
+    """Result of learning from fully labelled samples.
 
     Attributes:
         file: Table of the labels.
@@ -111,12 +112,18 @@ class UsedAudit(NamedTuple):
             "selection": selection,
         }
 
-    def write(self, runs: Mapping[str, Run], report: Report = lambda line: None) -> None:
-        """Write thresholds and what the audit told to the folder of each run.
+    def write(
+        self,
+        runs: Mapping[str, Run],
+        report: Report = lambda line: None,
+        engine: Engine = Engine(),  # noqa: B008 (immutable)
+    ) -> None:
+        """Write thresholds and what the audit told to the folder of each run, and its report again.
 
         Args:
             runs: The runs by name.
             report: Callback for a message, as in `spml.common.locks.only_writer`.
+            engine: Settings of prediction, for the photos of the report.
 
         Raises:
             InputError: Another process writes to the folder of a run; nothing was written.
@@ -129,6 +136,7 @@ class UsedAudit(NamedTuple):
             for name, run in runs.items():
                 write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
                 write_json(run.folder / run_files.AUDITED, told)
+                renew_report(run, engine)
 
 
 def use_audit(
@@ -160,13 +168,19 @@ def use_audit(
     path, engine = Path(sheet), engine or Engine()
     check_classes(runs)
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
-    audited = {name: read_audited(path, run.classes, images, run.names) for name, run in runs.items()}
+    audited = {name: read_audited(path, run, images) for name, run in runs.items()}
     scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}
     thresholds = {}
     for name, run in runs.items():
         evidence = evidence_from_audit(held_out[name], scores[name], audited[name].truth)
-        aim = target or (run.thresholds.target if run.thresholds is not None else Target())
-        thresholds[name] = decide_thresholds(run.weights_sha256, run.classes, held_out[name], evidence, aim)
+        thresholds[name] = decide_thresholds(
+            run.weights_sha256,
+            run.scale,
+            run.classes,
+            held_out[name],
+            evidence,
+            target or run.thresholds.target,
+        )
     first = next(iter(runs))
     truth, priors = audited[first].truth, thresholds[first].priors
     assert priors.gamma is not None
@@ -174,7 +188,7 @@ def use_audit(
     selection = None
     if len(runs) > 1:
         common = read_common_scores(runs)
-        in_order = {name: scores[name][:, columns_of(common.classes, runs[name].classes)] for name in runs}
+        in_order = {name: scores[name][:, rows_of(runs[name].classes, common.classes)] for name in runs}
         selection = select_by_audit(
             common.scores, common.labels, interval.value, in_order, truth, draws=draws, seed=seed
         )
@@ -194,10 +208,10 @@ def use_audit(
 
 def _contradicted(audited: Audited, held_out: HeldOut) -> int:
     """Number of known labels of audited samples that the audit says they do not have."""
-    position = {name: row for row, name in enumerate(audited.ids)}
-    rows = [row for row, name in enumerate(held_out.ids) if name in position]
-    truth = audited.truth[[position[held_out.ids[row]] for row in rows]]
-    return int(((held_out.labels.take(np.asarray(rows, np.int64)).to_ternary() == 1) & ~truth).sum())
+    in_audit = rows_of(audited.ids, held_out.ids)
+    rows = np.flatnonzero(in_audit >= 0)
+    truth = audited.truth[in_audit[rows]]
+    return int(((held_out.labels.take(rows).to_ternary() == 1) & ~truth).sum())
 
 
 def _moved(

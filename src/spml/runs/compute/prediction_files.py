@@ -3,37 +3,73 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import CONTROL, InputError, require_packages
 from ...common.files import write_with
+from ...common.phrases import counted
+from ...common.safe import quote
+from ...common.spreadsheets import csv_text
 from ...data.tables.parquet import require_pyarrow
-from ..decide.inferred_labels import PROBABILITY
-from .predict import Predictions
+from .predictions import PROBABILITY, Predictions, score_columns
 
 Scores = Literal["auto", "all", "predicted", "none"]
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
 MANY_CLASSES = 100  # above which `auto` means `predicted`
 _ROW_GROUP = 1 << 16
+_SHEET_ROWS, _SHEET_COLUMNS, _SHEET_TEXT = 1_048_576, 16_384, 32_767
+_NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
+"""Parts of a class name that a reader of labels may take for a separator or for the start of a list."""
 
 
 class Format(ABC):
-    """Turns predictions into the bytes of a file that grows block by block."""
+    """Turns predictions into the bytes of a file that grows block by block.
 
-    @abstractmethod
+    Args:
+        classes: Class names.
+        scores: Classes whose scores and probabilities are written: `all`, those of the `predicted` labels, or
+            `none`.
+        calibrated: Whether there are probabilities.
+        where: Whether there are windows of the labels.
+    """
+
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
+        self._classes, self._scores, self._where = classes, scores, where
+        self._header = ["file", "labels"]
+        if scores == "predicted":
+            self._header += ["scores", "probabilities"][: 1 + calibrated]
+        elif scores == "all":
+            self._header += score_columns(classes)
+            self._header += [PROBABILITY + name for name in classes if calibrated]
+        self._header += ["where"] * where
+
+    @property
+    def note(self) -> str:
+        """Remark on columns that are not called as their classes are; empty if there is none."""
+        if self._scores != "all":
+            return ""
+        pairs = zip(self._classes, self._header[2:], strict=False)
+        renamed = [(name, column) for name, column in pairs if name != column]
+        if not renamed:
+            return ""
+        name, column = renamed[0]
+        rest = f" (and {counted(len(renamed) - 1, 'other class', 'other classes')})" if renamed[1:] else ""
+        return (
+            f"the scores of the class {quote(name)}{rest} are in the column {quote(column)}, since the name "
+            "itself stands for another column."
+        )
+
     def start(self) -> bytes:
         """First bytes of the file."""
+        return b""
 
     @abstractmethod
     def block(self, predictions: Predictions) -> bytes:
@@ -55,64 +91,58 @@ class Format(ABC):
 class Csv(Format):
     """Rows of CSV: file, labels, and a column per class or one with the scores of the predicted labels.
 
-    Probabilities follow in the same way. Labels are separated by `;`, or, where a class name holds a
+    Probabilities follow in the same way, and at last the windows of the labels: left, top, width and height,
+    separated by blanks. Labels are separated by `;`, or, where a class name holds a
     character that would be read as a separator, written as a JSON list.
-
-    Args:
-        classes: Class names.
-        scores: `all`, `predicted` or `none`.
-        calibrated: Whether there are probabilities.
-        delimiter: Separator of cells.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, delimiter: str = ",") -> None:
-        self._scores, self._delimiter = scores, delimiter
-        self._as_json = any(map(_NEEDS_JSON.search, classes))
-        self._header = ["file", "labels", *_columns_of_scores(classes, scores, calibrated)]
+    delimiter = ","
+    guarded = True
+    """Whether names are written as `spml.common.spreadsheets.csv_cells` says."""
 
     def start(self) -> bytes:
         """The header."""
-        return self._lines([self._header])
+        return self._lines([self._header], len(self._header))
 
     def block(self, predictions: Predictions) -> bytes:
         """A row per sample."""
-        rows = []
-        for name, labels, numbers in _samples(predictions, self._scores):
-            cells = [name, json.dumps(labels, ensure_ascii=False) if self._as_json else ";".join(labels)]
+        as_json, rows = any(map(_NEEDS_JSON.search, self._classes)), []
+        places = predictions.where or repeat(None)
+        for (name, labels, numbers), windows in zip(
+            _samples(predictions, self._scores), places, strict=False
+        ):
+            cells = [name, json.dumps(labels, ensure_ascii=False) if as_json else ";".join(labels)]
             for row in numbers:
                 texts = [f"{value:.6g}" for value in row]
                 cells += texts if self._scores == "all" else [";".join(texts)]
+            if windows is not None:
+                cells.append(";".join(" ".join(f"{share:.4g}" for share in window) for window in windows))
             rows.append(cells)
         return self._lines(rows)
 
-    def _lines(self, rows: Iterable[Sequence[str]]) -> bytes:
-        stream = io.StringIO()
-        csv.writer(stream, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
-        return stream.getvalue().encode(errors="backslashreplace")
+    def _lines(self, rows: Sequence[Sequence[str]], names: int = 2) -> bytes:
+        text = csv_text(rows, self.delimiter, names=names if self.guarded else 0)
+        return text.encode(errors="backslashreplace")
 
 
-_NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
-"""What in a class name a reader of labels may take for a separator or for the start of a list."""
+class Tsv(Csv):
+    """As CSV, separated by tabs."""
+
+    delimiter = "\t"
 
 
 class Xlsx(Csv):
     """Rows of CSV, from which an Excel sheet is made in the end.
 
-    Args:
-        classes: Class names.
-        scores: `all`, `predicted` or `none`.
-        calibrated: Whether there are probabilities.
-
     Raises:
         InputError: openpyxl is not installed, or a sheet has fewer columns.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool) -> None:
+    guarded = False  # cells of a sheet state that they are text
+
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
         require_packages("tables", "openpyxl")
-        super().__init__(classes, scores, calibrated)
-        self._numbers = (
-            len(self._header) if scores == "all" else 2
-        )  # number of the column after the last one of numbers
+        super().__init__(classes, scores, calibrated, where)
         if len(self._header) > _SHEET_COLUMNS:
             raise InputError(
                 f"an Excel sheet has at most {_SHEET_COLUMNS:,} columns, but {len(self._header):,} are "
@@ -138,13 +168,14 @@ class Xlsx(Csv):
         from openpyxl.cell import WriteOnlyCell
 
         book = Workbook(write_only=True)
+        numbers = range(2, len(self._header) - self._where if self._scores == "all" else 2)
         sheet = book.create_sheet("predictions")
         with open(file, encoding="utf-8", newline="") as stream:
             csv.field_size_limit(1 << 30)
             for number, row in enumerate(csv.reader(stream)):
                 cells: list[Any] = []
                 for column, text in enumerate(row):
-                    if number and 2 <= column < self._numbers:
+                    if number and column in numbers:
                         cells.append(float(text))
                         continue
                     if len(text) > _SHEET_TEXT:
@@ -159,22 +190,10 @@ class Xlsx(Csv):
         write_with(output, book.save)
 
 
-_SHEET_ROWS, _SHEET_COLUMNS, _SHEET_TEXT = 1_048_576, 16_384, 32_767
-
-
 class JsonLines(Format):
-    """An object per line: file, labels, and the scores and probabilities by class.
+    """An object per line: file, labels, and the scores and probabilities by class."""
 
-    Args:
-        scores: `all`, `predicted` or `none`.
-    """
-
-    def __init__(self, scores: str) -> None:
-        self._scores = scores
-
-    def start(self) -> bytes:
-        """Nothing."""
-        return b""
+    note = ""  # classes have an object of their own
 
     def block(self, predictions: Predictions) -> bytes:
         """A line per sample."""
@@ -187,30 +206,20 @@ class JsonLines(Format):
 class Parquet(Format):
     """Batches of Arrow, from which a Parquet file is made in the end, because it can't grow by itself.
 
-    Its columns are those of CSV; labels, and the scores of predicted labels, are lists.
-
-    Args:
-        classes: Class names.
-        scores: `all`, `predicted` or `none`.
-        calibrated: Whether there are probabilities.
+    Its columns are those of CSV; labels, the scores of predicted labels, and windows are lists.
 
     Raises:
-        InputError: pyarrow is not installed, or a class would have the name of another column.
+        InputError: pyarrow is not installed.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool) -> None:
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
         pyarrow = require_pyarrow(Path("--format parquet"))
-        taken = next((name for name in classes if name in ("file", "labels")), None)
-        if scores == "all" and taken:
-            raise InputError(
-                f"a class is called {taken!r}, as is a column of the file. Use --scores predicted, or "
-                "--format csv."
-            )
-        self._scores = scores
-        fields = [("file", pyarrow.string()), ("labels", pyarrow.list_(pyarrow.string()))]
-        kind = pyarrow.float32() if scores == "all" else pyarrow.list_(pyarrow.float32())
-        fields += [(name, kind) for name in _columns_of_scores(classes, scores, calibrated)]
-        self._schema = pyarrow.schema(fields)
+        super().__init__(classes, scores, calibrated, where)
+        listed = pyarrow.list_(pyarrow.float32())
+        numbers = repeat(pyarrow.float32() if scores == "all" else listed, len(self._header) - 2 - where)
+        kinds = [pyarrow.string(), pyarrow.list_(pyarrow.string()), *numbers]
+        kinds += [pyarrow.list_(listed)] * where
+        self._schema = pyarrow.schema(list(zip(self._header, kinds, strict=True)))
 
     def start(self) -> bytes:
         """The schema."""
@@ -226,13 +235,14 @@ class Parquet(Format):
         names = [name.encode(errors="backslashreplace").decode() for name in predictions.ids]
         columns: list[Any] = [names, predictions.labels]
         if self._scores == "all":
-            for array in _arrays(predictions):
+            for array in predictions.arrays:
                 columns += [*np.ascontiguousarray(array.T)]
         elif self._scores == "predicted":
             columns += predictions.of_labels()
-        arrays = [
-            pyarrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
-        ]
+        if predictions.where is not None:
+            columns.append(predictions.where)
+        pairs = zip(columns, self._schema, strict=True)
+        arrays = [pyarrow.array(column, field.type) for column, field in pairs]
         batch = pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
         content: bytes = batch.serialize().to_pybytes()
         return content
@@ -262,7 +272,14 @@ class Parquet(Format):
         write_with(output, write)
 
 
-def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated: bool = False) -> Format:
+FORMATS: dict[str, type[Format]] = {
+    "csv": Csv, "tsv": Tsv, "jsonl": JsonLines, "parquet": Parquet, "xlsx": Xlsx,
+}  # fmt: skip
+
+
+def make_format(
+    name: str, classes: Sequence[str], scores: Scores, *, calibrated: bool = False, where: bool = False
+) -> Format:
     """Make a format by its name.
 
     Args:
@@ -271,63 +288,45 @@ def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated
         scores: Scores to write: of `all` classes, of the `predicted` labels or `none`; `auto` = `all` up to
             100 classes, otherwise `predicted`.
         calibrated: Whether there are probabilities, which are written for the same classes.
+        where: Whether there are windows of the labels.
 
     Raises:
         InputError: The format can't hold these classes, or needs a package that is not installed.
     """
-    scores = scores_to_give(scores, len(classes))
-    if name == "jsonl":
-        return JsonLines(scores)
-    if name == "tsv":
-        return Csv(classes, scores, calibrated, "\t")
-    kinds: dict[str, type[Csv | Xlsx | Parquet]] = {"csv": Csv, "xlsx": Xlsx, "parquet": Parquet}
-    return kinds[name](classes, scores, calibrated)
+    return FORMATS[name](classes, scores_to_give(scores, len(classes)), calibrated, where)
 
 
 def scores_to_give(scores: Scores, classes: int) -> Literal["all", "predicted", "none"]:
-    """What `auto` means for a number of classes; everything else as it is."""
+    """Replace `auto` by what it means for a number of classes."""
     if scores == "auto":
         return "predicted" if classes > MANY_CLASSES else "all"
     return scores
 
 
 def as_objects(predictions: Predictions, scores: str) -> Iterator[dict[str, Any]]:
-    """Labels, scores and probabilities of each sample, for JSON.
+    """Labels, scores and probabilities of each sample, and the windows of its labels, for JSON.
 
     Args:
         predictions: Predictions.
         scores: Classes whose scores and probabilities are given: `all`, `predicted` or `none`.
     """
-    for _, labels, numbers in _samples(predictions, scores):
+    places = predictions.where or repeat(None)
+    for (_, labels, numbers), windows in zip(_samples(predictions, scores), places, strict=False):
         values: dict[str, Any] = {"labels": labels}
         names = labels if scores == "predicted" else predictions.classes
         for key, row in zip(("scores", "probabilities"), numbers, strict=False):
             values[key] = {name: float(f"{value:.6g}") for name, value in zip(names, row, strict=True)}
+        if windows is not None:
+            rounded = [[float(f"{share:.4g}") for share in window] for window in windows]
+            values["where"] = dict(zip(labels, rounded, strict=True))
         yield values
 
 
-def _columns_of_scores(classes: Sequence[str], scores: str, calibrated: bool) -> list[str]:
-    """Names of the columns of scores, followed by those of probabilities."""
-    if scores == "none":
-        return []
-    if scores == "predicted":
-        return ["scores", *(["probabilities"] if calibrated else [])]
-    return [*classes, *((PROBABILITY + name for name in classes) if calibrated else ())]
-
-
-def _arrays(predictions: Predictions) -> list[npt.NDArray[np.float32]]:
-    """Scores and, where there are some, probabilities."""
-    given = (predictions.scores, predictions.probabilities)
-    return [array for array in given if array is not None]
-
-
-def _samples(
-    predictions: Predictions, scores: str
-) -> Iterator[tuple[str, list[str], tuple[list[float], ...]]]:
+def _samples(predictions: Predictions, scores: str) -> Iterator[tuple[str, list[str], Sequence[list[float]]]]:
     """Name and labels of each sample, and its scores and probabilities of the classes that are wanted."""
     parts: list[list[list[float]]] = []
     if scores == "all":
-        parts = [array.tolist() for array in _arrays(predictions)]
+        parts = [array.tolist() for array in predictions.arrays]
     elif scores == "predicted":
         parts = predictions.of_labels()
     rows = zip(*parts, strict=True) if parts else repeat((), len(predictions.ids))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +14,82 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import models
-from ...common.errors import InputError, SpmlError, nearest
+from ...common.errors import InputError, nearest
+from ...common.label_checks import rows_of
 from ...config import Config, DataConfig
 from ...data import Inputs, Samples, list_inputs, wanted_names
-from ...data.images.image_files import ImageFiles
+from ...data.images.image_files import ImageFiles, changed_since
+from ...data.matrix import FeatureMatrix
 from ...data.open import note_unreadable
-from ...decisions import Calibration, Chooser, Decision, Policy
-from ...engine import make_fabric
-from ..console import Console
-from ..decide.choose_cut import choose_cut
-from ..decide.thresholds import read_thresholds
-from ..folder import layout as runfolder
-from .predict import (
-    Batch,
-    Engine,
-    Predictions,
-    check_feature_names,
-    check_kind,
-    find_features,
-    predict_batches,
-)
+from ...decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
+from ...engine import find_device
+from ...scores import ScoreBlocks
+from ..decide.policies import read_thresholds
+from ..folder import layout as run_files
+from ..folder.contents import read_metrics, read_summary
+from ..network import Network, Transform
+from ..settle.conflicts import check_mean_labels
+from .features import find_features
+from .predict import Batch, Engine, check_samples, predict_batches
+from .predictions import Predictions
+
+GLOBAL = "global"
+"""One threshold for all classes, in place of thresholds.json."""
 
 _SHOWN = 10
 """Classes that a remark names."""
 
 
 class TrainedModel:
-    """A trained model with its classes and its threshold.
+    """The part of `spml.Run` that computes logits and labels, without what needs other runs.
 
     Attributes:
-        folder: Folder of the run.
-        classes: Class names, in the order of the columns of scores.
-        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
-            classes, where `thresholds` is not used.
-        card: Content of model.json.
+        name: Name in figures: the last part of the folder.
+        classifier: The model.
     """
 
     def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
-        self.folder, self.card, self._classifier = folder, card, classifier
+        self.folder, self.card, self.classifier = folder, card, classifier
+        self.name = folder.resolve().name
         self.classes: tuple[str, ...] = tuple(card["classes"])
-        self.threshold = float(card["threshold"]["logit"])
-        self._chooser: tuple[Decision, Chooser] | None = None
+        self.global_logit = float(card["threshold"]["logit"])
+
+    @cached_property
+    def model(self) -> Network:
+        """Network from prepared images or features to logits (B, C), in evaluation mode on the CPU.
+
+        `predict` uses the same parameters, and leaves them on the device that it computes on.
+        """
+        return Network(self.classifier).eval()
+
+    @cached_property
+    def located(self) -> models.Located:
+        """Network from prepared images to logits and windows (B, 2 C), of a model that scores windows."""
+        return models.Located(self.classifier).eval()
+
+    @property
+    def transform(self) -> Transform | None:
+        """Prepares an image of Pillow for `model`; None where the model takes features."""
+        spec = self.spec
+        return Transform(spec.size, spec.interpolation) if spec.size else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Content of summary.json.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_summary(self.folder)
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_metrics(self.folder)
 
     @property
     def weights_sha256(self) -> str:
@@ -61,16 +97,13 @@ class TrainedModel:
         return str(self.card["weights_sha256"])
 
     @cached_property
-    def thresholds(self) -> Policy | None:
-        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+    def thresholds(self) -> Policy:
+        """Thresholds of the classes, in thresholds.json.
 
         Raises:
             InputError: The file is missing, damaged, or of another model.
         """
-        path = self.folder / runfolder.THRESHOLDS
-        if not path.is_file() and "thresholds" not in self.card:
-            return None
-        return read_thresholds(path, self.classes, self.weights_sha256)
+        return read_thresholds(self.folder / run_files.THRESHOLDS, self.classes, self.weights_sha256)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -85,7 +118,21 @@ class TrainedModel:
     @cached_property
     def config(self) -> Config | None:
         """Settings of the training; None if the run does not record them."""
-        return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
+        return run_files.read_config(self.folder) if (self.folder / run_files.CONFIG).is_file() else None
+
+    @property
+    def settings(self) -> Config:
+        """Settings of the training, for what can't do without them.
+
+        Raises:
+            InputError: The run does not record them.
+        """
+        if self.config is None:
+            raise InputError(
+                f"{self.folder / run_files.CONFIG}: is missing, so the settings of the run are not known. "
+                "Name the folder of a run as `spml train` writes it."
+            )
+        return self.config
 
     @property
     def names(self) -> dict[str, str]:
@@ -94,14 +141,13 @@ class TrainedModel:
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """How images were decoded in training, `decoder` and `draft`; empty if the run does not record it."""
-        data = self.config.data if self.config else None
-        return {"decoder": data.decoder, "draft": data.draft} if data else {}
+        """Settings `decoder` and `draft` of the images in training; empty if they are not recorded."""
+        return {name: getattr(self.config.data, name) for name in ("decoder", "draft")} if self.config else {}
 
     @property
     def spec(self) -> models.BackboneSpec:
         """Backbone, and how images are prepared for it."""
-        return self._classifier.spec
+        return self.classifier.spec
 
     def list_inputs(
         self,
@@ -114,41 +160,71 @@ class TrainedModel:
         Raises:
             InputError: A path is missing or nothing is found.
         """
-        spec = self.spec
-        config = DataConfig(images=images)
+        spec, config = self.spec, DataConfig(images=images)
         return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation, report=report)
 
-    def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
+    def stream(
+        self, inputs: Inputs, engine: Engine, start: int = 0, *, where: bool = False
+    ) -> Iterator[Batch]:
         """Compute logits batch by batch, and look up the features of a frozen backbone.
 
         Args:
             inputs: Samples. Image files need not have been checked, and are decoded as in training.
             engine: Settings of prediction.
             start: First sample, a multiple of the batch size.
+            where: Find the window of the image that speaks most for each class, too.
 
         Raises:
             InputError: The samples have another kind, width or order of named features than the model takes,
-                or a setting is wrong.
+                or a setting is wrong; or the model does not score windows, but `where` asks for them.
         """
         engine.check()
+        if where:
+            self.check_windows()
         if isinstance(inputs, ImageFiles) and self.decoding:
             inputs = replace(inputs, **self.decoding)
-        check_kind(self.folder, self._classifier, inputs)
-        check_feature_names(self.folder, self.feature_names, inputs)
-        console = engine.console or Console(silent=True)
-        fabric = make_fabric(engine.device)
-        model = self._classifier.to(fabric.device)
+        check_samples(self.folder, self.classifier, inputs, self.feature_names)
+        if isinstance(inputs, FeatureMatrix) and self.classifier.top.local:
+            inputs = inputs.by_part()
+        console = engine.display
+        device = find_device(engine.device)
+        model = self.classifier.to(device)
         with ExitStack() as stack:
-            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
+            kept = None
+            if not model.top.local:  # windows need the maps, which are not kept
+                kept = find_features(
+                    self.folder, self.config, model.backbone, inputs, engine.cache, console.line
+                )
             if kept:
                 stack.enter_context(kept.store)
             advance = stack.enter_context(console.progress(len(inputs), "predicting"))
             advance(start)
             done = start
-            for batch in predict_batches(model, inputs, fabric, engine, start=start, kept=kept):
+            for batch in predict_batches(model, inputs, device, engine, start=start, kept=kept, where=where):
                 advance(batch.end - done)
                 done = batch.end
                 yield batch
+
+    def check_windows(self) -> None:
+        """Check that the model can tell where in an image a label is.
+
+        Raises:
+            InputError: It scores images as a whole, or takes features.
+        """
+        if not self.spec.size:
+            raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
+        if not self.classifier.top.local:
+            raise InputError(
+                f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
+                "train one that scores windows of them, too (spml train --local on)."
+            )
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.float32]:
+        """Windows of a model that scores them, as `Windows.places` gives them."""
+        local = self.classifier.top.local
+        assert local is not None
+        return local.settings.windows.places()
 
     def labelled(
         self, ids: Sequence[str], batch: Batch, decision: Decision, *, sparse: bool = False
@@ -162,19 +238,31 @@ class TrainedModel:
             sparse: Compute scores and probabilities of the predicted labels only.
         """
         logits = batch.logits
-        rows, columns = self._choose(decision)(logits)
+        rows, columns = decision.choose(logits)
         starts = np.searchsorted(rows, np.arange(len(logits) + 1))
         names = [self.classes[column] for column in columns.tolist()]
+        where = None
+        if batch.windows is not None:
+            places = self.places[batch.windows[rows, columns]].tolist()
+            where = [places[a:b] for a, b in pairwise(starts.tolist())]
         chosen = logits[rows, columns] if sparse else logits
-        scores, probabilities = self.probabilities(chosen), self.calibrated(chosen)
-        form = partial(_sparse, rows=rows, columns=columns, shape=logits.shape) if sparse else _as_is
+        scores: Any = self.probabilities(chosen)
+        probabilities: Any = self.calibrated(chosen)
+        if sparse:
+            from scipy.sparse import csr_array
+
+            entries = rows, columns
+            scores = csr_array((scores, entries), logits.shape)
+            if probabilities is not None:
+                probabilities = csr_array((probabilities, entries), logits.shape)
         return Predictions(
             tuple(ids[row] for row in batch.rows.tolist()),
             self.classes,
-            form(scores),
-            [names[a:b] for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)],
-            probabilities=None if probabilities is None else form(probabilities),
+            scores,
+            [names[a:b] for a, b in pairwise(starts.tolist())],
+            probabilities=probabilities,
             label_columns=columns,
+            where=where,
         )
 
     def notes(self, ids: Sequence[str], skipped: dict[int, str]) -> tuple[str, ...]:
@@ -183,7 +271,7 @@ class TrainedModel:
         Raises:
             InputError: All images were left out.
         """
-        never = self.card.get("without_positives", ())
+        never = self.card["without_positives"]
         names = ", ".join(never[:_SHOWN])
         more = f" and {len(never) - _SHOWN:,} more" if len(never) > _SHOWN else ""
         unseen = (f"Never predicted, because no training sample had it: {names}{more}.",) if never else ()
@@ -198,7 +286,7 @@ class TrainedModel:
         top1_fallback: bool = False,
         thresholds: str | Path | float | None = None,
     ) -> Decision:
-        """How logits become labels; by default, by the threshold of each class in `thresholds`.
+        """Rule that turns logits into labels; by default, by the threshold of each class in `thresholds`.
 
         Args:
             mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
@@ -214,31 +302,46 @@ class TrainedModel:
             InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
                 domain, or the file of thresholds does not suit.
         """
-        cut = choose_cut(
-            self,
-            mean_labels=mean_labels,
-            threshold=threshold,
-            thresholds=thresholds,
-            top_k=top_k,
-        )
-        return Decision(cut, top_k, top1_fallback, self._never)
+        options = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
+        stated = [f"--{name}" for name, value in options.items() if value is not None]
+        if len(stated) > 1:
+            raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
+        cut: float | tuple[float, ...] | None
+        if mean_labels is not None:
+            check_mean_labels(mean_labels, len(self.classes))
+            cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
+        elif threshold is not None:
+            cut = self._logit(threshold)
+        elif thresholds is not None:
+            cut = self._stated_cut(thresholds)
+        elif top_k:
+            cut = None
+        else:
+            cut = self.thresholds.logits
+        unseen = set(self.card["without_positives"])
+        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
+        return Decision(cut, top_k, top1_fallback, never)
 
-    @cached_property
-    def _never(self) -> tuple[int, ...]:
-        """Columns of the classes that are never predicted."""
-        unseen = set(self.card.get("without_positives", ()))
-        return tuple(column for column, name in enumerate(self.classes) if name in unseen)
+    def _stated_cut(self, thresholds: str | Path | float) -> float | tuple[float, ...]:
+        """Logit that `--thresholds` states, for all classes or for each."""
+        if thresholds == GLOBAL:
+            return self.global_logit
+        try:
+            score = float(thresholds)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return read_thresholds(Path(str(thresholds)), self.classes, self.weights_sha256).logits
+        return self._logit(score)
 
-    def _choose(self, decision: Decision) -> Chooser:
-        """How a decision chooses labels; that of the last one is kept."""
-        if self._chooser is None or self._chooser[0] is not decision:
-            self._chooser = decision, Chooser(decision, len(self.classes))
-        return self._chooser[1]
+    def _logit(self, score: float) -> float:
+        """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
+        if not 0 < score < 1:
+            raise InputError(f"a threshold must be between 0 and 1, as scores are, got {score:g}")
+        return float(logits_of(score, self.scale))
 
     @property
-    def log_probabilities(self) -> bool:
-        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
-        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
+    def scale(self) -> Scale:
+        """How scores follow from logits; `exp` where these are log-probabilities over the classes."""
+        return self.classifier.top.scale
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """Column of the model for each class of a data set.
@@ -246,14 +349,14 @@ class TrainedModel:
         Raises:
             InputError: The model does not know a class.
         """
-        position = {name: column for column, name in enumerate(self.classes)}
-        for name in classes:
-            if name not in position:
-                raise InputError(
-                    f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
-                    f"{nearest(name, position)}"
-                )
-        return np.asarray([position[name] for name in classes], np.int64)
+        columns = rows_of(self.classes, classes)
+        if (columns < 0).any():
+            name = classes[int(columns.argmin())]
+            raise InputError(
+                f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
+                f"{nearest(name, self.classes)}"
+            )
+        return columns
 
     def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of samples.
@@ -273,45 +376,35 @@ class TrainedModel:
         """
         for batch in self.stream(samples.inputs, engine):
             for row, reason in batch.unreadable.items():
-                raise SpmlError(
-                    f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
-                    "the data during a run."
-                )
+                raise changed_since(samples.ids[row], reason)
             yield batch.rows, batch.logits
+
+    def scores(self, samples: Samples, engine: Engine) -> ScoreBlocks:
+        """Logits (N, C) of samples, which are computed again whenever they are looked at.
+
+        Raises:
+            InputError: As for `logits`, when they are computed.
+        """
+
+        def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[npt.NDArray[np.float32]]:
+            for _, logits in self.logit_blocks(samples, engine):
+                yield logits if columns is None else logits[:, columns]
+
+        return ScoreBlocks(len(samples), len(self.classes), compute)
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
-        return models.probabilities(logits, self._classifier.top.scores)
+        return np.asarray(scores_of(logits, self.scale), np.float32)
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """Map from logits to probabilities, in thresholds.json; None where K is not known.
+        """Map from logits to probabilities, in thresholds.json; None without that file, or if K is not known.
 
         Raises:
             InputError: The file is damaged, or of another model.
         """
-        if not (self.folder / runfolder.THRESHOLDS).is_file() or self.thresholds is None:
-            return None
-        return self.thresholds.calibrated
+        return self.thresholds.calibrated if (self.folder / run_files.THRESHOLDS).is_file() else None
 
     def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
         """Calibrated probabilities of logits of any shape; None where K is not known."""
         return None if self.calibration is None else self.calibration(logits).astype(np.float32)
-
-
-def _as_is(values: npt.NDArray[np.float32]) -> Any:
-    return values
-
-
-def _sparse(
-    values: npt.NDArray[np.float32],
-    rows: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
-    shape: tuple[int, int],
-) -> Any:
-    """Sparse array of some values, which may be 0."""
-    from scipy.sparse import csr_array
-
-    order = np.lexsort((columns, rows))
-    starts = np.searchsorted(rows, np.arange(shape[0] + 1))
-    return csr_array((values[order], columns[order], starts), shape=shape)

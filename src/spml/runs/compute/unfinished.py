@@ -16,6 +16,7 @@ from ...common.parsing import parse_json
 from ...common.phrases import counted
 
 SUFFIX, JOURNAL = ".partial", ".partial.journal"
+_PIECE = 1 << 20  # bytes that are read at a time
 
 
 class Unfinished:
@@ -23,9 +24,8 @@ class Unfinished:
 
     Next to it, OUTPUT.partial.journal has a line of JSON that says what the output is made of and one per
     block: how many samples are done, how long the file is by then, and the SHA-256 of all of it and of these
-    lines. The next
-    process that makes the same output keeps the blocks that agree with the journal and continues after them;
-    if the output is made of something else, it starts from the beginning.
+    lines. The next process that makes the same output keeps the blocks that agree with the journal and
+    continues after them; if the output is made of something else, it starts from the beginning.
 
     As a context manager, it leaves both files behind if there is an exception and a block is complete.
 
@@ -67,7 +67,7 @@ class Unfinished:
                 self._file.truncate(0)
                 self._journal.truncate(0)
                 self._journal.write(self._identity)
-                self._append(self._start, 0, {})
+                self.add(self._start, 0, {})
             self._stack = stack.pop_all()
         return self
 
@@ -79,8 +79,10 @@ class Unfinished:
             if kind and self.samples and not issubclass(kind, InputError):
                 done = counted(self.samples, "sample")
                 self._report(f"{self.path}: {done} done so far; the same command continues after them")
-            else:
-                self._remove()
+                return
+            for path in (self.path, self._journal_path):
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
 
     def add(self, content: bytes, samples: int, skipped: Mapping[int, str]) -> None:
         """Append a block.
@@ -94,7 +96,17 @@ class Unfinished:
             SpmlError: It can't be written.
         """
         with self._os_errors_explained():
-            self._append(content, samples, skipped)
+            # The content first: a process that is killed in between leaves bytes that no line accounts for.
+            self._file.write(content)
+            self._file.flush()
+            line: dict[str, Any] = {"samples": samples, "size": self._file.tell()}
+            if skipped:
+                line["skipped"] = list(skipped.items())
+            self._digest.update(content)
+            self._digest.update(json.dumps(line).encode())
+            line["sha256"] = self._digest.hexdigest()
+            self._journal.write(json.dumps(line).encode() + b"\n")
+            self._journal.flush()
         self.samples = samples
         self.skipped.update(skipped)
 
@@ -111,19 +123,6 @@ class Unfinished:
         with self._os_errors_explained():
             os.fsync(self._file.fileno())
             complete(self.path, self._output)
-
-    def _append(self, content: bytes, samples: int, skipped: Mapping[int, str]) -> None:
-        # The content first: a process that is killed in between leaves bytes that no line accounts for.
-        self._file.write(content)
-        self._file.flush()
-        self._digest.update(content)
-        line: dict[str, Any] = {"samples": samples, "size": self._file.tell()}
-        if skipped:
-            line["skipped"] = list(skipped.items())
-        self._digest.update(json.dumps(line).encode())
-        line["sha256"] = self._digest.hexdigest()
-        self._journal.write(json.dumps(line).encode() + b"\n")
-        self._journal.flush()
 
     def _resume(self) -> bool:
         """Keep the blocks that agree with the journal, and cut off the rest. False if there are none."""
@@ -142,10 +141,10 @@ class Unfinished:
         for text in self._journal:
             try:
                 line = parse_json(text)
-                if line["size"] > whole:
+                if not size <= line["size"] <= whole:
                     break
-                for length in _pieces(line["size"] - size):
-                    digest.update(self._file.read(length))
+                for at in range(size, line["size"], _PIECE):
+                    digest.update(self._file.read(min(_PIECE, line["size"] - at)))
                 stated = line.pop("sha256")
                 digest.update(json.dumps(line).encode())
                 if not text.endswith(b"\n") or digest.hexdigest() != stated:
@@ -159,11 +158,6 @@ class Unfinished:
         self._journal.truncate(end)
         return size > 0
 
-    def _remove(self) -> None:
-        for path in (self.path, self._journal_path):
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
     @contextlib.contextmanager
     def _os_errors_explained(self) -> Any:
         try:
@@ -173,11 +167,3 @@ class Unfinished:
                 f"{self._output}: could not be written ({error.strerror or error}). What is done so far is "
                 f"kept in {self.path.name}. Free some space, then run the same command again."
             ) from error
-
-
-def _pieces(size: int) -> list[int]:
-    """Lengths of reads that add up to a size."""
-    if size < 0:
-        raise ValueError("the sizes in a journal never fall")
-    whole, rest = divmod(size, 1 << 20)
-    return [1 << 20] * whole + [rest]

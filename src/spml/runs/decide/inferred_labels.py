@@ -1,4 +1,4 @@
-"""Inferred labels from a file: output of `spml predict`, or pseudo-labels (.npz)."""
+"""Labels that a model inferred: from a file, and how probable they are next to known labels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ...common.errors import InputError, nearest
 from ...common.phrases import counted
@@ -21,9 +22,8 @@ from ...data.records import Records
 from ...data.tables.delimited import read_lines, read_rows
 from ...data.tables.parquet import open_parquet
 from ...data.writers.samples import Inferred, image_files
-
-PROBABILITY = "probability of "
-"""Start of the name of a column of probabilities of one class; the rest is its name."""
+from ...decisions import hidden_probabilities
+from ..compute.predictions import PROBABILITY, Predictions, class_of_column
 
 
 class Guess(NamedTuple):
@@ -71,7 +71,7 @@ def read_inferred(
             "predict`, .npz with ids, classes and labels, or the folder of a run."
         )
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file.")
+        raise InputError(f"{path}: no such file.")
     return match(readers[suffix](path), records, str(path), all_scores=all_scores)
 
 
@@ -155,13 +155,66 @@ def rows_by_name(records: Records) -> dict[str, int]:
     return rows | {name: row for row, name in enumerate(records.ids)}
 
 
+# -- probabilities -----------------------------------------------------------------------------------------
+
+
+class Suggestions(NamedTuple):
+    """Predicted labels that the data does not give.
+
+    Attributes:
+        probabilities: Probability that each label is there although it is not given, float64 (N, C); 0
+            where it is known.
+        number: Number of predicted labels that are not known.
+        expected: Expected number of these that are right.
+    """
+
+    probabilities: npt.NDArray[np.float64]
+    number: int
+    expected: float
+
+    def describe(self) -> str:
+        """Expected number of predicted labels that are right."""
+        return (
+            f"About {self.expected:.0f} of {counted(self.number, 'inferred label')} that the data does not "
+            "give are expected to be right; fewer if the model has learned from these samples (spml audit "
+            "uses scores by models that have not)."
+        )
+
+
+def make_suggestions(predictions: Predictions, records: Records) -> Suggestions:
+    """Probabilities of predicted labels, given the known labels of the same samples.
+
+    A label that was not given is less probable than the same label of a sample of which nothing is known.
+
+    Args:
+        predictions: Predictions with probabilities.
+        records: Data with the known labels.
+    """
+    assert predictions.probabilities is not None
+    rows, ternary = rows_by_name(records), records.labels.to_ternary()
+    common = [name for name in predictions.classes if name in set(records.classes)]
+    own = [predictions.columns[name] for name in common]
+    theirs = [records.classes.index(name) for name in common]
+    known = np.zeros(predictions.scores.shape, np.int8)
+    for number, name in enumerate(predictions.ids):
+        row = rows.get(name, rows.get(os.path.abspath(name)))
+        if row is not None:
+            known[number, own] = ternary[row, theirs]
+    hidden = hidden_probabilities(predictions.probabilities, known)
+    predicted = np.zeros(known.shape, np.bool_)
+    for number, labels in enumerate(predictions.labels):
+        predicted[number, [predictions.columns[label] for label in labels]] = True
+    return Suggestions(hidden, int((predicted & (known == 0)).sum()), float(hidden[predicted].sum()))
+
+
 # -- files -----------------------------------------------------------------------------------------------
 
 
 def _from_table(path: Path) -> Iterator[Guess]:
     """Guesses from rows with a score per class, with those of the predicted labels in one cell, or without.
 
-    Where columns of scores are followed by as many of probabilities, those are taken.
+    Where columns of scores are followed by as many of probabilities, those are taken. Windows of the labels
+    are not read.
     """
     header: Sequence[str]
     rows: Iterable[tuple[str, Sequence[object]]]
@@ -178,11 +231,13 @@ def _from_table(path: Path) -> Iterator[Guess]:
             f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
             f"writes them; found {quote(','.join(header))}."
         )
-    columns, half = list(header[2:]), len(header) // 2 - 1
+    end = len(header) - (header[-1] == "where")
+    columns, half = list(header[2:end]), end // 2 - 1
     listed = columns in (["scores"], ["scores", "probabilities"])
-    probabilities = ["probabilities"] if listed else [PROBABILITY + name for name in columns[:half]]
+    named = [*map(class_of_column, columns)]
+    probabilities = ["probabilities"] if listed else [PROBABILITY + name for name in named[:half]]
     first = 2 + half if columns[half:] == probabilities else 2
-    classes = columns[: len(header) - first]
+    classes = named[: end - first]
     for where, cells in rows:
         if len(cells) != len(header):
             raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(header):,}.")
@@ -190,7 +245,7 @@ def _from_table(path: Path) -> Iterator[Guess]:
         if not isinstance(name, str) or not isinstance(labels, (list, str)):
             raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
         labels = list(map(str, _split(labels)))
-        scores, known = (_split(cells[first]), labels) if listed else (cells[first:], classes)
+        scores, known = (_split(cells[first]), labels) if listed else (cells[first:end], classes)
         if len(scores) != len(known):
             scored, labelled = counted(len(scores), "score"), counted(len(known), "label")
             raise InputError(f"{where} has {scored}, but {labelled}.")

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import InputError
+from ...common.files import same_path
 from ...common.locks import check_no_writer, only_writer
 from ...common.phrases import counted
 from ...config import DataConfig
 from ...data import Records, Samples, start_opening
 from ...decisions import HOW_TO_KNOW_K, Policy, Target
 from ...labels import ObservedLabels
-from ...metrics.top_scores import TopScores
-from ..audits.answers import audited_scores, read_audited
-from ..audits.names import names_in_training
-from ..compute.score_table import ScoreTable, take_scores
-from ..console import Console
+from ...scores import InMemory, ScoreTable
+from ..audits.answers import audited_scores, names_in_training, read_audited
+from ..compute.predict import Engine
+from ..compute.trained_model import TrainedModel
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
-from ..judge.common_classes import common_classes
-from ..settle.resolve import check_mean_labels
-from .thresholds import (
+from ..report.write import renew_report
+from ..settle.conflicts import check_mean_labels
+from .policies import (
     HELD_OUT,
     Evidence,
     decide_thresholds,
@@ -35,13 +35,9 @@ from .thresholds import (
     write_thresholds,
 )
 
-if TYPE_CHECKING:
-    from ..compute.predict import Engine
-    from ..run import Run
-
 
 def set_thresholds(
-    run: Run,
+    run: TrainedModel,
     data: DataConfig | None,
     target: Target,
     *,
@@ -58,14 +54,11 @@ def set_thresholds(
 
     Args:
         run: The run.
-        data: Samples with observed labels that decide; None, or the training data, for the held-out scores
-            that the run has kept.
-        target: What the thresholds aim at.
-        audit: File of randomly chosen, fully labelled samples.
+        data, records: Samples with observed labels that decide, from `spml.runs.inputs.labelled`; None, or
+            the training data, for the held-out scores that the run has kept.
+        target, audit, mean_labels: As in `Run.set_thresholds`.
         images: Folder that names in `audit` are relative to; None = the folder of the file.
-        mean_labels: Mean labels per sample K.
         engine: Settings of prediction.
-        records: Data in memory; None = what `data.path` names.
 
     Raises:
         InputError: K is not known, or stated and audited; a file does not suit; a precision is not reached;
@@ -74,9 +67,8 @@ def set_thresholds(
     """
     if audit is not None and mean_labels is not None:
         raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
-    check_mean_labels(mean_labels, len(run.classes))
     check_no_writer(run.folder, inside=True)
-    own = data is None or (records is None and bool(run.trained_on) and _same(run.trained_on, data.path))
+    own = data is None or (records is None and same_path(run.trained_on, data.path))
     if own:
         held_out, source = read_held_out(run.folder, run.classes), HELD_OUT
     else:
@@ -84,25 +76,25 @@ def set_thresholds(
         held_out, source = _score(run, data, engine, records), data.path
     if not held_out.labels.positives_per_class().any():
         raise InputError(f"{source}: no sample has a known positive label, so no threshold can be decided.")
+    check_mean_labels(mean_labels, len(run.classes), [held_out.labels])
     if audit is not None:
-        audited = read_audited(audit, run.classes, images, run.names)
+        audited = read_audited(audit, run, images)
         kept = held_out if own else _kept(run)
         evidence = evidence_from_audit(held_out, audited_scores(run, audited, kept, engine), audited.truth)
     elif mean_labels is not None:
         evidence = evidence_from_shares(held_out, mean_labels, "stated")
     else:
         evidence = _known_evidence(run, held_out, own)
-    policy = decide_thresholds(run.weights_sha256, run.classes, held_out, evidence, target, source=source)
-    with only_writer(run.folder, (engine.console or Console(silent=True)).line, inside=True):
+    policy = decide_thresholds(
+        run.weights_sha256, run.scale, run.classes, held_out, evidence, target, source=source
+    )
+    with only_writer(run.folder, engine.display.line, inside=True):
         write_thresholds(run.folder, policy, held_out)
+        renew_report(run, engine)
     return policy
 
 
-def _same(first: str, second: str) -> bool:
-    return Path(first).resolve() == Path(second).resolve()
-
-
-def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) -> HeldOut:
+def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records | None) -> HeldOut:
     """Score the samples of other data, whichever split they are in.
 
     Of samples that the run knows, the scores that it has kept are taken, and those that it has learned from
@@ -111,9 +103,9 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     Raises:
         InputError: The model has learned from all samples.
     """
-    report = (engine.console or Console(silent=True)).line
+    report = engine.display.line
     opening = start_opening(data, purpose="evaluate", report=report, records=content)
-    common = common_classes(data.path, opening.classes, str(run.folder), run.classes, "stop")
+    columns = run.columns(data.path, opening.classes)
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)
     row_of = {name: row for row, name in enumerate(kept.ids)}
@@ -129,7 +121,7 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
         unknown = np.asarray([not any(name in kept.learned for name in some) for some in names])
         used = np.flatnonzero((found >= 0) | unknown)
         parts.append((samples, used, found[used]))
-        observed = samples.observed.with_classes(common.positions, len(run.classes))
+        observed = samples.observed.with_classes(columns, len(run.classes))
         ids += [samples.ids[row] for row in used.tolist()]
         labels.append(observed.take(used))
         learned += observed.positives_per_class() - observed.take(used).positives_per_class()
@@ -143,49 +135,41 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
         report(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
     observed_labels = join_labels(labels)
     some_kept = any((found >= 0).any() for _, _, found in parts)
-    highest = True if some_kept and isinstance(kept.scores, TopScores) else None
+    highest = True if some_kept and kept.scores.array is None else None
     table, first = ScoreTable(observed_labels, highest=highest), 0
     for samples, used, found in parts:
         before, new = np.flatnonzero(found >= 0), np.flatnonzero(found < 0)
         if len(before):
-            table.put(first + before, take_scores(kept.scores, found[before]))
+            table.put(first + before, kept.scores.take(found[before]))
         if len(new):
-            table.put_blocks(first + new, run.logit_blocks(samples.take(used[new]), engine))
+            table.put(first + new, run.scores(samples.take(used[new]), engine))
         first += len(used)
     return HeldOut(tuple(ids), table.finish(), observed_labels, learned_positives=learned)
 
 
-def _kept(run: Run) -> HeldOut:
+def _kept(run: TrainedModel) -> HeldOut:
     """Held-out scores of the run; none where it has kept none."""
     if (run.folder / run_files.HELD_OUT).is_file():
         return read_held_out(run.folder, run.classes)
     empty = np.zeros((0, len(run.classes)), np.float32)
-    return HeldOut((), empty, ObservedLabels.from_ternary(empty.astype(np.int8)))
+    return HeldOut((), InMemory(empty), ObservedLabels.from_ternary(empty.astype(np.int8)))
 
 
-def _known_evidence(run: Run, held_out: HeldOut, own: bool) -> Evidence:
+def _known_evidence(run: TrainedModel, held_out: HeldOut, own: bool) -> Evidence:
     """Evidence from a K that somebody stated or measured earlier.
 
     Raises:
         InputError: Nobody did.
     """
-    before, labels = _earlier(run), held_out.labels
-    if labels.full and not own:
-        return evidence_from_shares(held_out, float(labels.positives_per_sample().mean()), "labels")
-    if before is not None and before.mean_labels.known:
+    labels, before = held_out.labels, None
+    with suppress(InputError):  # none, or a damaged file, which is replaced
+        before = read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.weights_sha256)
+    if before is not None and before.mean_labels.known and (own or not labels.full):
         if own and before.rows.source == HELD_OUT:
             return evidence_from_policy(before)
         return evidence_from_shares(held_out, before.mean_labels.value, before.mean_labels.source)
-    if run.config is not None and run.config.mean_labels is not None:
+    if run.config is not None and run.config.mean_labels is not None and (own or not labels.full):
         return evidence_from_shares(held_out, run.config.mean_labels, "stated")
     if labels.full:
         return evidence_from_shares(held_out, float(labels.positives_per_sample().mean()), "labels")
     raise InputError(f"{run.folder}: {HOW_TO_KNOW_K}")
-
-
-def _earlier(run: Run) -> Policy | None:
-    """Thresholds that the run has; None where there are none, or the file is damaged, which is replaced."""
-    try:
-        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.weights_sha256)
-    except InputError:
-        return None

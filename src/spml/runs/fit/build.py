@@ -1,9 +1,9 @@
-"""Build a run that is ready to be fitted: objective, backbone, head. Shared by `spml train` and `bench`."""
+"""The one assembly of a run that is ready to be fitted: objective, backbone, head."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,50 +15,61 @@ from torch import nn
 
 from ... import models
 from ...common.errors import InputError, SpmlError
-from ...config import LBFGS, Config
-from ...data import Dataset, Samples, cached_features
+from ...config import LBFGS
+from ...data import Dataset, Samples
 from ...data.dataset import ImageInputs
-from ...data.images.cache import Compute
 from ...data.matrix import FeatureMatrix
-from ...decisions import default_mean_labels
 from ...engine import Trainer, predict_logits, predict_scores
 from ...engine.checkpoint import has_checkpoint
-from ...engine.compiled import compiled
-from ...engine.lbfgs_path import check_solvable
-from ...engine.loop import Judging, OnScores
+from ...engine.lbfgs import check_solvable
+from ...engine.loop import Judging
+from ...engine.step import compiled
 from ...methods.base import Facts, Objective
-from ...metrics import ScoreBlocks
+from ...scores import Scores
+from ..compute.features import cached_features
+from ..console import Console
 from ..folder.layout import features_of_neighbours
 from ..settle.method_memory import check_method_memory
-from ..settle.resolve import Resolved
-from .solve import Fitted, solve
+from ..settle.resolve import Resolved, some_rows
+from .solve import Fitted, Solver
 
 
-def start_objective(run: Resolved, data: Dataset) -> Objective | None:
+def _ignore(line: str) -> None:
+    pass
+
+
+def start_objective(run: Resolved) -> tuple[Objective | None, str]:
     """Start the method of a run on the observed labels of its training samples.
 
+    Returns:
+        The method, with what that of the run to start from had inferred, and what became of this; see
+        `Start.carry`. A head in closed form has no method.
+
     Raises:
-        InputError: The data does not give what the method needs, or L-BFGS can't minimise its loss.
+        InputError: The data does not give what the method needs, L-BFGS can't minimise its loss, or the
+            state of the run to start from is damaged.
     """
-    objective, config, train = run.objective, run.config, data.splits["train"]
+    objective, config, train = run.objective, run.config, run.data.splits["train"]
     if objective is None:
-        return None
+        return None, ""
     torch.manual_seed(config.seed)  # an objective may start from random numbers
-    facts = Facts(train.observed, train.ids, data.classes, config.mean_labels)
+    facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels)
     check_method_memory(objective, config.method, facts)
     objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
-    return objective
+    return objective, run.start.carry(objective, config.method, train) if run.start else ""
 
 
 def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbone:
-    """Make the backbone of a run with the weights that it starts from.
+    """Make the backbone of a run with the weights that it starts from; a further call returns the same one.
 
     Raises:
         InputError: The weights can't be read or downloaded, or the backbone lacks a feature map that the run
             needs, or it gives too many features for a head that is solved.
     """
+    if run.backbone is not None:
+        return run.backbone
     torch.manual_seed(run.config.seed)
     if run.start:
         backbone = run.start.backbone(run.spec)
@@ -70,120 +81,171 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
         except InputError as error:
             raise InputError(f"{run.needs_maps} needs a feature map, but {error}") from error
     if run.solved:
-        models.check_width(backbone.num_features)
+        models.check_size(len(run.data.splits["train"]), backbone.num_features)
+    run.backbone = backbone
     return backbone
 
 
+@torch.no_grad()
+def some_features(run: Resolved, count: int, report: Callable[[str], None]) -> torch.Tensor:
+    """Compute the features of about `count` training samples by the backbone of a run."""
+    backbone = make_backbone(run, report)
+    was_training = backbone.training
+    features: torch.Tensor = backbone.eval()(some_rows(run.data.splits["train"].inputs, count))
+    backbone.train(was_training)
+    return features
+
+
+def with_parts(samples: Samples) -> Samples:
+    """Samples as a model that scores windows takes them: features with all of their parts, and images."""
+    if isinstance(samples.inputs, FeatureMatrix):
+        return replace(samples, inputs=samples.inputs.by_part())
+    return samples
+
+
+def no_windows(local: str, reason: InputError) -> InputError:
+    """Refusal of windows that `model.local` requires."""
+    other = "" if local == "crops" else ", or --local crops, which takes 14 times as long"
+    return InputError(f"--local {local}: {reason} Pass --local off{other}.")
+
+
 class Build:
-    """Model, objective and data of one run, ready to be fitted.
+    """Model, objective and data of one run, ready to be fitted after `place`.
+
+    Nothing is written, so that a run that can't be assembled is refused before its folder is made.
 
     Args:
-        run: Resolved run.
-        data: Data as the trained part takes it: features if the backbone is frozen.
-        objective: Started method; None for a head in closed form.
-        backbone: Backbone of the model. May be None if it is frozen, where only the top is trained.
-        fabric: Lightning Fabric.
+        run: Settled run.
+        fabric: Lightning Fabric, which may be launched later.
+        report: Called with a line before something that takes long.
+        backbone: Whether the backbone is made. Without a frozen one, the top alone is trained.
 
     Attributes:
+        objective: Started method; None for a head in closed form.
+        carried: What became of the state of the method of the run to start from; see `Start.carry`.
+        backbone: Backbone of the model; None if it was not made.
+        data: Data as the trained part takes it: features if the backbone is frozen.
         top: Part of the model from features to logits.
         classifier: Whole model; None without a backbone.
         trained: Module that is trained: the top on features, or the whole classifier.
-        head_bias: Start of the head's bias, for the summary.
+
+    Raises:
+        InputError: As `start_objective` and `make_backbone`.
     """
 
+    data: Dataset
+    top: models.Top
+    classifier: models.Classifier | None
+    trained: nn.Module
+
     def __init__(
-        self,
-        run: Resolved,
-        data: Dataset,
-        objective: Objective | None,
-        backbone: models.Backbone | None,
-        fabric: Any,
+        self, run: Resolved, fabric: Any, report: Callable[[str], None] = _ignore, *, backbone: bool = True
     ) -> None:
-        self.run, self.data, self.objective, self.fabric = run, data, objective, fabric
-        if run.start:
-            self.top = run.start.classifier.top
-            self.head_bias: dict[str, Any] = {"start": "init_from"}
-        else:
-            width = backbone.num_features if backbone else _width(data)
-            self.top, self.head_bias = make_top(run.config, data, width)
-        self.top.to(fabric.device)
+        self.run, self.fabric = run, fabric
+        self.objective, self.carried = start_objective(run)
+        self.backbone = make_backbone(run, report) if backbone else None
+        if self.backbone is not None and run.config.model.local == "on":
+            try:
+                self.windows()
+            except InputError as error:
+                raise no_windows("on", error) from error
+        self._workers = 0 if run.frozen else run.config.data.workers
+
+    def windows(self) -> models.Windows:
+        """Windows of the maps of the backbone, or the parts of samples that have several.
+
+        Raises:
+            InputError: There are none.
+        """
+        inputs = self.run.data.splits["train"].inputs
+        if not isinstance(inputs, FeatureMatrix):
+            assert self.backbone is not None
+            return models.windows_of(self.backbone)
+        if not inputs.num_parts:
+            raise InputError(
+                "the data holds one feature vector of each sample. Of X of shape (N, P, D), the P parts of "
+                "each sample would be scored."
+            )
+        return models.Windows.of_map(1, inputs.num_parts)
+
+    def place(self, data: Dataset | None = None) -> Build:
+        """Make the model on the device of the fabric, with its scaling fitted and its head at its start.
+
+        Args:
+            data: Features in place of the images of the run, if its backbone is frozen.
+        """
+        run, device = self.run, self.fabric.device
+        self.data = data or run.data
+        self.top = run.start.classifier.top if run.start else self._new_top()
+        self.top.local = None
+        self.top.to(device)
         self.classifier = None
-        if backbone is not None:
-            self.classifier = models.Classifier(backbone, self.top, frozen=run.frozen).to(fabric.device)
+        if self.backbone is not None:
+            self.classifier = models.Classifier(self.backbone, self.top, frozen=run.frozen).to(device)
         trained = self.top if run.frozen else self.classifier
         assert trained is not None
-        self.trained: nn.Module = trained
-        self._workers = 0 if run.frozen else run.config.data.workers
+        self.trained = trained
         if run.start:
             if run.start.correlates(run.config.model):
                 self.top.scores = models.LOGITS
                 self.top.correlate(torch.from_numpy(self.predict("train")))
             self.top.scores = run.config.model.scores  # depends on the method, not on what was learned
+        return self
+
+    def _new_top(self) -> models.Top:
+        run, inputs = self.run, self.data.splits["train"].inputs
+        torch.manual_seed(run.config.seed)
+        if self.backbone is not None:
+            width = self.backbone.num_features
+        else:
+            assert isinstance(inputs, FeatureMatrix)
+            width = inputs.width
+        top = models.Top(width, len(self.data.classes), **run.top)
+        top.fit_scaling(inputs)
+        if self.objective is not None:
+            models.start_bias(top.head, run.config.model.head_bias, run.mean_labels().value)
+        return top
 
     def fit(
         self,
         judge: Judging,
         *,
-        folder: Path | None = None,
         resume: bool = False,
-        identity: str = "",
-        report: Callable[[str], None] = lambda line: None,
-        on_epoch: Callable[[Trainer], None] = lambda trainer: None,
-        on_step: Callable[[int], None] = lambda samples: None,
-        recorded: Sequence[Samples] = (),
-        on_scores: OnScores = lambda epoch, scores: None,
+        report: Callable[[str], None] = _ignore,
+        **options: Any,
     ) -> Fitted:
         """Train the model, or solve its head. The model has the best weights afterwards.
 
         Args:
             judge: Scores the validation samples.
-            folder: Folder for checkpoints; None = no checkpoints are written.
             resume: Go on from the last checkpoint, if there is one.
-            identity: Fingerprint of the data, kept in checkpoints.
             report: Called with a line for each penalty of a head that is solved, and for a damaged
                 checkpoint.
-            on_epoch, on_step, recorded, on_scores: As in `Trainer`.
+            options: Further options of `Trainer`, such as `folder`, for a model that is trained.
 
         Raises:
             SpmlError: Training diverged, a file could not be written, or torch can't compile the network.
             InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
         """
-        config = self.run.config
-        if self.objective is None or self.run.solved:
-            return solve(
-                config,
-                self.objective,
-                self.top,
-                self.data.splits["train"],
-                judge,
-                val=self.data.splits["val"],
-                mean_labels=self.head_bias["mean_labels"],
-                predict=lambda: self.scores(self.data.splits["val"]),
-                report=report,
-            )
+        if self.run.solved:
+            return self.solver(judge, report).solve(self.objective)
+        assert self.objective is not None
         trainer = Trainer(
-            config,
+            self.run.config,
             self.fabric,
             self.trained,
             self.top.head,
             self.objective,
             self.data,
             judge,
-            folder=folder,
             workers=self._workers,
-            identity=identity,
             report=report,
-            on_epoch=on_epoch,
-            on_step=on_step,
-            recorded=recorded,
-            on_scores=on_scores,
+            **options,
         )
-        with ExitStack() as stack:
-            if config.compile:
-                assert self.classifier is not None
-                stack.enter_context(compiled(self.classifier.backbone.network))
+        network = self.classifier.backbone.network if self.run.config.compile and self.classifier else None
+        with nullcontext() if network is None else compiled(network):
             # A run that was killed before its first checkpoint starts from the beginning.
-            state = trainer.fit(resume and folder is not None and has_checkpoint(folder))
+            state = trainer.fit(resume and trainer.folder is not None and has_checkpoint(trainer.folder))
         return Fitted(
             state.history,
             state.best_epoch,
@@ -193,22 +255,41 @@ class Build:
             start_loss=state.start_loss,
         )
 
+    def solver(self, judge: Judging, report: Callable[[str], None]) -> Solver:
+        """What solves the head of the model; the arguments are those of `fit`."""
+        val = self.data.splits["val"]
+        return Solver(self.run, self.top, self.data, judge, predict=lambda: self.scores(val), report=report)
+
+    def score_windows(self, local: models.LocalScores) -> None:
+        """Score windows of images, too, from now on: what is predicted is images, not features."""
+        assert self.classifier is not None
+        self.top.local = local.to(self.fabric.device)
+        self.trained, self._workers = self.classifier, self.run.config.data.workers
+        splits = {name: with_parts(samples) for name, samples in self.run.data.splits.items()}
+        self.data = replace(self.run.data, splits=splits)
+
     def predict(self, split: str, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of a split, with the trained module or another one."""
         return self.logits(self.data.splits[split], model)
 
-    def logits(self, samples: Samples, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
+    def logits(
+        self, samples: Samples, model: nn.Module | None = None, *, workers: int | None = None
+    ) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of samples, with the trained module or another one."""
         return predict_logits(
             self.trained if model is None else model,
             samples,
             self.fabric,
-            batch_size=4 * self.run.config.batch_size,
-            workers=self._workers,
+            batch_size=self._batch_size(samples),
+            workers=self._workers if workers is None else workers,
         )
 
-    def scores(self, samples: Samples) -> npt.NDArray[np.float32] | ScoreBlocks:
-        """Logits (N, C) of samples by the trained module: an array where they fit, else blocks.
+    def _batch_size(self, samples: Samples) -> int:
+        """Samples per step without gradients; of images no more than in training, whose maps take memory."""
+        return self.run.config.batch_size * (4 if samples.inputs.kind == "feature" else 1)
+
+    def scores(self, samples: Samples) -> Scores:
+        """Logits (N, C) of samples by the trained module: in memory where they fit, else computed in blocks.
 
         Raises:
             SpmlError: A block has logits that are not finite; raised when it is computed.
@@ -226,92 +307,42 @@ class Build:
             samples,
             len(self.data.classes),
             self.fabric,
-            batch_size=4 * self.run.config.batch_size,
+            batch_size=self._batch_size(samples),
             workers=self._workers,
             check=check,
         )
 
 
-@contextmanager
-def _no_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    yield lambda done: None
-
-
-def _width(data: Dataset) -> int:
-    inputs = data.splits["train"].inputs
-    assert isinstance(inputs, FeatureMatrix)
-    return inputs.width
-
-
-def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.Top, dict[str, Any]]:
-    """Make a new top with its scaling fitted and its head at its start.
-
-    Args:
-        config: Complete settings.
-        data: Data as the top takes it: features, or images of a backbone that is trained.
-        num_features: Number of features D.
-
-    Returns:
-        The top, and where the bias of its head came from, for the summary.
-    """
-    observed = data.splits["train"].observed
-    torch.manual_seed(config.seed)
-    top = models.Top(
-        num_features,
-        len(data.classes),
-        head=config.model.head if config.objective else "linear",
-        hidden=config.model.hidden,
-        dropout=config.model.dropout,
-        scaling=config.model.scaling if data.kind == "feature" else models.RAW,
-        scores=config.model.scores,
-    )
-    top.fit_scaling(data.splits["train"].inputs)
-    mean_labels, source = config.mean_labels, "stated"
-    if mean_labels is None:
-        mean_labels, source = default_mean_labels(len(data.classes)), "default"
-    start: str = config.model.head_bias
-    if config.objective:
-        models.start_bias(top.head, start, mean_labels)
-    else:
-        start = "solved"
-        if config.mean_labels is None and observed.full:
-            mean_labels, source = float(observed.positives_per_sample().mean()), "training labels"
-    return top, {"start": start, "mean_labels": mean_labels, "source": source}
-
-
 def frozen_features(
     run: Resolved,
-    data: Dataset,
     backbone: models.Backbone,
+    fabric: Any,
     folder: Path,
     *,
     report: Callable[[str], None],
-    progress: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] = _no_progress,
-    barrier: Callable[[], None] = lambda: None,
-    first: bool = True,
-    compute: Compute | None = None,
+    console: Console | None = None,
+    cluster: str | None = None,
 ) -> Dataset:
-    """Replace images by the features of a frozen backbone, which are computed once and kept in `folder`.
+    """Replace the images of a run by features of its frozen backbone, which are computed once and kept.
 
-    Features that a run next to this one has computed are read from its folder.
+    One process computes, and the others read what it wrote. Features that a run next to this one has computed
+    are read from its folder.
 
     Args:
-        run: Resolved run.
-        data: Images.
+        run: Settled run.
         backbone: Frozen backbone, on the device that computes.
+        fabric: Lightning Fabric.
         folder: Folder of the cache.
         report: Called with a line for each split.
-        progress: Makes a progress bar for a split, given its label and number of samples.
-        barrier: Waits for the other processes. One process computes, the others read what it wrote.
-        first: Whether this is the process that computes.
-        compute: As in `cached_features`.
+        console: Shows progress; None = no progress is shown.
+        cluster: As in `run_training`.
     """
-    splits, key = {}, backbone.key()
-    for name, samples in data.splits.items():
+    console, splits, key = console or Console(silent=True), {}, backbone.key()
+    for name, samples in run.data.splits.items():
         assert isinstance(samples.inputs, ImageInputs)
-        with progress(f"features of {name}", len(samples)) as advance:
-            for turn in (True, False):
-                if turn == first:
+        with console.progress(len(samples), f"features of {name}") as advance:
+            for first in (True, False):
+                if first == fabric.is_global_zero:
                     inputs = cached_features(
                         backbone,
                         samples.inputs,
@@ -323,8 +354,8 @@ def frozen_features(
                         precision=run.config.precision,
                         report=report,
                         progress=advance,
-                        compute=compute,
+                        cluster=cluster,
                     )
-                barrier()
+                fabric.barrier()
         splits[name] = replace(samples, inputs=inputs)
-    return replace(data, splits=splits)
+    return replace(run.data, splits=splits)

@@ -37,7 +37,9 @@ def fit_warnings(fitted: Fitted, config: Config, *, positives: int, share: float
             "gradient clipping (--optim.clip 1)."
         )
     a = fitted.history[fitted.best]["val/A"]
-    if positives >= _ENOUGH and a < 0.5 + min(_MARGIN, _DEVIATIONS * _deviation(positives, share)):
+    # Ranks of random rankings are uniform, and A divides by 1 - share.
+    deviation = 1 / (math.sqrt(12 * max(positives, 1)) * (1 - min(0.5, share)))
+    if positives >= _ENOUGH and a < 0.5 + min(_MARGIN, _DEVIATIONS * deviation):
         remedy = "Check that features and labels belong together."
         if fitted.start_loss is not None:
             remedy = f"{advice}, or train longer; check that inputs and labels belong together."
@@ -47,8 +49,3 @@ def fit_warnings(fitted: Fitted, config: Config, *, positives: int, share: float
             f"{remedy}"
         )
     return found
-
-
-def _deviation(positives: int, share: float) -> float:
-    """Standard deviation of A over random rankings: ranks are uniform, and A divides by 1 - share."""
-    return 1 / (math.sqrt(12 * positives) * (1 - min(0.5, share)))

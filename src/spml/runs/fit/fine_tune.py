@@ -7,24 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from ...common.errors import InputError
 from ...common.files import write_checked_json, write_with
 from ...config import Config
-from ...engine.resume import check_classes
-from ...metrics import compare_ranks, ranks_of
-from ...metrics.top_scores import TopScores
+from ...engine.checkpoint import check_classes
+from ...metrics import TRUSTED, compare_ranks, ranks_of
 from .. import recipes
 from ..console import Console
 from ..folder import layout as run_files
 from ..folder.contents import load_model, read_summary
 from ..folder.held_out import read_held_out
+from ..folder.summary import how_to_know_k
 
 HEAD, TUNED = "head", "fine-tuned"
-TRUSTED = 2.5
-"""Difference of SP-scores, in its standard deviations, from which the fine-tuned network is kept."""
-
 _KEPT = (
     *run_files.MODEL,
     run_files.HELD_OUT,
@@ -36,13 +32,16 @@ _KEPT = (
     run_files.SKIPPED,
 )
 
-Train = Callable[[Config, bool], None]
-"""Trains a run in the folder that the configuration names, or goes on with it."""
-
 
 def fine_tune(
-    config: Config, folder: Path, classes: Sequence[str], *, resume: bool, train: Train, console: Console
-) -> Path:
+    config: Config,
+    classes: Sequence[str],
+    command: str = "",
+    *,
+    resume: bool,
+    train: Callable[..., object],
+    console: Console,
+) -> None:
     """Train the two runs in folders of their own, and copy one of them: the network if it is clearly better.
 
     Both are scored on the same validation samples, which neither was fitted to: the head by members that were
@@ -52,15 +51,12 @@ def fine_tune(
     higher mAP decides.
 
     Args:
-        config: Resolved settings with method `auto` and a backbone that is not frozen.
-        folder: Folder of the run.
+        config: Complete settings with method `auto` and a backbone that is not frozen.
         classes: Class names of the data.
+        command: Command that makes the run, for its summary.
         resume: Go on with what the folder holds.
-        train: Trains one of the two.
+        train: `run_training`, which trains one of the two.
         console: Shows progress.
-
-    Returns:
-        The folder.
 
     Raises:
         InputError: More than one device is asked for, or what the folder holds has other class names or is
@@ -74,6 +70,7 @@ def fine_tune(
             f"--devices is {config.devices}: make the first (--model.frozen yes), then the second from it "
             f"(--method {recipes.read('default')['trained']} --init-from RUN --model.frozen no)."
         )
+    folder = Path(config.output)
     if not resume:
         run_files.clear(folder)
         run_files.write_config(folder, config)
@@ -105,9 +102,13 @@ def fine_tune(
             check_classes(own, load_model(own)[1]["classes"], classes)
         else:
             console.line(f"{own}:")
-            train(part, resume and run_files.holds_run(own))
+            goes_on = resume and run_files.holds_run(own)
+            train(part, resume=goes_on, overwrite=not goes_on)
         summaries[name] = read_summary(own)
-    scores = {name: _score(summary) for name, summary in summaries.items()}
+    scores = {
+        name: float(summary["validation"][summary["selected"]["metric"]])
+        for name, summary in summaries.items()
+    }
     metric = summaries[HEAD]["selected"]["metric"]
     z = None
     chosen = TUNED if scores[TUNED] > scores[HEAD] else HEAD
@@ -115,32 +116,31 @@ def fine_tune(
         z = _lead(folder, float(summaries[HEAD]["selected"]["mean_labels"]))
         chosen = TUNED if z is None or z > TRUSTED else HEAD
     for name in _KEPT:
-        source = folder / chosen / name
-        if source.is_file():
-            write_with(folder / name, partial(_copy, source))
+        if (folder / chosen / name).is_file():
+            with (folder / chosen / name).open("rb") as source:
+                write_with(folder / name, partial(shutil.copyfileobj, source))
     candidates = [
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    summary = {**summaries[chosen], "candidates": candidates, "lead_z": z}
+    summary = {**summaries[chosen], "candidates": candidates, "lead_z": z, "command": command}
     write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
-    console.line(f"{metric}: {told}{lead}; kept: {chosen}\n{folder}: done")
-    return folder
+    last = how_to_know_k(folder, summary)
+    console.line("\n".join([f"{metric}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
 
 
 def _lead(folder: Path, mean_labels: float) -> float | None:
-    """How far the network is ahead of the head in SP-score, in standard deviations of the difference.
+    """Lead of the network over the head in SP-score, in standard deviations of the difference.
 
     None where there were too many scores to keep, so that no samples can be ranked in every class.
     """
     head, tuned = (read_held_out(folder / name) for name in (HEAD, TUNED))
-    if isinstance(head.scores, TopScores) or isinstance(tuned.scores, TopScores):
+    if not (head.scores.complete and tuned.scores.complete):
         return None
-    # The head may have scores of training samples, too.
-    row = {name: number for number, name in enumerate(head.ids)}
-    of_head = head.scores[[row[name] for name in tuned.ids]]
+    of_head = head.scores_of(tuned.ids)  # it may have scores of training samples, too
+    assert of_head is not None
     positives = tuned.labels.entries(1)
     ranks = {
         name: ranks_of(scores, positives)[0] for name, scores in ((HEAD, of_head), (TUNED, tuned.scores))
@@ -148,12 +148,3 @@ def _lead(folder: Path, mean_labels: float) -> float | None:
     compared = compare_ranks(ranks, len(tuned.ids), mean_labels)
     # JSON knows no infinity.
     return min(next(candidate.z for candidate in compared.candidates if candidate.name == HEAD), 1e6)
-
-
-def _score(summary: dict[str, Any]) -> float:
-    return float(summary["validation"][summary["selected"]["metric"]])
-
-
-def _copy(source: Path, stream: BinaryIO) -> None:
-    with source.open("rb") as file:
-        shutil.copyfileobj(file, stream)

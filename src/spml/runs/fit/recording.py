@@ -22,17 +22,18 @@ from ...common.errors import InputError
 from ...common.files import make_folder
 from ...common.phrases import counted
 from ...config import Config
-from ...data import Dataset, Samples
+from ...data import Dataset
+from ...decisions import scores_of
 from ...models import LOG_SOFTMAX
+from ...scores.files import check_tensor, read_tensor
 from ..folder import layout as run_files
-from ..folder.tensor_files import check_names, check_tensor, open_tensors, write_tensors
+from ..folder.tensor_files import check_names, open_tensors, write_tensors
 
 Logits = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 _EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
-_SPLITS = ("train", "val", "test")
 _AGAIN = "Train the run again with --record scores --overwrite."
 
 
@@ -53,43 +54,39 @@ def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
         InputError: The data has no such split or sample, a sample is named twice, or the file can't be read.
     """
     names = [name.strip() for name in setting.split(",")]
-    if not set(names) <= set(_SPLITS):
-        return _listed_samples(Path(setting), data)
-    for name in names:
-        if name not in data.splits:
+    if set(names) <= {"train", "val", "test"}:
+        if missing := [name for name in names if name not in data.splits]:
             raise InputError(
-                f"{data.name}: has no {name!r} split to record, but {', '.join(data.splits)} "
+                f"{data.name}: has no {missing[0]!r} split to record, but {', '.join(data.splits)} "
                 "(--record_samples)."
             )
-    return dict.fromkeys(names)
-
-
-def _listed_samples(path: Path, data: Dataset) -> dict[str, Rows | None]:
-    position = {
-        name: (split, row) for split, samples in data.splits.items() for row, name in enumerate(samples.ids)
-    }
+        return dict.fromkeys(names)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = Path(setting).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise InputError(
             f"--record_samples must name splits (train, val, test) or a text file with the name of one "
-            f"sample per line, got {str(path)!r} ({error})."
+            f"sample per line, got {setting!r} ({error})."
         ) from error
-    rows: dict[str, list[int]] = {}
-    named: set[str] = set()
+    position = {
+        name: (split, row) for split, samples in data.splits.items() for row, name in enumerate(samples.ids)
+    }
+    rows: dict[str, dict[int, None]] = {}
     for number, name in enumerate(map(str.strip, lines), start=1):
+        where = f"{setting}, line {number}"
         if not name:
             continue
         if name not in position:
-            raise InputError(f"{path}, line {number}: {data.name} has no sample {name!r} (--record_samples).")
-        if name in named:
-            raise InputError(f"{path}, line {number}: names {name!r} for the second time (--record_samples).")
-        named.add(name)
+            raise InputError(
+                f"{setting}, line {number}: {data.name} has no sample {name!r} (--record_samples)."
+            )
         split, row = position[name]
-        rows.setdefault(split, []).append(row)
+        if row in rows.setdefault(split, {}):
+            raise InputError(f"{where}: names {name!r} for the second time (--record_samples).")
+        rows[split][row] = None
     if not rows:
-        raise InputError(f"{path}: names no sample to record (--record_samples).")
-    return {split: np.asarray(chosen, np.int64) for split, chosen in rows.items()}
+        raise InputError(f"{setting}: names no sample to record (--record_samples).")
+    return {split: np.asarray([*chosen], np.int64) for split, chosen in rows.items()}
 
 
 class Recorder:
@@ -108,6 +105,7 @@ class Recorder:
     def __init__(self, folder: Path, config: Config, data: Dataset, rows: Mapping[str, Rows | None]) -> None:
         self._folder, self._config, self._data, self._rows = folder, config, data, rows
         self.samples = tuple(_take(data.splits[name], chosen) for name, chosen in rows.items())
+        self._ids = tuple(name for samples in self.samples for name in samples.ids)
 
     @property
     def announcement(self) -> str:
@@ -119,10 +117,6 @@ class Recorder:
             f"recording the scores of {counted(count, 'sample')} x {len(self._data.classes)} classes over "
             f"{counted(epochs, 'epoch')}: {size:.1f} MB in {self._folder}"
         )
-
-    @property
-    def _ids(self) -> tuple[str, ...]:
-        return tuple(name for samples in self.samples for name in samples.ids)
 
     def check_same_samples(self) -> None:
         """Check, before a run is resumed, that what it recorded so far are the same samples.
@@ -145,31 +139,25 @@ class Recorder:
         """
         make_folder(self._folder)
         if not epoch:
-            self._write_samples()
+            labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
+            truth = self._data.truth
+            if all(name in truth for name in self._rows):
+                full = [_take(truth[name], chosen).to_multi_hot() for name, chosen in self._rows.items()]
+                labels["truth"] = np.concatenate(full)
+            write_tensors(
+                self._folder / run_files.SCORED_SAMPLES,
+                {name: torch.from_numpy(array) for name, array in labels.items()},
+                method=self._config.method,
+                output=self._config.model.scores,
+                classes=self._data.classes,
+                ids=self._ids,
+            )
         halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
         write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, epoch=epoch)
 
-    def _write_samples(self) -> None:
-        labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
-        if all(name in self._data.truth for name in self._rows):
-            full = [_rows_of(self._data.truth[name], chosen) for name, chosen in self._rows.items()]
-            labels["truth"] = np.concatenate([part.to_multi_hot() for part in full])
-        write_tensors(
-            self._folder / run_files.SCORED_SAMPLES,
-            {name: torch.from_numpy(array) for name, array in labels.items()},
-            method=self._config.method,
-            output=self._config.model.scores,
-            classes=self._data.classes,
-            ids=self._ids,
-        )
 
-
-def _take(samples: Samples, rows: Rows | None) -> Samples:
+def _take(samples: Any, rows: Rows | None) -> Any:
     return samples if rows is None else samples.take(rows)
-
-
-def _rows_of(labels: Any, rows: Rows | None) -> Any:
-    return labels if rows is None else labels.take(rows)
 
 
 def _epoch_file(epoch: int) -> str:
@@ -231,8 +219,7 @@ class Recording:
         with open_tensors(path, _AGAIN) as (stored, about):
             if (number := about["epoch"]) != epoch:
                 raise ValueError(f"it is the file of epoch {number!r}")
-            check_tensor(stored, "logits", "F16", self.observed.shape)
-            logits: Logits = stored.get_tensor("logits").float().numpy()
+            logits = read_tensor(stored, "logits", "F16", self.observed.shape).astype(np.float32)
             if not np.isfinite(logits).all():
                 raise ValueError("it holds scores that are not finite")
         return logits
@@ -243,10 +230,7 @@ class Recording:
         Raises:
             InputError: As for `logits`.
         """
-        from scipy.special import expit
-
-        logits = self.logits(epoch)
-        return np.asarray(np.exp(logits) if self.normalised else expit(logits), np.float32)
+        return np.asarray(scores_of(self.logits(epoch), "exp" if self.normalised else "sigmoid"), np.float32)
 
 
 def read_recording(run: str | Path) -> Recording:
@@ -267,30 +251,19 @@ def read_recording(run: str | Path) -> Recording:
             f"{folder}: this run did not record its scores. Train it with --record scores: spml train "
             f"--config {folder / run_files.CONFIG} --record scores --output ANOTHER"
         )
-    recording = replace(_read_samples(path), folder=folder, epochs=_find_epochs(scores))
-    for epoch in recording.epochs:
-        file = scores / _epoch_file(epoch)
+    found = sorted(int(match[1]) for file in scores.iterdir() if (match := _EPOCH.fullmatch(file.name)))
+    epochs = range(max(len(found), 1))
+    if missing := sorted({*epochs} - {*found}):
+        raise InputError(
+            f"{scores / _epoch_file(missing[0])}: is missing, so the recording is not complete. Restore it, "
+            "or train the run again with --overwrite."
+        )
+    recording = replace(_read_samples(path), folder=folder, epochs=epochs)
+    for epoch in epochs:
         # The scores themselves are checked when they are read.
-        with open_tensors(file, _AGAIN, check=False) as (stored, _):
+        with open_tensors(scores / _epoch_file(epoch), _AGAIN, check=False) as (stored, _):
             check_tensor(stored, "logits", "F16", recording.observed.shape)
     return recording
-
-
-def _find_epochs(scores: Path) -> range:
-    found = sorted(
-        int(match[1])
-        for path in scores.iterdir()
-        if (match := _EPOCH.fullmatch(path.name)) and path.is_file()
-    )
-    missing = next((epoch for epoch, number in enumerate(found) if epoch != number), None)
-    if missing is None and not found:
-        missing = 0
-    if missing is not None:
-        raise InputError(
-            f"{scores / _epoch_file(missing)}: is missing, so the recording is not complete. Restore it, or "
-            "train the run again with --overwrite."
-        )
-    return range(len(found))
 
 
 def _read_samples(path: Path) -> Recording:
@@ -302,8 +275,7 @@ def _read_samples(path: Path) -> Recording:
         arrays = {}
         for key in ("observed", "truth"):
             if key == "observed" or key in stored.keys():  # noqa: SIM118
-                check_tensor(stored, key, "I8", (len(ids), len(classes)))
-                arrays[key] = stored.get_tensor(key).numpy().copy()
+                arrays[key] = read_tensor(stored, key, "I8", (len(ids), len(classes)))
         if not ids or not classes:
             raise ValueError("it names no samples or no classes")
         for key, allowed in (("observed", (-1, 0, 1)), ("truth", (0, 1))):

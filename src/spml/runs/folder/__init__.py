@@ -1,1 +1,1 @@
-"""What a run leaves on disk."""
+"""The files of a run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,27 +24,28 @@ class _Method(msgspec.Struct):
 
 
 class _Threshold(msgspec.Struct):
-    """One threshold for all classes; runs of early versions have no curve."""
+    """One threshold for all classes."""
 
     logit: float
     labels_per_sample: _Positive
     source: str
-    curve: Annotated[list[tuple[_Positive, float]], msgspec.Meta(min_length=1)] | None = None
+    curve: Annotated[list[tuple[_Positive, float]], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        labels = [point[0] for point in self.curve or ()]
+        labels = [point[0] for point in self.curve]
         if labels != sorted(labels):
             raise ValueError("the numbers of labels per sample must rise - at `$.threshold.curve`")
+        if not all(map(math.isfinite, (self.logit, *(point[1] for point in self.curve)))):
+            raise ValueError("its numbers must be finite")
 
 
 class _Card(msgspec.Struct):
-    """What a run adds to the description of a model in model.json, and how others read it."""
+    """Additions of a run to the description of a model in model.json, as others read them."""
 
     classes: list[str]
     method: _Method
     threshold: _Threshold
-    thresholds: str | None = None
-    without_positives: list[str] = []
+    without_positives: list[str]
     feature_names: list[str] = []
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class _Selected(msgspec.Struct):
     metric: str
     mean_labels: float | None = None
     penalty: float | Literal["infinity"] | None = None
+    l2: float | None = None
 
 
 class _Data(msgspec.Struct):
@@ -69,11 +72,12 @@ class _Candidate(msgspec.Struct):
 
 
 class _Summary(msgspec.Struct):
-    """What others read of summary.json."""
+    """The parts of summary.json that others read."""
 
     selected: _Selected
     validation: dict[str, Any]
     data: _Data
+    metrics_sha256: str
     test: dict[str, float] | None = None
     candidates: list[_Candidate] = []
 
@@ -118,9 +122,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path}: can't be read ({error.strerror}).") from error
     except ValueError as error:
         raise InputError(f"{path}: damaged ({error}). Train again.") from error
-    stated = read_summary(folder).get("metrics_sha256") if (folder / run_files.SUMMARY).is_file() else None
-    # Earlier versions stated none.
-    if stated is not None and stated != hashlib.sha256(text).hexdigest():
+    finished = (folder / run_files.SUMMARY).is_file()
+    if finished and read_summary(folder)["metrics_sha256"] != hashlib.sha256(text).hexdigest():
         raise InputError(
             f"{path}: damaged: it does not have the SHA-256 that {run_files.SUMMARY} states. Train again."
         )

@@ -1,13 +1,13 @@
 """Scores that a run keeps of samples which the scoring model was not fitted to, with their observed labels.
 
-Thresholds, probabilities and the search for missing labels are decided on them: a model is too sure of
-samples that it has learned from.
+Models are overconfident on training samples, so thresholds, probabilities and the search for missing labels
+use held-out ones.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +17,15 @@ import torch
 
 from ...common.draws import permutation
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.parsing import parse_json
-from ...data import Dataset
+from ...data import Dataset, Samples
 from ...labels import ObservedLabels
-from ...metrics.top_scores import HIGHEST, TopScores, fits, top_scores
-from ..compute.score_table import highest_scores
+from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
+from ...scores.arrays import IntArray, ScoreArray
+from ...scores.files import read_rows, read_scores, read_tensor, score_tensors
 from . import layout as run_files
-from .row_names import NumberedNames, row_names
-from .tensor_files import check_names, check_tensor, open_tensors, write_tensors
-from .top_score_files import read_labels, read_top_scores, read_vector, write_labels, write_top_scores
+from .tensor_files import check_names, open_tensors, write_tensors
 
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
@@ -37,25 +37,29 @@ MOST_ROWS = 5000
 """Largest number of samples of which scores are kept where there are more classes: the highest of each."""
 
 
+MANY_NAMES = 100_000
+"""Number of names above which they are stored by their numbers, if they are numbers of rows."""
+
+
 class HeldOut(NamedTuple):
     """Scores of samples that the scoring model was not fitted to.
 
     Attributes:
         ids: Names of the H samples.
-        scores: Logits, float32 (H, C), or the highest of each sample.
+        scores: Logits (H, C), in memory or the highest of each sample.
         labels: Their observed labels.
         learned: Names of the other samples that the model has learned from.
         learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
     """
 
     ids: tuple[str, ...]
-    scores: npt.NDArray[np.float32] | TopScores
+    scores: Scores
     labels: ObservedLabels
     learned: Collection[str] = frozenset()
-    learned_positives: npt.NDArray[np.int64] | None = None
+    learned_positives: IntArray | None = None
 
     @property
-    def positives(self) -> npt.NDArray[np.int64]:
+    def positives(self) -> IntArray:
         """Number of known positives of each class (C,), from which the shares of classes are estimated.
 
         Those of all samples that the model knows, which are more than the few that decide; but of these alone
@@ -64,13 +68,14 @@ class HeldOut(NamedTuple):
         own = self.labels.positives_per_class()
         return own if self.labels.full or self.learned_positives is None else own + self.learned_positives
 
+    def scores_of(self, ids: Collection[str]) -> Scores | None:
+        """Scores of some samples, in that order; None if one of them has none."""
+        rows = rows_of(self.ids, ids)
+        return None if (rows < 0).any() else self.scores.take(rows)
+
 
 def gather_held_out(
-    data: Dataset,
-    scores: npt.NDArray[np.float32] | TopScores,
-    rows: npt.NDArray[np.int64],
-    *,
-    seed: int,
+    data: Dataset, scores: Scores | npt.NDArray[np.float32], rows: IntArray, *, seed: int
 ) -> HeldOut:
     """Name scores and give them their labels; a random part of them where there are more than 5,000,000.
 
@@ -83,58 +88,72 @@ def gather_held_out(
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
         seed: Seed of the draw.
     """
-    classes = len(data.classes)
-    all_kept = not isinstance(scores, TopScores) or not np.isfinite(scores.floors).any()
-    dense = all_kept and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_SCORES)
+    scores, classes = as_scores(scores), len(data.classes)
+    dense = scores.complete and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_SCORES)
     most = max(1, MOST_SCORES // classes) if dense else MOST_ROWS
     if len(rows) > most:
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
-        scores = scores.take(drawn) if isinstance(scores, TopScores) else scores[drawn]
-        rows = rows[drawn]
+        scores, rows = scores.take(drawn), rows[drawn]
     train, val = data.splits["train"], data.splits["val"]
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
-    labels = _labels_of(rows, train.observed, val.observed)
-    if dense and isinstance(scores, TopScores):
-        scores = scores.scores.reshape(len(rows), classes)
-    elif not dense and not isinstance(scores, TopScores):
-        scores = highest_scores(scores, labels)
+    labels = labels_of(train, val, rows)
+    scores = InMemory(scores.gather()) if dense else scores.highest(HIGHEST, labels.entries(1))
     positives = train.observed.positives_per_class() + val.observed.positives_per_class()
-    return HeldOut(
-        ids,
-        scores,
-        labels,
-        _others(train.ids, val.ids, ids),
-        positives - labels.positives_per_class(),
-    )
+    learned: Collection[str] | None = row_names((train.ids, val.ids), ids)
+    if learned is None:
+        learned = frozenset(train.ids).union(val.ids).difference(ids)
+    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class())
 
 
-def drawn_part(samples: int, classes: int, seed: int) -> npt.NDArray[np.int64]:
+def labels_of(
+    train: Samples, val: Samples, rows: IntArray, classes: IntArray | None = None
+) -> ObservedLabels:
+    """Observed labels of samples, numbered over training, then validation samples; None = of all classes."""
+    order = np.argsort(rows, kind="stable")
+    in_val = rows[order] >= len(train)
+    parts = [train.observed.take(rows[order][~in_val])]
+    parts.append(val.observed.take(rows[order][in_val] - len(train)))
+    if classes is not None and len(classes) < train.observed.num_classes:
+        parts = [part.take_classes(classes) for part in parts]
+    return join_labels([part for part in parts if len(part)]).take(np.argsort(order))
+
+
+def drawn_part(samples: int, classes: int, seed: int) -> IntArray:
     """Random samples, ascending, whose scores are kept where those of all do not fit (`fits`)."""
     most = MOST_ROWS if classes > MOST_CLASSES else max(1, MOST_SCORES // classes)
     return np.sort(permutation(samples, "kept scores", seed)[:most])
 
 
-def keep_scores(
-    blocks: Iterable[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]], labels: ObservedLabels
-) -> npt.NDArray[np.float32] | TopScores:
-    """Scores (H, C) of samples that come in blocks; of more than 5,000 classes, the highest of each sample.
+def keep_scores(scores: Scores, labels: ObservedLabels) -> Scores:
+    """Scores (H, C) in memory; of more than 5,000 classes, the highest of each sample.
 
     Args:
-        blocks: Numbers of consecutive samples, from 0, and their scores.
-        labels: Their observed labels.
+        scores: Scores in any form.
+        labels: Observed labels of the samples.
     """
     if labels.num_classes > MOST_CLASSES:
-        return top_scores(blocks, HIGHEST, labels.entries(1))
-    return np.concatenate([block for _, block in blocks])
+        return scores.highest(HIGHEST, labels.entries(1))
+    return InMemory(scores.gather())
 
 
-def _labels_of(rows: npt.NDArray[np.int64], train: ObservedLabels, val: ObservedLabels) -> ObservedLabels:
-    """Labels of samples that are numbered over training, then validation samples."""
-    position = np.argsort(rows, kind="stable")
-    in_val = rows[position] >= len(train)
-    parts = [train.take(rows[position][~in_val]), val.take(rows[position][in_val] - len(train))]
-    return join_labels([part for part in parts if len(part)]).take(np.argsort(position))
+def all_scores(scores: Scores, what: str) -> ScoreArray:
+    """Scores (N, C) of all classes; those that were left out are as high as they can be.
+
+    Args:
+        scores: Scores.
+        what: What needs all scores, for the message.
+
+    Raises:
+        InputError: There are too many.
+    """
+    samples, classes = scores.shape
+    if scores.array is None and not fits(samples, classes):
+        raise InputError(
+            f"{what} compares the scores of all classes, but those of {samples:,} samples and "
+            f"{classes:,} classes do not fit into the memory."
+        )
+    return scores.gather()
 
 
 def join_labels(parts: Sequence[ObservedLabels]) -> ObservedLabels:
@@ -143,21 +162,14 @@ def join_labels(parts: Sequence[ObservedLabels]) -> ObservedLabels:
     Where more negatives are known than can be listed, but not of all parts, they count as unknown.
     """
     negatives = sum(int(part.negatives_per_sample().sum()) for part in parts)
-    if fits(negatives, 1) or all(part.full for part in parts):
-        return ObservedLabels.join(parts)
-    return ObservedLabels.join([_positives_of(part) for part in parts])
-
-
-def _positives_of(labels: ObservedLabels) -> ObservedLabels:
-    rows, columns = labels.entries(1)
-    starts = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
-    return ObservedLabels(starts, columns, np.ones(len(rows), np.int8), labels.num_classes)
-
-
-def _others(train: Sequence[str], val: Sequence[str], ids: tuple[str, ...]) -> Collection[str]:
-    """Names of the samples that are not among `ids`."""
-    numbered = row_names((train, val), ids)
-    return frozenset(train).union(val).difference(ids) if numbered is None else numbered
+    if not fits(negatives, 1) and not all(part.full for part in parts):
+        positives = []
+        for part in parts:
+            rows, columns = part.entries(1)
+            starts = np.searchsorted(rows, np.arange(len(part) + 1)).astype(np.int64)
+            positives.append(ObservedLabels(starts, columns, np.ones(len(rows), np.int8), part.num_classes))
+        parts = positives
+    return ObservedLabels.join(parts)
 
 
 def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) -> None:
@@ -166,11 +178,11 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
     Raises:
         SpmlError: The file could not be written.
     """
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    if isinstance(held_out.scores, TopScores):
-        arrays |= write_top_scores(held_out.scores) | write_labels(held_out.labels)
+    arrays = score_tensors(held_out.scores)
+    if held_out.scores.array is None:
+        arrays |= _label_tensors(held_out.labels)
     else:
-        arrays |= {"scores": held_out.scores, "labels": held_out.labels.to_ternary()}
+        arrays["labels"] = held_out.labels.to_ternary()
     # Names are tensors, since the header of a safetensors file has a largest size.
     arrays["ids"] = _as_bytes(held_out.ids)
     if isinstance(held_out.learned, NumberedNames):
@@ -181,6 +193,35 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         arrays["learned_positives"] = held_out.learned_positives
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(folder / run_files.HELD_OUT, tensors, classes=classes)
+
+
+def _label_tensors(labels: ObservedLabels) -> dict[str, npt.NDArray[Any]]:
+    """Sparse tensors of observed labels; of labels that are all known, only the positives."""
+    rows, columns = labels.entries(1)
+    values = np.ones(len(rows), np.int8)
+    if not labels.full:
+        negative_rows, negative_columns = labels.entries(-1)
+        rows, columns = np.concatenate([rows, negative_rows]), np.concatenate([columns, negative_columns])
+        values = np.concatenate([values, np.full(len(negative_rows), -1, np.int8)])
+        order = np.lexsort((columns, rows))
+        rows, columns, values = rows[order], columns[order], values[order]
+    return {
+        "label_starts": np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64),
+        "label_columns": columns.astype(np.int32),
+        "label_values": values,
+        "label_full": np.asarray([labels.full], np.uint8),
+    }
+
+
+def _read_labels(stored: Any, shape: tuple[int, int]) -> ObservedLabels:
+    if "label_starts" not in set(stored.keys()):
+        return ObservedLabels.from_ternary(read_tensor(stored, "labels", "I8", shape))
+    starts, columns = read_rows(stored, "label_starts", "label_columns", shape)
+    values = read_tensor(stored, "label_values", "I8", (len(columns),))
+    full = bool(read_tensor(stored, "label_full", "U8", (1,))[0])
+    if not np.isin(values, (1,) if full else (-1, 1)).all():
+        raise ValueError("a label is neither 1 nor -1")
+    return ObservedLabels(starts, columns, values, shape[1], -1 if full else 0)
 
 
 def _as_bytes(names: Sequence[str]) -> npt.NDArray[np.uint8]:
@@ -203,7 +244,7 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             raise InputError(f"{folder}: holds no run: name the folder of one.")
         raise InputError(
             f"{path}: is missing, so there are no scores of samples that the model was not fitted to. An "
-            "unfinished run, or one of an earlier version, has none: train it again."
+            "unfinished run has none: train it again."
         )
     with open_tensors(path, "Train the run again.") as (stored, about):
         names, keys = about["classes"], set(stored.keys())
@@ -211,32 +252,73 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
         learned: Collection[str]
         if "learned_rows" in keys:
             check_names(names, ids)
-            learned = NumberedNames(read_vector(stored, "learned_rows", "U8"))
+            learned = NumberedNames(read_tensor(stored, "learned_rows", "U8", (None,)))
         else:
             listed = parse_json(stored.get_tensor("learned").numpy().tobytes())
             check_names(names, ids, listed)
             learned = frozenset(listed)
         shape = len(ids), len(names)
-        scores: npt.NDArray[np.float32] | TopScores
-        if "starts" in keys:
-            scores, labels = read_top_scores(stored, shape), read_labels(stored, shape)
-        else:
-            check_tensor(stored, "scores", "F32", shape)
-            check_tensor(stored, "labels", "I8", shape)
-            dense, ternary = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
-            if not np.isfinite(dense).all():
-                raise ValueError("some of its scores are not finite")
-            scores = dense
-            labels = ObservedLabels.from_ternary(ternary)
+        scores, labels = read_scores(stored, shape), _read_labels(stored, shape)
         if not ids:
             raise ValueError("it holds no scores")
         positives = None
         if "learned_positives" in keys:
-            check_tensor(stored, "learned_positives", "I64", (len(names),))
-            positives = stored.get_tensor("learned_positives").numpy().copy()
+            positives = read_tensor(stored, "learned_positives", "I64", (len(names),))
             if positives.min() < 0:
                 raise ValueError("it counts a negative number of labels")
         held_out = HeldOut(tuple(ids), scores, labels, learned, positives)
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out
+
+
+# -- names that are numbers of rows, as those of feature files are -----------------------------------------
+
+
+class NumberedNames(Collection[str]):
+    """Some of the names `0`, `1`, `2`, ...
+
+    Args:
+        bits: Whether each number is among them, eight to a byte, as `np.packbits` stores them, uint8 (B,).
+    """
+
+    def __init__(self, bits: npt.NDArray[np.uint8]) -> None:
+        self.bits = bits
+
+    def __contains__(self, name: object) -> bool:
+        row = _row(name)
+        return 0 <= row < 8 * len(self.bits) and bool(self.bits[row // 8] >> (7 - row % 8) & 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, np.flatnonzero(np.unpackbits(self.bits)).tolist())
+
+    def __len__(self) -> int:
+        return int(np.unpackbits(self.bits).sum())
+
+
+def row_names(parts: Sequence[Sequence[str]], without: Sequence[str]) -> NumberedNames | None:
+    """Store names of samples as numbers of rows.
+
+    Args:
+        parts: Names, in several sequences.
+        without: Some of them that are left out.
+
+    Returns:
+        None if they are not many, or one of them is not a number of a row.
+    """
+    if sum(map(len, parts)) <= MANY_NAMES:
+        return None
+    rows = np.asarray([_row(name) for part in parts for name in part], np.int64)
+    if rows.min() < 0 or rows.max() >= 64 * len(rows):
+        return None
+    marked = np.zeros(int(rows.max()) + 1, np.bool_)
+    marked[rows] = True
+    marked[[_row(name) for name in without]] = False
+    return NumberedNames(np.packbits(marked))
+
+
+def _row(name: object) -> int:
+    """Number of a row that a name states; -1 if it does not."""
+    plain = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) < 19
+    row = int(name) if plain else -1  # type: ignore[call-overload]
+    return row if str(row) == name else -1

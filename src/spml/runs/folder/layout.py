@@ -32,6 +32,8 @@ HELD_OUT = "held_out.safetensors"
 AUDITED = "audited.json"
 THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
+REPORT = "report.html"
+EVALUATION = "evaluation.json"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
     CONFIG,
@@ -47,6 +49,8 @@ _FILES = (
     AUDITED,
     THRESHOLDS,
     THRESHOLDS_PICTURE,
+    REPORT,
+    EVALUATION,
     CURRENT,
     NEW,
     PREVIOUS,
@@ -147,18 +151,13 @@ def clear(folder: Path) -> None:
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)
-    _clear_scores(folder / SCORES)
-
-
-def _clear_scores(folder: Path) -> None:
-    """Remove recorded scores; files that `spml` did not write stay, and the folder with them."""
-    if not folder.is_dir():
-        return
-    for path in (folder / SCORED_SAMPLES, *folder.glob(SCORED_EPOCHS)):
-        path.unlink(missing_ok=True)
-    remove_leftovers(folder)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+    scores = folder / SCORES
+    if scores.is_dir():  # files that `spml` did not write stay, and the folder with them
+        for path in (scores / SCORED_SAMPLES, *scores.glob(SCORED_EPOCHS)):
+            path.unlink(missing_ok=True)
+        remove_leftovers(scores)
+        with suppress(OSError):
+            scores.rmdir()
 
 
 _CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "

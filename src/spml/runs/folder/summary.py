@@ -1,13 +1,13 @@
-"""What a finished run leaves in its folder: the model, the summary, the pictures."""
+"""Write the files of a finished run: the model, the summary, the pictures."""
 
 from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+import shlex
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,124 +15,180 @@ import torch
 
 from ... import models, plots
 from ...common.files import sha256_file, write_checked_json
-from ...data import Dataset
-from ...decisions import (
-    Decision,
-    Judge,
-    Policy,
-    Source,
-    default_mean_labels,
-    global_threshold,
-    threshold_curve,
-)
+from ...data import Samples
+from ...decisions import Decision, Judge, Source, global_threshold, scores_of, threshold_curve, true_map
 from ...metrics import FEWEST_SHOWN, shown_score
+from ...scores import Scores
 from ...version import __version__
-from ..decide.thresholds import decide_thresholds, evidence_from_shares, write_thresholds
+from ..decide.policies import decide_thresholds, evidence_from_shares, write_thresholds
+from ..fit.build import Build
 from ..fit.divergence import fit_warnings
-from ..fit.solve import Fitted
+from ..fit.solve import Fitted, HeldOutScores
 from ..settle import init_from
-from ..settle.resolve import Resolved
 from . import layout as run_files
-from .final_scores import FinalScores, example_rows
-from .held_out import HeldOut, write_held_out
+from .held_out import drawn_part, gather_held_out, keep_scores, write_held_out
+
+_EXAMPLES = 12
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A run that has been trained.
+class FinalScores(NamedTuple):
+    """Scores of a trained model.
 
     Attributes:
-        run: Resolved run; its data holds images where there are images.
-        judge: Chose the best epoch.
-        classifier: Model with the weights of that epoch.
-        fitted: Result of the training.
-        scores: Scores of the samples that were not trained on.
-        held_out: Logits of samples that the scoring model was not fitted to, and their observed labels.
-        head_bias: Start of the head's bias, for the summary.
-        init_from: What was taken over from another run, for the summary.
-        fingerprint: Fingerprint of the data.
-        cost: Seconds, memory, device.
+        held_out: Scores of samples that the scoring model was not fitted to, which decide thresholds.
+        val: Those of validation samples among them.
+        test_map: mAP of the test samples; None if their labels are not fully known.
+        examples: Logits (E, C) of the samples that are drawn as examples, `example_rows` of the test split,
+            or of the validation split without one.
+        places: Window of each of them that speaks most for each class, float32 (E, C, 4); None of a model
+            that does not score windows.
     """
 
-    run: Resolved
-    judge: Judge
-    classifier: models.Classifier
-    fitted: Fitted
-    scores: FinalScores
-    held_out: HeldOut
-    head_bias: dict[str, Any]
-    init_from: dict[str, str] | None
-    fingerprint: str
-    cost: dict[str, Any]
-
-    @property
-    def method(self) -> str:
-        """Method that the model was trained with, or the name of the head in closed form."""
-        return self.run.config.method or self.run.config.model.head
+    held_out: HeldOutScores
+    val: Scores
+    test_map: float | None
+    examples: npt.NDArray[np.float32]
+    places: npt.NDArray[np.float32] | None
 
 
-def write_results(folder: Path, finished: Finished, *, pictures: bool = True) -> str:
-    """Write model, summary and, unless they are not wanted, pictures to `folder`.
+def final_scores(build: Build, fitted: Fitted) -> FinalScores:
+    """Compute the scores of a trained model, on every process.
+
+    Where the scores of the validation samples do not fit (`spml.scores.fits`), those of a random
+    part are kept: all scores of as many samples as 5,000,000 scores allow for, or, of more than 5,000
+    classes, the 1,000 highest scores of 5,000 samples.
+    """
+    data, count = build.data, len(build.data.splits["train"])
+    held_out = fitted.held_out
+    names = ["val"] * (held_out is None) + ["test"] * ("test" in data.splits)
+    scores = {name: build.scores(data.splits[name]) for name in names}
+    if held_out is None and scores["val"].array is not None:
+        held_out = HeldOutScores(scores["val"], count + np.arange(len(scores["val"])))
+    elif held_out is None:
+        drawn = drawn_part(*scores["val"].shape, build.run.config.seed)
+        samples = data.splits["val"].take(drawn)
+        held_out = HeldOutScores(keep_scores(build.scores(samples), samples.observed), count + drawn)
+    val = held_out.of_validation(count)
+    test_map = None
+    if "test" in scores and "test" in data.truth:
+        test_map = true_map(scores["test"], data.truth["test"], data.empty)
+    split = "test" if "test" in scores else "val"
+    rows = example_rows(data.splits[split])
+    known = (scores["test"] if split == "test" else val).array
+    if known is None or len(known) < len(data.splits[split]):
+        examples = build.logits(data.splits[split].take(rows))
+    else:
+        examples = np.asarray(known[rows], np.float32)
+    return FinalScores(held_out, val, test_map, examples, _places(build, data.splits[split].take(rows)))
+
+
+def example_rows(samples: Samples) -> npt.NDArray[np.int64]:
+    """Up to 12 samples that are drawn as examples, evenly spaced."""
+    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples)))
+    return np.asarray(rows.round(), np.int64)
+
+
+def write_results(
+    build: Build,
+    judge: Judge,
+    fitted: Fitted,
+    scores: FinalScores,
+    fingerprint: str,
+    cost: dict[str, Any],
+    command: str,
+    *,
+    pictures: bool,
+) -> tuple[dict[str, Any], str]:
+    """Write model, summary and, unless they are not wanted, pictures to the folder of a run.
+
+    Args:
+        build: Model with the weights of the best epoch; the data of its run holds images where there are any.
+        judge: Chose that epoch.
+        fitted: Result of the training.
+        scores: Scores of the samples that were not trained on.
+        fingerprint: Fingerprint of the data.
+        cost: Seconds, memory and device.
+        command: Command that makes the run; empty where it is made by other means.
+        pictures: Draw the pictures.
 
     Returns:
-        Closing lines for the user.
+        Content of model.json as far as `TrainedModel` takes it, and closing lines for the user.
 
     Raises:
         SpmlError: A file could not be written.
     """
-    config, data, fitted = finished.run.config, finished.run.data, finished.fitted
-    best = fitted.history[fitted.best]
-    mean_labels, source = _mean_labels(finished)
-    threshold = global_threshold(finished.scores.val, mean_labels)
+    run, config, data = build.run, build.run.config, build.run.data
+    folder = Path(config.output)
+    held_out = gather_held_out(data, *scores.held_out, seed=config.seed)
+    k = run.threshold_mean_labels
+    without_positives = np.flatnonzero(data.splits["train"].observed.positives_per_class() == 0)
+    method = {"name": config.method or config.model.head, "hp": config.hp}
+    threshold = {
+        "logit": global_threshold(scores.val, k.value),
+        "labels_per_sample": k.value,
+        "source": k.source,
+    }
     card: dict[str, Any] = {
         "classes": list(data.classes),
-        "method": {"name": finished.method, "hp": config.hp},
-        "threshold": {
-            "logit": threshold,
-            "labels_per_sample": mean_labels,
-            "source": source,
-            "curve": threshold_curve(finished.scores.val),
-        },
+        "method": method,
+        "threshold": {**threshold, "curve": threshold_curve(scores.val)},
         "thresholds": run_files.THRESHOLDS,
-        "without_positives": [data.classes[column] for column in _without_positives(data)],
+        "without_positives": [data.classes[column] for column in without_positives],
         "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
     }
     if fitted.state:
         init_from.write_state(folder, fitted.state, data.splits["train"])
-    write_held_out(folder, finished.held_out, data.classes)
-    models.save_classifier(folder, finished.classifier, finished.classifier.spec, card)
-    policy = _decide(folder, finished)
+    write_held_out(folder, held_out, data.classes)
+    assert build.classifier is not None
+    models.save_classifier(folder, build.classifier, build.classifier.spec, card)
+    sources: dict[str, Source] = {"stated": "stated", "validation labels": "labels", "default": "default"}
+    evidence = evidence_from_shares(held_out, k.value, sources[k.source])
+    model = sha256_file(folder / run_files.MODEL[0])
+    policy = decide_thresholds(model, build.top.scale, data.classes, held_out, evidence)
+    start, test_map = run.start, scores.test_map
+    local = dict(fitted.local) if fitted.local else None
+    measured = (local or {}).pop("validation", fitted.history[fitted.best])
     summary: dict[str, Any] = {
-        "method": finished.method,
+        "method": method["name"],
         "hp": config.hp,
-        "init_from": finished.init_from,
-        "selected": {**finished.judge.describe(), **_selected(fitted)},
+        "init_from": start and {**start.describe(), "objective": build.carried},
+        "selected": {**judge.describe(), **_selected(fitted)},
         "members": list(fitted.members),
-        "validation": {key: value for key, value in best.items() if key.startswith("val/")},
-        "test": None if finished.scores.test_map is None else {"mAP": finished.scores.test_map},
-        "head_bias": finished.head_bias,
-        "threshold": {key: value for key, value in card["threshold"].items() if key != "curve"},
-        "data": _describe_data(finished),
-        "cost": finished.cost,
+        "local": local,
+        "validation": {key: value for key, value in measured.items() if key.startswith("val/")},
+        "test": None if test_map is None else {"mAP": test_map},
+        "head_bias": run.head_bias,
+        "threshold": threshold,
+        "data": {
+            "name": data.name,
+            "classes": len(data.classes),
+            "samples": {name: len(samples) for name, samples in data.splits.items()},
+            "observed": {name: samples.observed.extent for name, samples in data.splits.items()},
+            "skipped": len(data.skipped),
+            "notes": list(data.notes),
+            "fingerprint": fingerprint,
+        },
+        "cost": cost,
         "warnings": fit_warnings(
             fitted,
             config,
             positives=int(data.splits["val"].observed.positives_per_class().sum()),
-            share=finished.judge.mean_labels / len(data.classes),
+            share=judge.mean_labels / len(data.classes),
         ),
+        "command": command,
         "versions": versions(),
         "metrics_sha256": sha256_file(folder / run_files.METRICS),
     }
     # Before the summary, which says that the run has finished.
-    write_thresholds(folder, policy, finished.held_out, picture=pictures)
+    write_thresholds(folder, policy, held_out, picture=pictures)
     write_checked_json(folder / run_files.SUMMARY, summary)
     if pictures:
-        _draw_curves(folder, finished)
+        _draw_curves(folder, fitted, judge.metric)
     if pictures and data.kind == "image":
-        never = tuple(_without_positives(data).tolist())
-        _draw_examples(folder, finished, Decision(policy.thresholds, never=never))
-    return _closing_lines(folder, summary, finished.judge.known)
+        never = tuple(without_positives.tolist())
+        _draw_examples(build, scores, Decision(policy.logits, never=never))
+    return {**card, "weights_sha256": model}, _closing_lines(folder, summary, judge.known)
 
 
 def versions() -> dict[str, str]:
@@ -148,34 +204,8 @@ def versions() -> dict[str, str]:
     }
 
 
-def _mean_labels(finished: Finished) -> tuple[float, str]:
-    """Number of labels per sample that the threshold aims at, and its source."""
-    config, observed = finished.run.config, finished.run.data.splits["val"].observed
-    if config.mean_labels is not None:
-        return config.mean_labels, "stated"
-    if observed.full:
-        return float(observed.positives_per_sample().mean()), "validation labels"
-    return default_mean_labels(len(finished.run.data.classes)), "default"
-
-
-def _decide(folder: Path, finished: Finished) -> Policy:
-    """Thresholds for the best F1 of each class."""
-    k, origin = _mean_labels(finished)
-    source: Source = (
-        "labels" if origin == "validation labels" else "stated" if origin == "stated" else "default"
-    )
-    evidence = evidence_from_shares(finished.held_out, k, source)
-    model = sha256_file(folder / run_files.MODEL[0])
-    return decide_thresholds(model, finished.run.data.classes, finished.held_out, evidence)
-
-
-def _without_positives(data: Dataset) -> npt.NDArray[np.int64]:
-    """Columns of the classes that no training sample is known to have, which are never predicted."""
-    return np.flatnonzero(data.splits["train"].observed.positives_per_class() == 0)
-
-
 def _selected(fitted: Fitted) -> dict[str, Any]:
-    """What is reported of the chosen epoch or penalty."""
+    """Report on the chosen epoch or penalty."""
     best = fitted.history[fitted.best]
     keys = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
     selected: dict[str, Any] = {key: best[key] for key in keys if key in best}
@@ -186,38 +216,21 @@ def _selected(fitted: Fitted) -> dict[str, Any]:
     return selected
 
 
-def _describe_data(finished: Finished) -> dict[str, Any]:
-    data = finished.run.data
-    return {
-        "name": data.name,
-        "classes": len(data.classes),
-        "samples": {name: len(samples) for name, samples in data.splits.items()},
-        "observed": {name: samples.observed.extent for name, samples in data.splits.items()},
-        "skipped": len(data.skipped),
-        "notes": list(data.notes),
-        "fingerprint": finished.fingerprint,
-    }
-
-
-def _draw_curves(folder: Path, finished: Finished) -> None:
-    fitted, metric = finished.fitted, finished.judge.metric
+def _draw_curves(folder: Path, fitted: Fitted, metric: str) -> None:
     best = fitted.history[fitted.best]
     path = folder / run_files.CURVES
-    if "epoch" in best:
-        plots.learning_curves(path, fitted.history, metric=metric, best_epoch=best["epoch"])
-    elif fitted.tried:
+    if "epoch" not in best and fitted.tried:
         plots.member_curves(path, fitted.tried, fitted.members, metric=metric)
-    elif "penalty" in best:
-        plots.penalty_curves(path, fitted.history, metric=metric, best=fitted.best)
+    elif "epoch" in best or "penalty" in best:
+        plots.fit_curves(path, fitted.history, metric=metric, best=fitted.best)
 
 
-def _draw_examples(folder: Path, finished: Finished, decision: Decision) -> None:
-    data = finished.run.data
+def _draw_examples(build: Build, final: FinalScores, decision: Decision) -> None:
+    data, path = build.run.data, Path(build.run.config.output, run_files.EXAMPLES)
     split = "test" if "test" in data.splits else "val"
     samples, classes, truth = data.splits[split], data.classes, data.truth.get(split)
-    rows, logits = example_rows(samples), finished.scores.examples
-    scores = models.probabilities(logits, finished.classifier.top.scores)
-    predicted = decision(logits)
+    rows, scores = example_rows(samples), scores_of(final.examples, build.top.scale)
+    predicted, places = decision(final.examples), final.places
     observed = samples.observed.take(rows).to_ternary() == 1
     true = None if truth is None else truth.take(rows).to_ternary() == 1
     relevant = predicted | observed if true is None else predicted | observed | true
@@ -229,13 +242,24 @@ def _draw_examples(folder: Path, finished: Finished, decision: Decision) -> None
                 bool(observed[row, c]),
                 bool(predicted[row, c]),
                 None if true is None else bool(true[row, c]),
+                () if places is None else places[row, c].tolist(),
             )
             for c in np.flatnonzero(relevant[row])
         ]
         for row in range(len(rows))
     ]
     images = samples.inputs.fetch(rows, None).numpy()
-    plots.example_sheet(folder / run_files.EXAMPLES, images, labels, with_truth=true is not None)
+    plots.example_sheet(path, images, labels, with_truth=true is not None)
+
+
+def _places(build: Build, samples: Samples) -> npt.NDArray[np.float32] | None:
+    """Window of each sample that speaks most for each class; see `FinalScores`."""
+    local, classifier = build.top.local, build.classifier
+    if local is None or classifier is None or samples.inputs.kind == "feature":
+        return None
+    found = build.logits(samples, models.Located(classifier))
+    numbers: npt.NDArray[np.int64] = found[:, build.top.num_classes :].astype(np.int64)
+    return local.settings.windows.places()[numbers]
 
 
 def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
@@ -259,4 +283,22 @@ def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
     text += f"; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB"
     notes = [f"note: {warning}" for warning in selected.get("warnings", ())]
     warnings = [f"warning: {warning}" for warning in summary["warnings"]]
-    return "\n".join([text, *notes, *warnings, f"{folder}: done"])
+    last = how_to_know_k(folder, summary)
+    return "\n".join([text, *notes, *warnings, f"{folder}: done", *last])
+
+
+def how_to_know_k(folder: Path, summary: dict[str, Any]) -> list[str]:
+    """Last line of a training where K is not known: how to learn it in ten minutes; no line otherwise.
+
+    Args:
+        folder: Folder of the run.
+        summary: Content of its summary.json.
+    """
+    if summary["threshold"]["source"] != "default":
+        return []
+    name = shlex.quote(str(folder))
+    return [
+        f"next, in ten minutes: `spml audit sample {name}` draws 100 random samples to label in full. "
+        "They tell K, the mean labels per sample, without which no precision, probability or number of "
+        "missing labels is stated."
+    ]

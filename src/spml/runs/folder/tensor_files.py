@@ -18,7 +18,7 @@ from ...engine.checksum import BLANK, has_checksum, write_checked
 _KEY = "spml scores"
 """Only key of the metadata, so that equal contents are equal files: safetensors keeps no order of keys."""
 
-_VERSION = 2  # 1 had no checksum
+_VERSION = 2
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], **about: Any) -> None:
@@ -48,31 +48,26 @@ def open_tensors(path: Path, advice: str, *, check: bool = True) -> Iterator[tup
     Raises:
         InputError: The file is damaged or of another version.
     """
+    with open_checked(path, advice, check=check) as stored:
+        about = parse_json((stored.metadata() or {})[_KEY])
+        if about["version"] != _VERSION:
+            raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
+        yield stored, about
+
+
+@contextmanager
+def open_checked(path: Path, advice: str, *, check: bool = True) -> Iterator[Any]:
+    """Open a file that `write_checked` has written, as `open_tensors` does."""
     try:
-        checked = has_checksum(path) if check else True
+        checked = not check or has_checksum(path)
         with safe_open(path, framework="pt") as stored:
-            about = parse_json((stored.metadata() or {})[_KEY])
-            if about["version"] not in range(1, _VERSION + 1):
-                raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
-            if about["version"] > 1 and not checked:
+            if not checked:
                 raise ValueError("its checksum is missing")
-            yield stored, about
+            yield stored
     except (SafetensorError, OSError, ValueError, TypeError, LookupError) as error:
         raise InputError(
             f"{path}: damaged, or not written by this version of spml ({error}). {advice}"
         ) from error
-
-
-def check_tensor(stored: Any, name: str, kind: str, shape: tuple[int, ...]) -> None:
-    """Check type and shape of a tensor of an open file before it is loaded.
-
-    Raises:
-        ValueError: It has others.
-        SafetensorError: The file lacks the tensor.
-    """
-    part = stored.get_slice(name)
-    if part.get_dtype() != kind or tuple(part.get_shape()) != shape:
-        raise ValueError(f"{name} is {part.get_dtype()} {tuple(part.get_shape())}, not {kind} {tuple(shape)}")
 
 
 def check_names(*lists: Any) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import InputError, nearest
+from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
 from ...labels import ObservedLabels
 
 UnknownClasses = Literal["stop", "leave_out"]
-"""What to do about classes of the data that the runs do not know."""
+"""Treatment of classes of the data that the runs do not know."""
 
 
 class CommonClasses(NamedTuple):
@@ -29,16 +30,9 @@ class CommonClasses(NamedTuple):
     positions: npt.NDArray[np.int64]
     unknown: tuple[str, ...]
 
-    def reduce(self, labels: ObservedLabels, rows: npt.NDArray[np.int64] | None = None) -> ObservedLabels:
-        """Labels of some rows (None = all) over the common classes, in the order of `columns`."""
-        if not self.unknown:
-            return labels
-        chosen = labels if rows is None else labels.take(rows)
-        return chosen.take_classes(self.columns)
-
 
 class LeftOut(NamedTuple):
-    """What an evaluation over common classes leaves out.
+    """Classes, labels and samples that an evaluation over common classes leaves out.
 
     Attributes:
         classes: Classes of the data that the runs do not know.
@@ -88,8 +82,9 @@ def common_classes(
     Raises:
         InputError: The run does not know a class and `unknown_classes` is `stop`; or it knows none.
     """
-    position = {name: column for column, name in enumerate(known)}
-    unknown = tuple(name for name in data if name not in position)
+    positions = rows_of(known, data)
+    columns = np.flatnonzero(positions >= 0)
+    unknown = tuple(name for name, position in zip(data, positions, strict=True) if position < 0)
     others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
     if unknown and unknown_classes == "stop":
         raise InputError(
@@ -97,41 +92,36 @@ def common_classes(
             f"{nearest(unknown[0], known)} To evaluate over the classes that both have, pass "
             "--unknown_classes leave_out."
         )
-    columns = [column for column, name in enumerate(data) if name in position]
-    if not columns:
+    if not len(columns):
         raise InputError(
             f"{path}: has none of the classes that the model in {run} knows, so nothing can be measured. "
             f"Its first class is {unknown[0]!r}. {nearest(unknown[0], known)}"
         )
-    positions = [position[data[column]] for column in columns]
-    return CommonClasses(np.asarray(columns, np.int64), np.asarray(positions, np.int64), unknown)
+    return CommonClasses(columns, positions[columns], unknown)
 
 
-def left_out(
+def leave_out(
     common: CommonClasses, labels: ObservedLabels, *, drop: bool
-) -> tuple[LeftOut, npt.NDArray[np.int64]]:
-    """Count what is left out of labels, and say which samples stay.
+) -> tuple[ObservedLabels, npt.NDArray[np.int64], LeftOut]:
+    """Reduce labels of all samples over all classes of the data to the common classes.
 
     Args:
         common: Common classes.
-        labels: Labels of all samples over all classes of the data.
+        labels: Labels.
         drop: Leave out samples that had a positive label and keep none. A sample without any positive label
             stays.
 
     Returns:
-        What is left out, and the rows of the samples that stay, int64, ascending.
+        Labels of the samples that stay, in the order of `columns`; the rows of these samples, int64,
+        ascending; and what is left out.
     """
-    before = labels.positives_per_sample()
-    after = common.reduce(labels).positives_per_sample()
+    if not common.unknown:
+        return labels, np.arange(len(labels)), LeftOut()
+    reduced = labels.take_classes(common.columns)
+    before, after = labels.positives_per_sample(), reduced.positives_per_sample()
     lost = (before > 0) & (after == 0)
-    count = int(lost.sum())
-    report = LeftOut(
-        common.unknown, int(before.sum() - after.sum()), count if drop else 0, 0 if drop else count
-    )
-    return report, np.flatnonzero(~lost) if drop else np.arange(len(labels))
-
-
-def columns_of(names: Sequence[str], classes: Sequence[str]) -> list[int]:
-    """Positions of names among classes."""
-    position = {name: column for column, name in enumerate(classes)}
-    return [position[name] for name in names]
+    count, number = int(lost.sum()), int(before.sum() - after.sum())
+    if not drop:
+        return reduced, np.arange(len(labels)), LeftOut(common.unknown, number, 0, count)
+    rows = np.flatnonzero(~lost)
+    return reduced.take(rows), rows, LeftOut(common.unknown, number, count)

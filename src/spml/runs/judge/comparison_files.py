@@ -28,31 +28,26 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
     """
     write_json(folder / JSON, comparison)
     (folder / RELIABILITY).unlink(missing_ok=True)
-    full = comparison["labels"] == "full"
-    if not full and comparison["samples_with_a_positive"] < FEWEST_SHOWN:
+    if comparison["labels"] != "full":
         _write_candidates(folder / CSV, comparison["candidates"])
-        (folder / PICTURE).unlink(missing_ok=True)
-        return [JSON, CSV]
-    if full:
-        _write_metrics(folder / CSV, comparison["runs"])
-        rows = [
-            {"run": name, "mAP": of["mAP"]["value"], "mAP_interval": of["mAP"]["interval"]}
-            | {"in_tie_set": of["mAP"]["tied"]}
-            for name, of in ((name, result["intervals"]) for name, result in comparison["runs"].items())
-        ]
-        plots.tie_set(folder / PICTURE, rows, score="mAP", axis="mAP, %, and its 95 % interval")
-        calibrated = {
-            name: result["calibration"]
-            for name, result in comparison["runs"].items()
-            if "calibration" in result
-        }
-        if calibrated:
-            plots.reliability_diagram(folder / RELIABILITY, calibrated)
-            return [JSON, CSV, PICTURE, RELIABILITY]
-    else:
-        _write_candidates(folder / CSV, comparison["candidates"])
+        if comparison["samples_with_a_positive"] < FEWEST_SHOWN:
+            (folder / PICTURE).unlink(missing_ok=True)
+            return [JSON, CSV]
         plots.tie_set(folder / PICTURE, comparison["candidates"])
-    return [JSON, CSV, PICTURE]
+        return [JSON, CSV, PICTURE]
+    runs = comparison["runs"]
+    _write_metrics(folder / CSV, runs)
+    of_map = {name: result["intervals"]["mAP"] for name, result in runs.items()}
+    rows = [
+        {"run": name, "mAP": score["value"], "mAP_interval": score["interval"], "in_tie_set": score["tied"]}
+        for name, score in of_map.items()
+    ]
+    plots.tie_set(folder / PICTURE, rows, score="mAP", axis="mAP, %, and its 95 % interval")
+    calibrated = {name: result["calibration"] for name, result in runs.items() if "calibration" in result}
+    if not calibrated:
+        return [JSON, CSV, PICTURE]
+    plots.reliability_diagram(folder / RELIABILITY, calibrated)
+    return [JSON, CSV, PICTURE, RELIABILITY]
 
 
 def _write_candidates(path: Path, candidates: list[dict[str, Any]]) -> None:

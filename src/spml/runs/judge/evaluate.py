@@ -3,124 +3,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import InputError
+from ...common.files import same_path
+from ...common.label_checks import rows_of
 from ...common.phrases import first_few
-from ...config import DataConfig
-from ...data import Dataset, Records, Samples, start_opening
+from ...data import Dataset, start_opening
 from ...data.rename import NOTE
-from ...decisions import Decision, Policy, default_mean_labels
+from ...decisions import default_mean_labels
 from ...labels import ObservedLabels
-from ...metrics import (
-    MIN_DRAWS,
-    Candidate,
-    Comparison,
-    ScoreBlocks,
-    compare_ranks,
-    ranks_of,
-)
-from ...metrics.top_scores import fits
-from ...models import BackboneSpec
-from ..settle.resolve import check_mean_labels
-from .common_classes import UnknownClasses, columns_of, common_classes, left_out
-from .full_labels import Logits, Measured, measure_blocks, measure_runs
+from ...metrics import MIN_DRAWS, Candidate, compare_ranks
+from ...metrics.arrays import Empty
+from ...scores import InMemory, Scores, fits, ranks_of
+from ..folder import layout as run_files
+from ..inputs import labelled
+from ..settle.conflicts import check_mean_labels
+from .common_classes import UnknownClasses, common_classes, leave_out
+from .full_labels import Measured, measure_runs
 
-_BLOCK_SCORES = 1 << 24
-"""Number of scores that are computed and looked at together where not all fit."""
+if TYPE_CHECKING:
+    from ..compute.predict import Engine
+    from ..compute.trained_model import TrainedModel
 
 _LISTED = 100
 """Largest number of classes that a note names."""
 
 
-class Trained(Protocol):
-    """A trained model; `spml.Run` is one.
-
-    Attributes:
-        classes: Class names, in the order of the columns of its scores.
-        card: Content of model.json.
-    """
-
-    classes: tuple[str, ...]
-    card: dict[str, Any]
-
-    @property
-    def thresholds(self) -> Policy | None:
-        """Thresholds of the classes; None if it has one for all of them."""
-        ...
-
-    @property
-    def trained_on(self) -> str:
-        """Path of the training data; empty if it is not known."""
-        ...
-
-    @property
-    def spec(self) -> BackboneSpec:
-        """Backbone, and how images are prepared for it."""
-        ...
-
-    def calibrated(self, logits: Logits) -> Logits | None:
-        """Calibrated probabilities of logits; None where K is not known."""
-        ...
-
-    def decision(
-        self,
-        *,
-        mean_labels: float | None = None,
-        threshold: float | None = None,
-        top_k: int = 0,
-        top1_fallback: bool = False,
-        thresholds: str | Path | float | None = None,
-    ) -> Decision:
-        """How logits become labels."""
-        ...
-
-
-_Trained = TypeVar("_Trained", bound=Trained)
-
-
 def evaluate(
-    runs: Mapping[str, _Trained],
-    config: DataConfig,
+    runs: Sequence[TrainedModel],
+    data: Any,
+    y: Any = None,
     *,
+    classes: Sequence[str] | None = None,
     split: str,
     observed: bool,
     mean_labels: float | None,
-    decision: Mapping[str, Any],
-    predict: Callable[[_Trained, Samples], Logits],
-    report: Callable[[str], None],
-    records: Records | None = None,
+    decision: Mapping[str, Any] = MappingProxyType({}),
+    engine: Engine,
     unknown_classes: UnknownClasses = "stop",
     intervals: bool = True,
     draws: int = 200,
     seed: int = 0,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """Compute metrics of one or several runs on the same samples.
+    """Compute metrics of one or several runs on the same samples; each run is named by its folder.
 
     Args:
-        runs: Runs by name; at least one.
-        config: Settings of the labelled data.
+        runs: Runs, each once.
+        data, y, classes: Labelled data, as in `Run.evaluate`.
         split: `train`, `val` or `test`.
         observed: Compare by observed labels even if true labels are available. Data that is not fully
             labelled is always compared in this way.
-        mean_labels: Mean labels per sample K of the SP-score; None = `default_mean_labels`. Where labels are
-            full, an argument of the decision.
-        decision: Further arguments of `Trained.decision`, by which labels are predicted.
-        predict: Computes the logits (N, C) of a run.
-        report: Called with a line before something that takes long.
-        records: Data in memory; None = what `config.path` names.
+        mean_labels: Mean labels per sample K of the SP-score; None = as the first run knows it, otherwise
+            `default_mean_labels`. Where labels are full, an argument of the decision.
+        decision: Further arguments of `TrainedModel.decision`, by which labels are predicted.
+        engine: Settings of prediction.
         unknown_classes: `stop` refuses data with a class that the runs do not know; `leave_out` evaluates
             over the classes that both have. Then, where labels are full, a sample whose labels are all left
             out stays, as one that has none; by observed labels it is left out.
         intervals: Where labels are full, compare runs by a bootstrap over samples.
         draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
         seed: Seed of the bootstrap.
+        settings: Fields of `DataConfig` by name.
 
     Returns:
         A dict that can be written as JSON. `labels` is `full`, with the metrics of each run in `runs`, in
@@ -130,18 +81,24 @@ def evaluate(
         `left_out`, `warnings` and `notes`.
 
     Raises:
-        InputError: The runs have different classes; or the data can't be read, has no such split, has a class
-            that the runs do not know, has no known positive label, or, with `observed`, has no unknown one;
-            or there are too few draws.
+        InputError: No run is named, or the runs have different classes; the data can't
+            be read, has no such split, has a class that the runs do not know, has no known positive label,
+            or, with `observed`, has no unknown one; or there are too few draws.
     """
-    name, first = next(iter(runs.items()))
-    check_classes(runs)
-    check_mean_labels(mean_labels, len(first.classes))
+    if not runs:
+        raise InputError("no run to evaluate: name the folder of at least one")
+    named = {str(run.folder): run for run in runs}
+    check_classes(named)
+    name, first = next(iter(named.items()))
     if draws < MIN_DRAWS:
         raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
-    for run in runs.values():
+    for run in runs:
         run.decision(**decision)  # refuses wrong values before images are read
-    opening = start_opening(config, purpose="evaluate", report=report, records=records)
+    config, records = labelled(
+        data, y, settings, classes=classes, known=first.classes, names=_common_names(named)
+    )
+    engine = engine._replace(cache=engine.cache or config.cache)
+    opening = start_opening(config, purpose="evaluate", report=engine.display.line, records=records)
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache
@@ -152,19 +109,18 @@ def evaluate(
     if split not in dataset.splits:
         raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split).")
     truth, labels = dataset.truth.get(split), dataset.splits[split].observed
-    if truth is not None and not observed:
+    full = truth is not None and not observed
+    if full and truth is not None:
         labels = truth
     else:
         _check_observed(labels, config.path, split)
-    full = labels is truth
-    left, rows = left_out(common, labels, drop=not full)
-    labels = common.reduce(labels, rows)
+    labels, rows, left = leave_out(common, labels, drop=not full)
+    check_mean_labels(mean_labels, len(first.classes), [] if full else [labels])
     if not labels.positives_per_class().any():
         raise InputError(
             f"{config.path}: no sample of the {split!r} split has a label of a class that can be measured. "
             "Name another --split, or other data."
         )
-
     whole = fits(len(labels), len(first.classes))
     if full and intervals and not whole:
         raise InputError(
@@ -173,81 +129,31 @@ def evaluate(
             "or compare by observed labels (--observed)."
         )
 
-    def logits(name: str) -> Logits | ScoreBlocks:
+    def logits(name: str) -> Scores:
         """Logits of a run over its own classes."""
-        run = runs[name]
-        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
-        if len(rows) < len(samples):
-            samples = samples.take(rows)
-
-        def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[Logits]:
-            at_once = len(samples) if whole else max(1, _BLOCK_SCORES // len(run.classes))
-            for start in range(0, len(samples), at_once):
-                part = samples if whole else samples.take(range(start, min(start + at_once, len(samples))))
-                found = predict(run, part)
-                if np.isnan(found).any():
-                    raise InputError(
-                        f"{config.path}: the scores of {name} are NaN for some samples, which can't be "
-                        "ranked."
-                    )
-                yield found if columns is None else found[:, columns]
-
-        return next(compute(None)) if whole else ScoreBlocks(len(samples), len(run.classes), compute)
-
-    def in_order(name: str) -> Logits | ScoreBlocks:
-        """Logits of a run over the classes of the first one, in their order."""
-        found, order = logits(name), np.asarray(columns_of(first.classes, runs[name].classes))
-        if not isinstance(found, ScoreBlocks):
-            return found[:, order]
-        return ScoreBlocks(*found.shape, lambda columns: found.compute(order[columns]))
+        spec = named[name].spec
+        samples = finish(spec.size, spec.interpolation).splits[split]
+        chosen = samples.take(rows) if len(rows) < len(samples) else samples
+        scores = named[name].scores(chosen, engine)
+        return InMemory(scores.gather()) if whole else scores
 
     labels = labels.with_classes(common.positions, len(first.classes))
     if full:
-        # A class that the data does not list is unknown in it, not absent, so it is left out.
+        decision = {"mean_labels": mean_labels, **decision}
+        draws = draws if intervals else 0
         known = np.sort(common.positions)
-        names = tuple(first.classes[column] for column in known)
-        measured = {
-            name: Measured(
-                partial(logits, name),
-                run.decision(mean_labels=mean_labels, **decision),
-                columns_of(names, run.classes),
-                run.calibrated,
-            )
-            for name, run in runs.items()
-        }
-        truth_of_known = labels.take_classes(known)
-        if whole:
-            matrix = truth_of_known.to_ternary()
-            result = measure_runs(
-                measured, matrix, names, dataset.empty, draws=draws if intervals else 0, seed=seed
-            )
-        else:
-            result = measure_blocks(measured, truth_of_known, names, dataset.empty)
-        in_data = set(names)
-        absent = [name for name in first.classes if name not in in_data]
-        result["classes_not_in_data"] = absent
-        result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
-        if result.get("not_measured"):
-            result["notes"].append(
-                f"Not measured, because {len(labels)} samples x {len(names)} classes are too many scores to "
-                f"keep: {', '.join(result['not_measured'])}."
-            )
-        stated = [mean_labels, *(decision.get(name) for name in ("threshold", "thresholds"))]
-        if stated == [None] * 3 and not decision.get("top_k"):
-            result["notes"] += _assumptions(runs)
+        result = _by_full_labels(named, logits, labels, known, dataset.empty, decision, draws, seed)
     else:
-        positives = labels.entries(1)
-        ranks = {name: ranks_of(in_order(name), positives)[0] for name in runs}
-        k = mean_labels or default_mean_labels(len(first.classes))
-        result = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
-        result["mean_labels_source"] = "default" if mean_labels is None else "stated"
-        result["notes"] = _notes(truth is not None, decision)
+        k = _mean_labels(mean_labels, named)
+        result = _by_observed_labels(named, logits, labels, k.value, draws, seed)
+        result["mean_labels_source"] = k.source
+        result["notes"] = [*_notes(truth is not None, decision), *k.notes]
     not_held_out = split == "train" or set(dataset.splits) == {"test"}
     warnings = [
         f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
         "Evaluate on other samples (another file, or a split)."
-        for name, run in runs.items()
-        if not_held_out and records is None and _same_path(run.trained_on, config.path)
+        for name, run in named.items()
+        if not_held_out and records is None and same_path(run.trained_on, config.path)
     ]
     result["warnings"] = [*warnings, *result.get("warnings", [])]
     renamed = [note for note in opening.records.notes if note.startswith(NOTE)]
@@ -256,55 +162,71 @@ def evaluate(
     return {**about, "left_out": {**left._asdict(), "classes": list(left.classes)}, **result}
 
 
-def of_one(result: dict[str, Any]) -> dict[str, Any]:
-    """Reduce the result of `evaluate` for a single run: leave out what compares it with others."""
-    if result["labels"] == "full":
-        (metrics,) = result["runs"].values()
-        return {**{key: value for key, value in result.items() if key != "runs"}, **metrics}
-    (candidate,) = result["candidates"]
-    left_out = ("candidates", "tie_set", "cross_checks")
-    about = {key: value for key, value in result.items() if key not in left_out}
-    return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
-
-
-def _same_path(first: str, second: str) -> bool:
-    return bool(first) and Path(first).resolve() == Path(second).resolve()
-
-
-def check_classes(runs: Mapping[str, Trained]) -> None:
-    """Refuse to compare runs with different classes; their order may differ.
-
-    Raises:
-        InputError: A run has a class that another one lacks.
-    """
-    (first, first_classes), *others = ((name, run.classes) for name, run in runs.items())
-    for name, classes in others:
-        for run, has, other, lacks in (
-            (first, first_classes, name, classes),
-            (name, classes, first, first_classes),
-        ):
-            missing = [label for label in has if label not in set(lacks)]
-            if missing:
+def _common_names(runs: Mapping[str, TrainedModel]) -> dict[str, str]:
+    """Wanted names of classes by given ones, of all runs."""
+    names: dict[str, str] = {}
+    for name, run in runs.items():
+        for given, wanted in run.names.items():
+            if names.setdefault(given, wanted) != wanted:
                 raise InputError(
-                    f"{run} knows the class {missing[0]!r} and {other} does not: only runs with the same "
-                    "classes can be compared. Name one run at a time."
+                    f"{name}: was trained with the name {wanted!r} for the class {given!r}, and another run "
+                    f"with {names[given]!r}, so they can't be compared. Name one run at a time."
                 )
+    return names
 
 
-def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
-    if labels.full:
-        raise InputError(
-            f"{path}: every label of the {split!r} split is known, so nothing is left to estimate. Leave "
-            "out --observed to measure mAP, or hide labels (--data.observe single)."
+def _by_full_labels(
+    runs: Mapping[str, TrainedModel],
+    logits: Callable[[str], Scores],
+    truth: ObservedLabels,
+    known: npt.NDArray[np.int64],
+    empty: Empty,
+    decision: Mapping[str, Any],
+    draws: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Measure runs over the classes `known` of the first one, with notes.
+
+    A class that the data does not list is unknown in it, not absent, so it is left out.
+    """
+    first = next(iter(runs.values())).classes
+    names = tuple(first[column] for column in known)
+    measured = {
+        name: Measured(
+            partial(logits, name),
+            run.decision(**decision),
+            rows_of(run.classes, names).tolist(),
+            run.calibrated,
         )
-    if not labels.positives_per_class().any():
-        raise InputError(
-            f"{path}: no sample of the {split!r} split has a known positive label, so models can't be judged "
-            "on it. Label some, or name another --split."
+        for name, run in runs.items()
+    }
+    result = measure_runs(measured, truth.take_classes(known), names, empty, draws=draws, seed=seed)
+    absent = [first[column] for column in np.setdiff1d(np.arange(len(first)), known)]
+    result["classes_not_in_data"] = absent
+    result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
+    if result.get("not_measured"):
+        result["notes"].append(
+            f"Not measured, because {len(truth)} samples x {len(names)} classes are too many scores to "
+            f"keep: {', '.join(result['not_measured'])}."
         )
+    if all(decision.get(name) is None for name in ("mean_labels", "threshold", "thresholds")):
+        result["notes"] += [] if decision.get("top_k") else _assumptions(runs)
+    return result
 
 
-def _describe(comparison: Comparison) -> dict[str, Any]:
+def _by_observed_labels(
+    runs: Mapping[str, TrainedModel],
+    logits: Callable[[str], Scores],
+    labels: ObservedLabels,
+    mean_labels: float,
+    draws: int,
+    seed: int,
+) -> dict[str, Any]:
+    classes = next(iter(runs.values())).classes
+    positives, ranks = labels.entries(1), {}
+    for name, run in runs.items():
+        (ranks[name],) = ranks_of(logits(name).select(rows_of(run.classes, classes)), positives)
+    comparison = compare_ranks(ranks, len(labels), mean_labels, draws, seed)
     return {
         "labels": "observed only",
         "samples_with_a_positive": comparison.samples,
@@ -320,6 +242,73 @@ def _describe(comparison: Comparison) -> dict[str, Any]:
         },
         "warnings": list(comparison.warnings),
     }
+
+
+class _SettledK(NamedTuple):
+    """K of the SP-score, its source (`stated`, `runs` or `default`), and notes."""
+
+    value: float
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def _mean_labels(stated: float | None, runs: Mapping[str, TrainedModel]) -> _SettledK:
+    """K as stated, as the first run that knows it, or the default."""
+    if stated is not None:
+        return _SettledK(stated, "stated")
+    known = {
+        name: run.thresholds.mean_labels.value
+        for name, run in runs.items()
+        if (run.folder / run_files.THRESHOLDS).is_file() and run.thresholds.mean_labels.known
+    }
+    if not known:
+        return _SettledK(default_mean_labels(len(next(iter(runs.values())).classes)), "default")
+    name, k = next(iter(known.items()))
+    others = sorted({f"{value:g}" for value in known.values()} - {f"{k:g}"})
+    note = f"K is that of {name}; other runs have {first_few(others, 5)} (--mean_labels states one)."
+    return _SettledK(k, "runs", (note,) if others else ())
+
+
+def of_one(result: dict[str, Any]) -> dict[str, Any]:
+    """Reduce the result of `evaluate` for a single run: leave out what compares it with others."""
+    if result["labels"] == "full":
+        (metrics,) = result["runs"].values()
+        return {**{key: value for key, value in result.items() if key != "runs"}, **metrics}
+    (candidate,) = result["candidates"]
+    left_out = ("candidates", "tie_set", "cross_checks")
+    about = {key: value for key, value in result.items() if key not in left_out}
+    return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
+
+
+def check_classes(runs: Mapping[str, TrainedModel]) -> None:
+    """Refuse to compare runs with different classes; their order may differ.
+
+    Raises:
+        InputError: A run has a class that another one lacks.
+    """
+    first, *others = runs
+    for name in others:
+        for one, other in ((first, name), (name, first)):
+            known = set(runs[other].classes)
+            missing = [label for label in runs[one].classes if label not in known]
+            if missing:
+                raise InputError(
+                    f"{one} knows the class {missing[0]!r} and {other} does not: only runs with the same "
+                    "classes can be compared. Name one run at a time."
+                )
+
+
+def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
+    if labels.full:
+        raise InputError(
+            f"{path}: every label of the {split!r} split is known, so nothing is left to estimate. Leave "
+            "out --observed to measure mAP, or hide labels (--data.observe single)."
+        )
+    if not labels.positives_per_class().any():
+        raise InputError(
+            f"{path}: no sample of the {split!r} split has a known positive label, so models can't be judged "
+            "on it. Label some, or name another --split."
+        )
 
 
 def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
@@ -351,17 +340,15 @@ def _notes(fully_labelled: bool, decision: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _assumptions(runs: Mapping[str, Trained]) -> list[str]:
+def _assumptions(runs: Mapping[str, TrainedModel]) -> list[str]:
     """Name the runs whose thresholds stand on a number of labels per sample that nobody stated."""
     assumed: dict[float, list[str]] = {}
     for name, run in runs.items():
-        source, k = run.card["threshold"]["source"], run.card["threshold"]["labels_per_sample"]
-        if run.thresholds is not None:
-            source, k = run.thresholds.mean_labels.source, run.thresholds.mean_labels.value
-        if source == "default":
-            assumed.setdefault(k, []).append(name)
+        k = run.thresholds.mean_labels
+        if not k.known:
+            assumed.setdefault(k.value, []).append(name)
     return [
-        f"{', '.join(names)}: the thresholds assume {k:g} labels per sample (spml thresholds, with "
-        "--mean_labels or --audit, decides them again)."
+        f"{', '.join(names)}: K is not known, so thresholds are placed as for {k:g} labels per sample (spml "
+        "thresholds, with --mean_labels or --audit, decides them again)."
         for k, names in assumed.items()
     ]

@@ -20,19 +20,20 @@ from ...common.errors import InputError
 from ...common.phrases import class_differences
 from ...config import ModelConfig
 from ...data import Opening, Samples
-from ...engine.checksum import BLANK, has_checksum, write_checked
+from ...engine.checksum import BLANK, write_checked
 from ...methods.base import Objective
 from ...models.backbones import check_fit, create_backbone
 from ...models.classifier import no_folder
 from ...models.spec import OWN, origin_of
 from ..folder import layout as run_files
 from ..folder.contents import load_model
+from ..folder.tensor_files import open_checked
 
 _NAMES = 1 << 16  # names of samples that are hashed at a time
-_FORMAT, _WITHOUT_CHECKSUM = "spml objective 2", "spml objective 1"
+_FORMAT = "spml objective 2"
 
 State = tuple[dict[str, Tensor], str]
-"""What a method had inferred, and a fingerprint of the samples that its rows belong to."""
+"""State of a method, and a fingerprint of the samples that its rows belong to."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,13 @@ class Start:
         """SHA-256 of the weights."""
         return str(self.card["weights_sha256"])
 
+    def describe(self) -> dict[str, str]:
+        """Description for the summary of the run that starts here."""
+        return {"run": str(self.folder), "weights_sha256": self.weights}
+
     def correlates(self, config: ModelConfig) -> bool:
         """Whether the linear head of the finished run becomes a correlated one."""
-        own = self.classifier.top.settings()["head"]
-        return config.head == models.CORRELATED and own == models.LINEAR
+        return config.head == models.CORRELATED and self.classifier.top.settings()["head"] == models.LINEAR
 
     def model_settings(self, config: ModelConfig) -> ModelConfig:
         """Replace the settings that the user left at their defaults by those of the finished run's model.
@@ -69,12 +73,11 @@ class Start:
         Raises:
             InputError: The user chose another backbone, other weights, or another head.
         """
-        spec, defaults = self.classifier.spec, ModelConfig()
-        top = self.classifier.top.settings()
+        spec, top = self.classifier.spec, self.classifier.top.settings()
         settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
+        settings["backbone"] = spec.name
         if self.correlates(config):
             settings["head"] = config.head
-        settings["backbone"] = spec.name
         if spec.weights != "none":
             settings["weights"] = spec.file or spec.weights
         for key, value in settings.items():
@@ -85,7 +88,7 @@ class Start:
                 same = chosen in (value, value.split(".")[0]) or origin_of(chosen) == origin_of(value) == OWN
             elif key == "weights":
                 same = value in (chosen, Path(chosen).name)
-            if not same and chosen != getattr(defaults, key):
+            if not same and chosen != getattr(ModelConfig(), key):
                 raise InputError(
                     f"--model.{key} is {chosen!r}, but the model of {self.folder} (--init_from) has "
                     f"{value!r}: leave out --model.{key}, or start from another run."
@@ -218,21 +221,11 @@ def fingerprint(samples: Samples) -> str:
 
 
 def _read_state(path: Path) -> State:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        expected = _FORMAT if has_checksum(path) else _WITHOUT_CHECKSUM
-        with safe_open(path, framework="pt") as stored:
-            metadata = stored.metadata() or {}
-            if metadata.get("format") != expected:
-                raise ValueError(f"format {metadata.get('format')!r} instead of {expected!r}")
-            state: dict[str, torch.Tensor] = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            return state, metadata["labels"]
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path}: damaged, or written by another version of spml ({error}). Restore it, or remove it to "
-            "start from the model alone."
-        ) from error
+    with open_checked(path, "Restore it, or remove it to start from the model alone.") as stored:
+        metadata = stored.metadata() or {}
+        if metadata.get("format") != _FORMAT:
+            raise ValueError(f"format {metadata.get('format')!r} instead of {_FORMAT!r}")
+        return {name: stored.get_tensor(name) for name in stored.keys()}, metadata["labels"]  # noqa: SIM118
 
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:

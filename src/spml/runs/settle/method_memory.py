@@ -15,7 +15,7 @@ from ...data import Dataset
 from ...engine.process_memory import total_memory
 from ...methods.base import Facts, Objective
 from ...methods.registry import methods
-from ...metrics.top_scores import fits
+from ...scores import fits
 
 _PROBED = 3
 """Number of samples on which a method is started to see what it keeps of each."""

@@ -4,42 +4,62 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from ... import models
 from ...common.errors import InputError
 from ...common.safe import quote
-from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
-from ...data import MEMORY, Dataset, Records, start_opening, wanted_names
-from ...decisions import default_mean_labels
+from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
+from ...data import MEMORY, Dataset, Inputs, Records, start_opening, wanted_names
+from ...data.matrix import FeatureMatrix
+from ...decisions import assumed_for_thresholds, default_mean_labels
 from ...methods.base import Needs, Objective
 from ...methods.registry import create, find
 from .. import recipes
-from . import solver_checks
+from . import conflicts
 from .init_from import Start, read_start
-from .scaling import head_rate, scaling_of
+
+_ROWS, _IMAGES = 256, 8  # training samples by which the scaling of features is chosen
 
 
-class Resolved(NamedTuple):
+class SettledK(NamedTuple):
+    """Mean number of labels per sample K, and where it is from.
+
+    Attributes:
+        value: The number.
+        source: `stated`, `training labels`, `validation labels` or `default`.
+    """
+
+    value: float
+    source: str
+
+
+@dataclass
+class Resolved:
     """A run whose settings are complete.
 
     Attributes:
-        config: Complete settings; but for images over a frozen backbone, see `scaling.settle_scaling`.
+        config: Complete settings. The scaling of features from images over a frozen backbone, and the
+            learning rate that follows from it, are open if `resolve` was given no `features`.
         spec: Backbone, and how its inputs are prepared.
         data: Data set, opened for this backbone.
         objective: Method with its hyper-parameters, not started yet; None where heads are in closed form.
         start: Finished run that this one starts from, if there is one.
         notes: Remarks for the user.
+        backbone: Backbone with the weights that the run starts from, once it has been made.
     """
 
     config: Config
     spec: models.BackboneSpec
     data: Dataset
     objective: Objective | None
-    start: Start | None
+    start: Start | None = None
     notes: tuple[str, ...] = ()
+    backbone: models.Backbone | None = None
 
     @property
     def frozen(self) -> bool:
@@ -58,38 +78,92 @@ class Resolved(NamedTuple):
 
     @property
     def needs_maps(self) -> str:
-        """What needs the feature map of the backbone, for messages; empty if nothing does."""
+        """Name of the part that needs the feature map of the backbone, for messages; empty if none does."""
         needs = self.objective.needs if self.objective else Needs()
-        return _needs_maps(self.config.method, self.config.model.head, needs)
+        return conflicts.needs_maps(self.config.method, self.config.model.head, needs)
+
+    @property
+    def top(self) -> dict[str, Any]:
+        """Arguments of `models.Top` except its size."""
+        model, on_features = self.config.model, self.frozen or self.data.kind == "feature"
+        return {
+            "head": model.head if self.objective else models.LINEAR,
+            "hidden": model.hidden,
+            "dropout": model.dropout,
+            "scaling": model.scaling if on_features else models.RAW,
+            "scores": model.scores,
+        }
+
+    def mean_labels(self, split: str = "") -> SettledK:
+        """K as stated, or the mean of the labels of `split` if all of them are known, or the default."""
+        return mean_labels_of(self.config, self.data, split)
+
+    @property
+    def threshold_mean_labels(self) -> SettledK:
+        """K of thresholds: as stated, the mean of full validation labels, or what is assumed for them."""
+        k = self.mean_labels("val")
+        assumed = assumed_for_thresholds(len(self.data.classes))
+        return k if k.source != "default" else SettledK(assumed, "default")
+
+    @property
+    def head_mean_labels(self) -> SettledK:
+        """K of the head: a head in closed form knows that of training samples whose labels are all known."""
+        return self.mean_labels("" if self.objective else "train")
+
+    @property
+    def head_bias(self) -> dict[str, Any]:
+        """Start of the head's bias, for the summary, with the K that it follows from."""
+        if self.start:
+            return {"start": "init_from"}
+        k = self.head_mean_labels
+        start = self.config.model.head_bias if self.objective else "solved"
+        return {"start": start, "mean_labels": k.value, "source": k.source}
 
 
-Opener = Callable[[Config, "Start | None"], tuple[Dataset, models.BackboneSpec]]
+Opener = Callable[[Config, Start | None], tuple[Dataset, models.BackboneSpec]]
 """Opens the data of a configuration for the backbone that it names, or for that of the run to start from."""
 
+Features = Callable[[Resolved, int], Tensor]
+"""Computes the features (B, D) of about so many training samples by the frozen backbone of a run."""
 
-def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Resolved:
+
+def resolve(
+    config: Config, open_data: Opener, start: Start | None = None, features: Features | None = None
+) -> Resolved:
     """Complete and check the settings of a run.
 
     Args:
         config: Settings as the user stated them.
         open_data: Opens the data; called after everything that can be checked without it.
         start: Finished run that this one starts from, if it is not the one that `config.init_from` names.
+        features: Computes the features of images, which settle their scaling; None leaves it open.
 
     Raises:
         InputError: A setting is outside its domain or does not go together with another one, with the data,
             with the backbone or with the method.
     """
-    _check_without_data(config)
+    conflicts.check_without_data(config)
     config = replace(config, data=replace(config.data, rename=wanted_names(config.data) or ""))
     if config.init_from:
         start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)
-    check_mean_labels(config.mean_labels, len(data.classes))
+    given = [samples.observed for name, samples in data.splits.items() if name != "test"]
+    conflicts.check_mean_labels(config.mean_labels, len(data.classes), given)
     notes = []
     if not config.method and config.model.head not in models.CLOSED_FORM:
         config = replace(config, method=_default_method(config, spec, data, start))
-        notes.append(_why(config.method))
-    if config.method == AUTO and (idle := _without_effect(config)):
+        meaning = (
+            "an ensemble of heads is solved"
+            if config.method == AUTO
+            else "the model is trained with its loss"
+        )
+        notes.append(
+            f"no method is stated, so it is {config.method}: {meaning} (`spml methods {config.method}`)"
+        )
+    # Settings that say how to train, where they are stated although heads are solved.
+    unstated = replace(config, epochs=Config().epochs, patience=Config().patience, optim=OptimConfig())
+    idle = [f"--{name}" for name in differences(config, unstated)] if config.method == AUTO else []
+    if idle:
         have = "have" if len(idle) > 1 else "has"
         notes.append(
             f"heads of method {AUTO} are solved, so {', '.join(idle)} {have} no effect: to train instead, "
@@ -105,16 +179,19 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
             )
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
-    optim = _optim_settings(config, spec, model, new_head=start is None and config.method != AUTO)
+    optim = _optim_settings(config.optim, spec, model, new_head=start is None and config.method != AUTO)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
-    _check_needs(config, needs)
-    if config.compile:
-        _check_compile(config, needs)
+    conflicts.check_needs(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
-    return Resolved(config, spec, data, objective, start, tuple(notes))
+    run = Resolved(config, spec, data, objective, start, tuple(notes))
+    if model.scaling == "auto" and data.kind == "feature":
+        run.config = _settle_scaling(config, some_rows(data.splits["train"].inputs, _ROWS))
+    elif model.scaling == "auto" and features:
+        run.config = _settle_scaling(config, features(run, _IMAGES))
+    return run
 
 
 def open_for_backbone(
@@ -169,17 +246,53 @@ def run_folder(config: Config) -> Path:
     return Path("runs", "-".join(part for part in parts if part))
 
 
-def check_mean_labels(mean_labels: float | None, classes: int) -> None:
-    """Refuse a mean number of labels per sample K that is impossible for this number of classes.
+def some_rows(inputs: Inputs, count: int) -> Tensor:
+    """Return about `count` samples, evenly spaced."""
+    return inputs.fetch(range(0, len(inputs), max(1, len(inputs) // count)), None)
 
-    Raises:
-        InputError: K does not lie between 0 and the number of classes.
+
+# -- mean labels per sample ------------------------------------------------------------------------------
+
+
+def mean_labels_of(config: Config, data: Dataset, split: str = "") -> SettledK:
+    """Return K as stated, or the mean of the labels of `split` if all are known, or the default."""
+    if config.mean_labels is not None:
+        return SettledK(config.mean_labels, "stated")
+    if split and (observed := data.splits[split].observed).full:
+        names = {"train": "training labels", "val": "validation labels"}
+        return SettledK(float(observed.positives_per_sample().mean()), names[split])
+    return SettledK(default_mean_labels(len(data.classes)), "default")
+
+
+def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str:
+    """A remark on the mean number of labels per sample K that is assumed; empty if it is stated or not used.
+
+    Args:
+        config: Complete settings.
+        data: Data set with its splits.
+        new_head: Whether the head of the model is a new one.
     """
-    if mean_labels is not None and not 0 < mean_labels < classes:
-        raise InputError(
-            f"--mean_labels is the mean number of labels per sample, between 0 and the {classes} classes, "
-            f"got {mean_labels:g}. State another value, or leave it out if you do not know it."
-        )
+    full = {name for name, samples in data.splits.items() if samples.observed.full}
+    labels, source = mean_labels_of(config, data)
+    if source == "stated":
+        return ""
+    uses = []
+    if config.select == "observed" or (config.select == "auto" and "val" not in full):
+        uses.append("the SP-score")
+    if (config.model.head_bias == "prior" and new_head) or (
+        not config.method and config.model.head != models.LDA and "train" not in full
+    ):
+        uses.append("the bias that the head starts with" if config.method else "the bias of the head")
+    if not uses:
+        return ""
+    assumed = f"{labels:g} label{'' if labels == 1 else 's'} per sample assumed"
+    if labels < 2:
+        assumed += f" (half of the {len(data.classes)} classes)"
+    listed = ", ".join(uses[:-1]) + (" and " if uses[1:] else "") + uses[-1]
+    return f"{assumed} for {listed}: pass --mean_labels K if you know better"
+
+
+# -- what data, backbone and method decide ---------------------------------------------------------------
 
 
 def missed_warmup(config: Config, objective: Objective) -> str:
@@ -192,88 +305,14 @@ def missed_warmup(config: Config, objective: Objective) -> str:
     )
 
 
-def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str:
-    """A remark on the mean number of labels per sample K that is assumed; empty if it is stated or not used.
-
-    Args:
-        config: Complete settings.
-        data: Data set with its splits.
-        new_head: Whether the head of the model is a new one.
-    """
-    if config.mean_labels is not None:
-        return ""
-    full = {name for name, samples in data.splits.items() if samples.observed.full}
-    uses = []
-    if "val" not in full:
-        uses.append("the threshold")
-    if config.select == "observed" or (config.select == "auto" and "val" not in full):
-        uses.append("the SP-score")
-    if (config.model.head_bias == "prior" and new_head) or (
-        not config.method and config.model.head != models.LDA and "train" not in full
-    ):
-        uses.append("the bias that the head starts with" if config.method else "the bias of the head")
-    if not uses:
-        return ""
-    classes = len(data.classes)
-    labels = default_mean_labels(classes)
-    assumed = f"{labels:g} label{'' if labels == 1 else 's'} per sample assumed"
-    if labels < 2:
-        assumed += f" (half of the {classes} classes)"
-    listed = ", ".join(uses[:-1]) + (" and " if uses[1:] else "") + uses[-1]
-    return f"{assumed} for {listed}: pass --mean_labels K if you know better"
-
-
-# -- checks that need no data ----------------------------------------------------------------------------
-
-
-def _check_without_data(config: Config) -> None:
-    if not config.data.path:
-        raise InputError(
-            "no data: name a folder with one sub-folder per class, a CSV file, a .npz feature file, or "
-            "`digits`."
-        )
-    if config.objective and config.model.head not in models.CLOSED_FORM:
-        find(config.objective, [AUTO])
-    check(config)
-    if config.method == AUTO:
-        solver_checks.check_auto(config)
-    if config.model.head in models.CLOSED_FORM:
-        solver_checks.check_closed_form(config)
-    if config.record != "none":
-        solver_checks.check_has_epochs(config)
-    if config.init_from and config.output and _same_folder(config.init_from, config.output):
-        raise InputError(
-            f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
-            "run (--output): name another --output."
-        )
-
-
-def _same_folder(first: str, second: str) -> bool:
-    return Path(first).resolve() == Path(second).resolve()
-
-
-# -- what data, backbone and method decide ---------------------------------------------------------------
-
-
 def _default_method(config: Config, spec: models.BackboneSpec, data: Dataset, start: Start | None) -> str:
     """The method where none is stated: `auto` if features do not change and no setting asks for training."""
     model, recipe = config.model, recipes.read("default")
     fixed = data.kind == "feature" or (spec.is_pretrained and model.frozen != "no")
-    same = replace(model, backbone="", weights="", frozen="auto") == ModelConfig(backbone="", weights="")
+    stated = replace(model, backbone="", weights="", frozen="auto", local="auto")
+    same = stated == ModelConfig(backbone="", weights="")
     trains = start or config.hp or config.optim.name == LBFGS or config.record != "none" or not same
     return str(recipe["trained" if trains or not fixed else "solved"])
-
-
-def _why(method: str) -> str:
-    """What is said where no method is stated."""
-    meaning = "an ensemble of heads is solved" if method == AUTO else "the model is trained with its loss"
-    return f"no method is stated, so it is {method}: {meaning} (`spml methods {method}`)"
-
-
-def _without_effect(config: Config) -> list[str]:
-    """Settings that say how to train, where they are stated although heads are solved."""
-    unstated = replace(config, epochs=Config().epochs, patience=Config().patience, optim=OptimConfig())
-    return [f"--{name}" for name in differences(config, unstated)]
 
 
 def _data_settings(config: DataConfig, spec: models.BackboneSpec, data: Dataset) -> DataConfig:
@@ -295,77 +334,42 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         )
     else:
         model = replace(model, scores="log_softmax" if model.head == models.LDA else "logits")
-    minimised = bool(config.objective) and config.optim.name == LBFGS
-    if minimised:
-        solver_checks.check_lbfgs(config, model.head)
-    if data.kind == "image" and (minimised or not config.objective):
-        solver_checks.check_frozen(config, model, spec)
+    conflicts.check_solver(config, model, spec, data.kind)
     frozen = model.frozen
     if data.kind == "feature":
         frozen = "no"
     elif frozen == "auto":
-        frozen = "yes" if spec.is_pretrained and not _needs_maps(config.method, model.head, needs) else "no"
-    model = replace(model, backbone=spec.name, frozen=frozen)
-    if config.method == AUTO:  # has scalings of its own
-        return replace(model, scaling=models.RAW)
-    if model.scaling == "auto" and data.kind == "image" and frozen == "no":
-        return replace(model, scaling=models.RAW)
-    if model.scaling == "auto" and data.kind == "feature":
-        return replace(model, scaling=scaling_of(model.head, data.splits["train"].inputs))
-    return model
+        maps = conflicts.needs_maps(config.method, model.head, needs)
+        frozen = "yes" if spec.is_pretrained and not maps else "no"
+    inputs = data.splits["train"].inputs
+    conflicts.check_local(model, inputs)
+    has_parts = frozen == "yes" or (isinstance(inputs, FeatureMatrix) and inputs.num_parts > 0)
+    local = "off" if model.local == "auto" and not has_parts else model.local
+    model = replace(model, backbone=spec.name, frozen=frozen, local=local)
+    trained = data.kind == "image" and frozen == "no" and model.scaling == "auto"
+    # The auto head has scalings of its own.
+    return replace(model, scaling=models.RAW) if config.method == AUTO or trained else model
 
 
 def _optim_settings(
-    config: Config, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
+    optim: OptimConfig, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
 ) -> OptimConfig:
-    optim, fine_tuned = config.optim, spec.is_pretrained and model.frozen == "no"
-    rate = optim.lr
+    fine_tuned, rate = spec.is_pretrained and model.frozen == "no", optim.lr
     if rate is None and model.scaling != "auto":
-        rate = 1e-4 if fine_tuned else head_rate(model.scaling)
-    return replace(
-        optim,
-        lr=rate,
-        head_lr_factor=optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0),
-    )
+        rate = 1e-4 if fine_tuned else _head_rate(model.scaling)
+    factor = optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0)
+    return replace(optim, lr=rate, head_lr_factor=factor)
 
 
-def _check_needs(config: Config, needs: Needs) -> None:
-    """Refuse a model that can't give what the method or the head needs."""
-    if needs.latent and config.model.head != models.GAUSSIAN:
-        raise InputError(
-            f"method {config.method!r} needs a head with a random code, but --model.head is "
-            f"{config.model.head!r}: pass --model.head {models.GAUSSIAN}."
-        )
-    consumer = _needs_maps(config.method, config.model.head, needs)
-    if not consumer:
-        return
-    if config.model.backbone == "none":
-        raise InputError(
-            f"{consumer} needs the feature map of a convolutional backbone, but the data holds feature "
-            "vectors: give the images that they were made from, or choose another head or method."
-        )
-    if config.model.frozen == "yes":
-        raise InputError(
-            f"{consumer} needs the feature map of the backbone in every step, but --model.frozen is 'yes', "
-            "which keeps pooled features only: pass --model.frozen no."
-        )
+def _settle_scaling(config: Config, features: Tensor) -> Config:
+    """Choose the scaling of features by those of some training samples, and the learning rate with it."""
+    # Class means gain nothing from another scaling, and the SP-score falls.
+    own = config.model.head == models.MEAN_DIFFERENCE
+    scaling = models.STANDARD if own else models.default_scaling(features)
+    optim = replace(config.optim, lr=config.optim.lr or _head_rate(scaling))
+    return replace(config, model=replace(config.model, scaling=scaling), optim=optim)
 
 
-def _check_compile(config: Config, needs: Needs) -> None:
-    """Refuse to compile where no network is trained, or only its parts are called."""
-    model, maps = config.model, _needs_maps(config.method, config.model.head, needs)
-    reason = ""
-    if model.backbone == "none":
-        reason = "the data holds feature vectors"
-    elif model.frozen == "yes":
-        reason = "the backbone is frozen (--model.frozen no trains it)"
-    elif maps:
-        reason = f"{maps} calls only the first part of the network, for its feature map"
-    if reason:
-        raise InputError(f"--compile yes compiles the network that is trained, but {reason}: leave it out.")
-
-
-def _needs_maps(method: str, head: str, needs: Needs) -> str:
-    if needs.class_maps:
-        return f"method {method!r}"
-    return f"head {head!r} (method {method!r})" if head == models.BOOSTED_CAM else ""
+def _head_rate(scaling: str) -> float:
+    """Learning rate of a head; samples of length 1 need a larger one, since their features are small."""
+    return 1e-3 if scaling in (models.RAW, models.STANDARD) else 1e-2

@@ -8,7 +8,8 @@ const photos = about.input.kind === "images";
 id("photos").hidden = !photos;
 id("rows").hidden = photos;
 id("about").textContent = `The model knows ${about.classes.length} ${about.classes.length === 1 ? "class" : "classes"}.` +
-  (photos ? "" : ` A sample has ${about.input.width} features.`);
+  (photos ? "" : ` A sample has ${about.input.width} features` +
+    (about.input.parts ? ` in each of ${about.input.parts} parts, one part per line.` : "."));
 id("version").textContent = `Model ${about.model.weights_sha256.slice(0, 12)}, spml ${about.model.spml}`;
 
 function element(name, text = "", attributes = {}) {
@@ -90,8 +91,10 @@ id("files").addEventListener("change", async (event) => {
 
 id("rows").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const numbers = id("row").value.split(/[\s,;]+/).filter(Boolean).map(Number);
-  const body = JSON.stringify({ features: [numbers] });
+  const numbersIn = (text) => text.split(/[\s,;]+/).filter(Boolean).map(Number);
+  const text = id("row").value;
+  const row = about.input.parts ? text.split("\n").filter((line) => line.trim()).map(numbersIn) : numbersIn(text);
+  const body = JSON.stringify({ features: [row] });
   const predictions = await ask(body, { "Content-Type": "application/json" });
   if (predictions.length) id("answers").replaceChildren(...predictions.map((each) => show(each)));
 });

@@ -31,18 +31,22 @@ def check_engine(engine: str, address: str) -> str | None:
 
 
 @contextmanager
-def connected(address: str, report: Callable[[str], None] = lambda line: None) -> Iterator[Any]:
+def connected(address: str | None, report: Callable[[str], None] = lambda line: None) -> Iterator[Any]:
     """Connect to a Ray cluster while the context lasts. Yields the module `ray`.
 
     A process that is connected already uses its connection, and keeps it.
 
     Args:
-        address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
+        address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine; None =
+            connect to none, because this process computes.
         report: Called with what Ray says about machines and tasks that were lost, a line each.
 
     Raises:
         InputError: Ray is not installed, or there is no cluster at the address.
     """
+    if address is None:
+        yield None
+        return
     try:
         import ray
     except ImportError as error:
@@ -64,24 +68,6 @@ def connected(address: str, report: Callable[[str], None] = lambda line: None) -
             raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
         stack.enter_context(ended_by_signals())  # in place of Ray's own handler, which aborts the process
         yield ray
-
-
-@contextmanager
-def connected_if(cluster: str | None, report: Callable[[str], None]) -> Iterator[None]:
-    """Connect to a cluster, if there is one, so that what follows does so once.
-
-    Args:
-        cluster: As `check_engine` returns it.
-        report: As in `connected`.
-
-    Raises:
-        InputError: As in `connected`.
-    """
-    if cluster is None:
-        yield
-        return
-    with connected(cluster, report):
-        yield
 
 
 def _check_reachable(address: str) -> None:

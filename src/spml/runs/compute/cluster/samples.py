@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ....common.errors import InputError
 from ....data import Inputs
 from ....data.files.names import FilesBelow
-from ....data.images.image_files import FilePart, ImageFiles, ImageSource, MemoryImage
-from ....data.matrix import FeatureMatrix
+from ....data.images.image_files import FilePart, ImageFiles, MemoryImage
+from ....data.matrix import FeatureMatrix, FeatureParts
 
 
 def portable(inputs: Inputs) -> Inputs:
@@ -27,23 +27,25 @@ def portable(inputs: Inputs) -> Inputs:
     Raises:
         InputError: Images are in memory.
     """
-    if isinstance(inputs, ImageFiles):
-        files = inputs.paths
-        if isinstance(files, FilesBelow):
-            return replace(inputs, paths=FilesBelow(Path(os.path.abspath(files.root)), files.names))
-        return replace(inputs, paths=[_absolute(source) for source in files])
-    return inputs.converted(by_path) if isinstance(inputs, FeatureMatrix) else inputs
-
-
-def _absolute(source: ImageSource | str) -> FilePart | str:
-    if isinstance(source, MemoryImage):
-        raise InputError(
-            f"{source}: is an image in memory, which other machines can't read. Save the images to a folder "
-            "that all machines share, or pass one array of them."
-        )
-    if isinstance(source, FilePart):
-        return source._replace(file=os.path.abspath(source.file))
-    return os.path.abspath(source)
+    if isinstance(inputs, (FeatureMatrix, FeatureParts)):
+        return inputs.converted(by_path)
+    if not isinstance(inputs, ImageFiles):
+        return inputs
+    if isinstance(inputs.paths, FilesBelow):
+        files = FilesBelow(Path(os.path.abspath(inputs.paths.root)), inputs.paths.names)
+        return replace(inputs, paths=files)
+    paths: list[FilePart | str] = []
+    for source in inputs.paths:
+        if isinstance(source, MemoryImage):
+            raise InputError(
+                f"{source}: is an image in memory, which other machines can't read. Save the images to a "
+                "folder that all machines share, or pass one array of them."
+            )
+        if isinstance(source, FilePart):
+            paths.append(source._replace(file=os.path.abspath(source.file)))
+        else:
+            paths.append(os.path.abspath(source))
+    return replace(inputs, paths=paths)
 
 
 class MappedFile:

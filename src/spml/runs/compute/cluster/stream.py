@@ -1,26 +1,28 @@
-"""Batches computed by the machines of a Ray cluster with Ray Data, in their order."""
+"""Batches computed by this process, or by the machines of a Ray cluster with Ray Data, in their order."""
 
 from __future__ import annotations
 
 import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from ....common.errors import InputError, SpmlError
+from ....common.errors import InputError, SpmlError, unexpected
 from ....data import Inputs
-from ....data.images.cache import Compute
+from ....data.dataset import Loaded
 from ....data.images.image_files import FilePart, ImageFiles
+from ....engine.loader import NO_KEYS, Batches, Keys, load_batches
+from ....engine.predict import autocast_to, compute
 from .connection import connected
 from .samples import portable
-from .work import Batches, Computed, Job, Worker, describe_error, versions
+from .work import Job, versions, work_on
 
 _SAMPLES = 1024
 """Samples of a task, which is lost if its machine is: more would be computed again, fewer cost time each."""
@@ -33,34 +35,35 @@ _MOST_DECODERS = 8
 
 
 def compute_batches(
-    model: nn.Module,
-    output: Literal["logits", "features"],
+    network: nn.Module,
     inputs: Inputs,
     batches: Batches,
     *,
-    address: str,
+    cluster: str | None,
     device: torch.device,
     workers: int = -1,
-    known: npt.NDArray[np.uint64] | None = None,
+    known: Keys = NO_KEYS,
+    choose: Callable[[Loaded], Sequence[int]] | None = None,
     half: torch.dtype | None = None,
     report: Callable[[str], None] = lambda line: None,
-) -> Iterator[Computed]:
-    """Compute the features or logits of batches on a cluster, in the order of the batches.
+) -> Iterator[Loaded]:
+    """Compute features or logits batch by batch, in this process or on a cluster.
 
-    Each batch is computed as a whole, with as many threads as this process uses and on the same kind of
-    device, so that the numbers are those of this process. Memory does not grow with the number of batches.
+    A cluster computes each batch as a whole, with as many threads as this process uses and on the same kind
+    of device, so that the numbers are those of this process. Memory does not grow with the number of batches.
     What a lost machine had not handed over is computed again by others.
 
     Args:
-        model: Classifier, or its backbone.
-        output: What is computed: `logits` of the classifier, or `features` of the backbone.
+        network: Classifier, or a backbone, on `device`.
         inputs: Samples.
         batches: Rows of the samples, batch by batch.
-        address: Address of the cluster; empty = start Ray on this machine.
+        cluster: Address of the cluster, empty to start Ray on this machine; None = this process computes.
         device: Device of this process.
-        workers: Threads that decode images for a GPU; -1 = the share of the cores that belongs to it. On CPU,
-            the process that computes decodes, too.
-        known: Sorted first 8 bytes of the identities of images whose features are not needed.
+        workers: Processes that decode images, as in `load_batches`. On a cluster, those of each GPU; -1 = the
+            share of the cores that belongs to it. On CPU, the process that computes decodes.
+        known: Images that need not be computed, by their keys.
+        choose: Chooses the samples of a batch that are computed, as in `compute`. A cluster, which can't ask,
+            computes the first of equal images in each batch.
         half: Type of autocast; None = float32.
         report: Callback for messages.
 
@@ -69,21 +72,25 @@ def compute_batches(
             has other versions, or lacks files that this machine has; or images are in memory.
         SpmlError: The cluster failed.
     """
+    if cluster is None:
+        loading = load_batches(inputs, batches, device, workers=workers, known=known)
+        yield from compute(network, loading, device, autocast=autocast_to(half, device), choose=choose)
+        return
     if not len(batches):
         return
     gpus = int(device.type == "cuda")
     job = Job(
-        copy.deepcopy(model).cpu() if device.type != "cpu" else model,
-        output,
+        copy.deepcopy(network).cpu() if device.type != "cpu" else network,
         portable(inputs),
         batches,
         device.type,
         torch.get_num_threads(),
-        known=np.empty(0, np.uint64) if known is None else known,
+        known=known,
+        distinct=choose is not None,
         half=half,
         versions=versions(),
     )
-    with connected(address, report) as ray:
+    with connected(cluster, report) as ray:
         cores = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         cpus = job.threads
         if gpus:
@@ -95,34 +102,6 @@ def compute_batches(
             yield computed
 
 
-def features_computed_by(cluster: str | None, report: Callable[[str], None]) -> Compute | None:
-    """What computes features of a frozen backbone for `cached_features`; None = this process.
-
-    Args:
-        cluster: Address of a Ray cluster; empty = start Ray on this machine; None = this process computes.
-        report: Callback for messages.
-    """
-    if cluster is None:
-        return None
-
-    def compute(
-        backbone: nn.Module, inputs: Inputs, rows: Sequence[int], size: int, half: torch.dtype | None
-    ) -> Iterator[tuple[Sequence[int], npt.NDArray[np.float32]]]:
-        # A network of the user's own may have no parameters, but its mean and deviation are buffers.
-        device = next(chain(backbone.parameters(), backbone.buffers())).device
-        batches = Batches(rows, size)
-        results = compute_batches(
-            backbone, "features", inputs, batches, address=cluster, device=device, half=half, report=report
-        )
-        for batch, computed in zip(batches, results, strict=True):
-            if len(computed.rows) < len(batch):
-                inputs.fetch(batch, None)  # says what is wrong with the image
-                raise SpmlError(f"{computed.machine}: {next(iter(computed.unreadable.values()))}")
-            yield batch, computed.values
-
-    return compute
-
-
 def tasks_of(batches: Batches, slots: int) -> int:
     """Number of tasks that batches are divided into, for a number of places that compute one at a time."""
     per_task = max(1, _SAMPLES // batches.size)
@@ -130,17 +109,13 @@ def tasks_of(batches: Batches, slots: int) -> int:
 
 
 def _decoders(workers: int, machines: list[dict[str, float]]) -> int:
-    """Threads that decode for a GPU."""
+    """Processes that decode for a GPU."""
     shares = [each.get("CPU", 0) / each["GPU"] for each in machines if each.get("GPU", 0) >= 1]
     return min([_MOST_DECODERS, *map(int, shares)]) if workers < 0 else workers
 
 
 def _slots(machines: list[dict[str, float]], cpus: int, gpus: int) -> int:
-    """Number of tasks that a cluster computes at a time.
-
-    Raises:
-        InputError: It is 0, so that the first task would wait forever.
-    """
+    """Number of tasks that a cluster computes at a time; with 0, the first one would wait forever."""
     slots = 0
     for each in machines:
         fitting = each.get("CPU", 0) // cpus
@@ -156,7 +131,7 @@ def _slots(machines: list[dict[str, float]], cpus: int, gpus: int) -> int:
     return slots
 
 
-def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[Computed]:
+def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[Loaded]:
     """Results of all batches in their order."""
     import ray.data as ray_data
 
@@ -180,13 +155,14 @@ def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[C
         expected = 0
         try:
             for table in tasks.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
-                for row in table.to_pylist():
-                    if row["error"]:
-                        raise (InputError if row["code"] == InputError.exit_code else SpmlError)(row["error"])
-                    if row["number"] != expected:
-                        raise SpmlError(f"Ray returned batch {row['number']} in place of batch {expected}")
+                for content in table["result"].to_pylist():
+                    result = msgspec.msgpack.decode(content, type=_Result)
+                    if result.error:
+                        raise (InputError if result.code == InputError.exit_code else SpmlError)(result.error)
+                    if result.number != expected:
+                        raise SpmlError(f"Ray returned batch {result.number} in place of batch {expected}")
                     expected += 1
-                    yield _decode(row)
+                    yield result.computed()
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
             raise SpmlError(
@@ -197,72 +173,71 @@ def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[C
         raise SpmlError(f"Ray returned {expected} of {len(job.batches)} batches. Run the same command again.")
 
 
-_worker: tuple[str, Worker] | None = None
+_job: tuple[str, Job] | None = None
 
 
 def _compute_task(block: dict[str, npt.NDArray[np.int64]], reference: list[Any]) -> Iterator[Any]:
     """Compute the batches of a task, in a process of the cluster that keeps the model for the next task."""
-    global _worker
+    global _job
     numbers = block["id"].tolist()
     try:
         key = reference[0].hex()
-        if _worker is None or _worker[0] != key:
+        if _job is None or _job[0] != key:
             import ray
 
-            _worker = None  # the memory of an earlier job is free before that of this one is taken
-            _worker = key, Worker(ray.get(reference[0]))
-        for number, computed in zip(numbers, _worker[1].results(numbers), strict=True):
-            yield _encode(number, computed)
+            _job = None  # the memory of an earlier job is free before that of this one is taken
+            _job = key, ray.get(reference[0])
+        for number, computed in zip(numbers, work_on(_job[1], numbers), strict=True):
+            yield _table(_Result.of(number, computed))
     except Exception as error:
         # As a row it comes after the batches before it, as in one process; and Ray adds no traceback to it.
-        nothing = Computed([], np.empty((0, 0), np.float32), np.empty((0, 32), np.uint8), {})
-        yield _encode(-1, nothing, *describe_error(error))
+        text, code = (str(error), error.exit_code) if isinstance(error, SpmlError) else (unexpected(error), 1)
+        yield _table(_Result(error=text, code=code))
 
 
-def _encode(number: int, computed: Computed, error: str = "", code: int = 0) -> Any:
-    """Table of Arrow with one row: the arrays are bytes, which may be of any size."""
+class _Result(msgspec.Struct):
+    """A computed batch on its way from a machine, or the error that ended a task."""
+
+    number: int = -1
+    shape: tuple[int, ...] = ()
+    values: bytes = b""
+    rows: list[int] = []
+    identities: bytes = b""
+    unreadable: dict[int, str] = {}
+    machine: str = ""
+    error: str = ""
+    code: int = 0
+
+    @classmethod
+    def of(cls, number: int, computed: Loaded) -> _Result:
+        values, identities = computed.values.numpy(), computed.identities.tobytes()
+        more = computed.rows, identities, computed.unreadable, computed.machine
+        return cls(number, values.shape, values.tobytes(), *more)
+
+    def computed(self) -> Loaded:
+        values = torch.from_numpy(np.frombuffer(self.values, np.float32).reshape(self.shape).copy())
+        identities = np.frombuffer(self.identities, np.uint8).reshape(-1, 32)
+        return Loaded(values, self.rows, identities, self.unreadable, self.machine)
+
+
+def _table(result: _Result) -> Any:
+    """Table of Arrow with one row, whose bytes may be of any size."""
     import pyarrow
 
-    values, numbers = np.ascontiguousarray(computed.values), pyarrow.list_(pyarrow.int64())
-    return pyarrow.table(
-        {
-            "number": pyarrow.array([number], pyarrow.int64()),
-            "shape": pyarrow.array([values.shape], numbers),
-            "values": pyarrow.array([values.tobytes()], pyarrow.large_binary()),
-            "identities": pyarrow.array([computed.identities.tobytes()], pyarrow.large_binary()),
-            "rows": pyarrow.array([computed.rows], numbers),
-            "unreadable": pyarrow.array([list(computed.unreadable)], numbers),
-            "reasons": pyarrow.array([list(computed.unreadable.values())], pyarrow.list_(pyarrow.string())),
-            "machine": [computed.machine],
-            "error": [error],
-            "code": pyarrow.array([code], pyarrow.int64()),
-        }
-    )
+    content = msgspec.msgpack.encode(result)
+    return pyarrow.table({"result": pyarrow.array([content], pyarrow.large_binary())})
 
 
-def _decode(row: dict[str, Any]) -> Computed:
-    values = np.frombuffer(row["values"], np.float32).reshape(row["shape"]).copy()
-    identities = np.frombuffer(row["identities"], np.uint8).reshape(-1, 32)
-    unreadable = dict(zip(row["unreadable"], row["reasons"], strict=True))
-    return Computed(row["rows"], values, identities, unreadable, row["machine"])
-
-
-def _check_same_files(inputs: Inputs, rows: Any, computed: Computed) -> None:
+def _check_same_files(inputs: Inputs, rows: Sequence[int], computed: Loaded) -> None:
     """Refuse a batch in which an image can't be read on a machine of the cluster, but can be read here."""
-    if not isinstance(inputs, ImageFiles):
-        return
     for position, reason in computed.unreadable.items():
-        source = inputs.paths[rows[position]]
-        if reason.startswith("can't be read") and _is_readable(source):
-            raise InputError(
-                f"{source}: {reason} on the machine {computed.machine} of the cluster, but it can be read "
-                "here. Every machine needs the images at the same paths, in a shared folder."
-            )
-
-
-def _is_readable(source: Any) -> bool:
-    try:
-        with Path(source.file if isinstance(source, FilePart) else source).open("rb") as stream:
-            return bool(stream.read(1))
-    except OSError:
-        return False
+        assert isinstance(inputs, ImageFiles)
+        source: Any = inputs.paths[rows[position]]
+        if not reason.startswith("can't be read"):
+            continue
+        with suppress(OSError), open(source.file if isinstance(source, FilePart) else source, "rb") as stream:
+            if stream.read(1):
+                raise InputError(
+                    f"{source}: {reason} on the machine {computed.machine} of the cluster, but it can be "
+                    "read here. Every machine needs the images at the same paths, in a shared folder."
+                )

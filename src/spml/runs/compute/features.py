@@ -1,0 +1,212 @@
+"""Features of a frozen backbone, computed once and kept in a store on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from ... import models
+from ...common.errors import InputError, SpmlError
+from ...common.files import check_folder
+from ...common.locks import one_at_a_time
+from ...config import Config
+from ...data import Inputs
+from ...data.dataset import ImageInputs, Loaded
+from ...data.images.feature_store import FeatureStore, first_of_each, store_folder
+from ...data.images.image_files import ImageFiles
+from ...data.matrix import FeatureMatrix
+from ...engine.loader import Batches
+from ..folder.layout import FEATURES, features_of_neighbours
+from .cluster.stream import compute_batches
+
+FULL_PRECISION = "32-true"
+_HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+_MUCH = 1 << 30  # bytes of features from which a line says how many there will be
+
+
+def cached_features(
+    backbone: nn.Module,
+    inputs: ImageInputs,
+    folder: Path,
+    *,
+    key: str,
+    others: Sequence[Path] = (),
+    batch_size: int = 64,
+    workers: int = 0,
+    precision: str = FULL_PRECISION,
+    report: Callable[[str], None] = lambda line: None,
+    progress: Callable[[int], None] = lambda done: None,
+    cluster: str | None = None,
+) -> FeatureMatrix:
+    """Compute the features of images, except those that are in the store already, and add them to it.
+
+    Features are computed in evaluation mode and without augmentation. The store (see `FeatureStore`) is
+    a folder whose name is derived from `key`. It finds features by the content of an image, so that other
+    splits and other data sets with the same images share them. A process that is killed at any moment leaves
+    its finished batches behind. Another process that needs the same samples waits.
+
+    Args:
+        backbone: Module from images (B, channels, H, W) to features (B, D), on any device. It is left in
+            evaluation mode.
+        inputs: At least one sample.
+        folder: Folder of the cache; created if it does not exist.
+        key: Text that identifies everything about the backbone that the features depend on.
+        others: Further folders of caches, which are read only.
+        batch_size: Samples per batch.
+        workers: Worker processes that decode images; 0 = decode in this process.
+        precision: `32-true`, or `bf16-mixed` or `16-mixed`, whose features are rounded and kept apart.
+        report: Callback for messages.
+        progress: Callback for the number of samples that were completed since the last call; samples whose
+            features are in the store are included.
+        cluster: As in `compute_batches`.
+
+    Returns:
+        float32 features (N, D), memory-mapped.
+
+    Raises:
+        SpmlError: An image can no longer be read, or the features can't be written.
+    """
+    key = key if precision == FULL_PRECISION else f"{key} {precision}"
+    identities, name = inputs.identities(), store_folder(folder, key)
+    with FeatureStore(name, [store_folder(other, key) for other in others], report) as store:
+        positions = store.locate(identities)
+        missing: list[int] = []
+        if (positions < 0).any():
+            try:
+                name.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SpmlError(
+                    f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
+                ) from error
+            lock = name / f".{inputs.fingerprint()[:32]}.lock"
+            with one_at_a_time(lock, report, "computes the same features"):
+                store.refresh()  # another process may have computed them while this one waited for the lock
+                positions = store.locate(identities)
+                missing = first_of_each(identities, np.flatnonzero(positions < 0).tolist())
+                if missing and (stored := int((positions >= 0).sum())):
+                    report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
+                if missing and (done := len(inputs) - len(missing)):
+                    progress(done)
+                batches = Batches(missing, batch_size)
+                # A network of the user's own may have no parameters, but its mean and deviation are buffers.
+                device = next(chain(backbone.parameters(), backbone.buffers())).device
+                computed = compute_batches(
+                    backbone,
+                    inputs,
+                    batches,
+                    cluster=cluster,
+                    device=device,
+                    workers=workers if cluster is None else -1,
+                    half=_HALF.get(precision),
+                    report=report,
+                )
+                for rows, batch in zip(batches, computed, strict=True):
+                    if isinstance(inputs, ImageFiles):
+                        inputs.check_readable(rows, batch)
+                    store.append(identities[rows], batch.values.cpu().numpy())
+                    progress(len(rows))
+                positions = store.locate(identities)
+        if missing:
+            report(f"features of {len(inputs):,} samples: computed once, kept in {name}")
+        else:
+            progress(len(inputs))
+            report(f"features of {len(inputs):,} samples: read from {store.origin(positions)}")
+        return store.features(positions)
+
+
+class KeptFeatures(NamedTuple):
+    """Features of a frozen backbone that predictions look up, and add to.
+
+    Attributes:
+        store: Store to look in.
+        keep: Whether to add what is computed.
+    """
+
+    store: FeatureStore
+    keep: bool
+
+    def unknown(self, batch: Loaded) -> list[int]:
+        """Positions in a batch of the readable images without features, the first one of equal images."""
+        readable = [row for row in range(len(batch.identities)) if row not in batch.unreadable]
+        lacking = np.flatnonzero(self.store.locate(batch.identities[readable]) < 0)
+        return first_of_each(batch.identities, [readable[i] for i in lacking.tolist()])
+
+    def complete(
+        self, backbone: models.Backbone, inputs: ImageFiles, rows: Sequence[int], batch: Loaded
+    ) -> npt.NDArray[np.float32]:
+        """Features (n, D) of the readable images of a batch.
+
+        Args:
+            backbone: Backbone of the model.
+            inputs: All samples.
+            rows: Samples of the batch.
+            batch: What was computed of them.
+        """
+        new, values = self.unknown(batch), batch.values
+        if new and new != batch.rows:
+            # Features that were found when the images were loaded have turned out to be damaged. Or a machine
+            # of a cluster did not know that an earlier batch had some of the images: the features of a batch
+            # without them may differ in their last bits.
+            pixels = inputs.fetch([rows[row] for row in new])
+            values = backbone(pixels.to(backbone.device)).float()
+        computed = values.cpu().numpy()
+        identities = np.delete(batch.identities, list(batch.unreadable), axis=0)
+        positions = self.store.locate(identities)
+        if new and self.keep:
+            self.store.append(batch.identities[new], computed)
+        found, place = positions >= 0, {batch.identities[row].tobytes(): k for k, row in enumerate(new)}
+        features = np.empty((len(identities), backbone.num_features), np.float32)
+        if new:
+            features[~found] = computed[[place[each.tobytes()] for each in identities[~found]]]
+        if found.any():
+            features[found] = self.store.rows(positions[found])
+        return features
+
+
+def find_features(
+    folder: Path,
+    config: Config | None,
+    backbone: models.Backbone,
+    inputs: Inputs,
+    cache: str | None,
+    report: Callable[[str], None],
+) -> KeptFeatures | None:
+    """Find the features that a run and those next to it have kept.
+
+    Args:
+        folder: Folder of the run.
+        config: Settings of its training; None if they are not known.
+        backbone: Backbone of the model.
+        inputs: Samples to predict.
+        cache: As in `Engine`.
+        report: Callback for messages.
+
+    Returns:
+        None if the backbone was trained, the samples are no image files, or nothing is to be kept.
+    """
+    if (
+        cache == "none"
+        or config is None
+        or config.model.frozen != "yes"
+        or not isinstance(inputs, ImageFiles)
+    ):
+        return None
+    place = Path(cache or config.data.cache or folder / FEATURES)
+    key = backbone.key()
+    others = [store_folder(other, key) for other in features_of_neighbours(place)]
+    store = FeatureStore(store_folder(place, key), others, report)
+    try:
+        check_folder(place)
+    except InputError:
+        report(f"{place}: can't be written to, so features that are computed are not kept")
+        return KeptFeatures(store, keep=False)
+    if (size := 4 * backbone.num_features * len(inputs)) > _MUCH:
+        report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (--cache none keeps none)")
+    return KeptFeatures(store, keep=True)

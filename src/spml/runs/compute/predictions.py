@@ -1,0 +1,130 @@
+"""Predictions of a model: scores, labels, probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...common.errors import require_packages
+
+PROBABILITY = "probability of "
+"""Start of the name of a column of probabilities of one class; the rest is its name."""
+
+_SCORE = "score of "
+_OTHERS = ("file", "labels", "scores", "probabilities", "where")
+
+
+def score_columns(classes: Iterable[str]) -> list[str]:
+    """Names of the columns of scores: those of the classes, or `score of labels` where that is another's.
+
+    Upper and lower case count as the same, as for many programs. A name that begins with `score of ` or
+    `probability of ` gets the prefix, too, so that `class_of_column` can remove it.
+    """
+    return [
+        _SCORE + name if name.casefold() in _OTHERS or name.startswith((_SCORE, PROBABILITY)) else name
+        for name in classes
+    ]
+
+
+def class_of_column(column: str) -> str:
+    """Class of a column of scores that `score_columns` has named."""
+    return column.removeprefix(_SCORE)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of a model.
+
+    Attributes:
+        ids: Names of the samples.
+        classes: Class names.
+        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that gives
+            log-probabilities. They rank, but are not calibrated. Where there are too many for the memory
+            (more than 2^28, 1 GiB), a sparse array of SciPy (CSR) of the same shape, which holds the scores
+            of the predicted labels only.
+        labels: Names of the predicted classes of each sample, the highest score first.
+        notes: Remarks on what was left out, one line each.
+        probabilities: Calibrated probabilities, in the form of `scores`; None where K is not known.
+        label_columns: Columns of `labels`, sample by sample; None = to be looked up by their names.
+        where: Window of the image that speaks most for each label, in the order of `labels`: left, top, width
+            and height as shares of the image. None where that was not asked for.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    scores: Any
+    labels: list[list[str]]
+    notes: tuple[str, ...] = ()
+    probabilities: Any = None
+    label_columns: npt.NDArray[np.int64] | None = None
+    where: list[list[list[float]]] | None = None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are scores of the predicted labels only."""
+        return not isinstance(self.scores, np.ndarray)
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """Column of each class."""
+        return {name: column for column, name in enumerate(self.classes)}
+
+    @property
+    def arrays(self) -> list[Any]:
+        """Scores and, where there are some, probabilities."""
+        return [self.scores] if self.probabilities is None else [self.scores, self.probabilities]
+
+    def of_labels(self) -> list[list[list[float]]]:
+        """Scores of the predicted labels of each sample, in their order, and in the same way probabilities
+        where there are some."""
+        lengths = np.fromiter(map(len, self.labels), np.int64, len(self.labels))
+        rows, columns = np.repeat(np.arange(len(lengths)), lengths), self.label_columns
+        if columns is None:
+            columns = np.asarray([self.columns[name] for names in self.labels for name in names], np.int64)
+        ends = [0, *np.cumsum(lengths).tolist()]
+        values = [_values_at(array, rows, columns).tolist() for array in self.arrays]
+        return [[of[a:b] for a, b in pairwise(ends)] for of in values]
+
+    def to_frame(self) -> Any:
+        """A DataFrame of pandas with a row per sample: its labels, where they are, if that was asked for, the
+        scores by class, the probabilities.
+
+        Where there are scores of the predicted labels only, `scores` and `probabilities` are one column each,
+        with a list per sample.
+
+        Columns are named as in the CSV files of `spml predict`, and rows by the samples.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        require_packages("tables", "pandas")
+        import pandas
+
+        index = pandas.Index(list(self.ids), name="file")
+        if self.sparse:
+            lists: dict[str, Any] = dict(zip(("scores", "probabilities"), self.of_labels(), strict=False))
+            lists |= {} if self.where is None else {"where": self.where}
+            return pandas.DataFrame({"labels": self.labels, **lists}, index=index)
+        frame = pandas.DataFrame(self.scores, index=index, columns=score_columns(self.classes))
+        if self.probabilities is not None:
+            columns = [PROBABILITY + name for name in self.classes]
+            frame = frame.join(pandas.DataFrame(self.probabilities, index=index, columns=columns))
+        frame.insert(0, "labels", self.labels)
+        if self.where is not None:
+            frame.insert(1, "where", self.where)
+        return frame
+
+
+def _values_at(array: Any, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> Any:
+    """Values of some pairs; of a sparse array, which stores all of them, by their places in it."""
+    if isinstance(array, np.ndarray):
+        return array[rows, columns]
+    array = array.sorted_indices()
+    stored = np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)) * array.shape[1] + array.indices
+    return array.data[np.searchsorted(stored, rows * array.shape[1] + columns)]

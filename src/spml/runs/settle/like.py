@@ -1,0 +1,94 @@
+"""Settings for training again like a finished run: all of them are carried along (`--like`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ... import models
+from ...common.errors import InputError
+from ...common.files import same_path
+from ...config import Config, flat
+from ...data import MEMORY
+from ...short_names import nested
+from ..decide.policies import read_thresholds
+from ..folder import layout as run_files
+from ..folder.contents import load_model
+
+_HEAD = ("model.scores", "model.head_bias", "model.scaling", "optim.lr", "optim.head_lr_factor")
+_BACKBONE = ("data.size", "model.frozen", "model.local", "model.scaling", "optim.lr", "optim.head_lr_factor")
+_FOLLOWING = {
+    "method": ("hp", "model.head", "init_from", "optim.name", *_HEAD),
+    "model.head": ("init_from", *_HEAD),
+    "model.backbone": ("model.weights", "init_from", *_BACKBONE),
+    "model.weights": ("init_from", *_BACKBONE),
+    "model.frozen": ("model.local", "model.scaling", "optim.lr", "optim.head_lr_factor"),
+    "init_from": ("model.backbone", "model.weights", "model.head", *_HEAD),
+}
+"""Settings that were settled for the value of another one, and are settled again where that one changes."""
+
+_CARRIED = (
+    "same_content", "val_share", "test_share", "split_seed", "stratify", "size", "flip", "max_unreadable",
+    "max_pixels", "draft", "decoder", "workers", "cache",
+)  # fmt: skip
+"""Settings of the data that are carried along to other data. All others say how that of the run is read."""
+
+
+def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a finished run, with those that are stated in their place.
+
+    K is the one that the thresholds of the run stand on, where somebody stated it or an audit gave it since.
+    If a stated setting differs, those that the run had settled for it are open again: with another method its
+    hyper-parameters, with another backbone its weights. If other data is stated, nothing is carried along of
+    how that of the run is read; in data that the run was trained on, everything is.
+
+    Args:
+        folder: Folder of the run.
+        stated: Settings that are stated, nested as in config.yaml.
+
+    Returns:
+        Settings, nested likewise, without a folder for the output unless one is stated.
+
+    Raises:
+        InputError: The folder holds no finished run, a file is damaged, or the run was trained on data in
+            memory and no other is stated.
+    """
+    card = load_model(folder)[1]
+    config = run_files.read_config(folder)
+    carried, given = _flat(asdict(config)), _flat(stated)
+    defaults = _flat(asdict(Config()))
+    del carried["output"]
+    with suppress(InputError):  # thresholds are missing or damaged
+        k = read_thresholds(
+            folder / run_files.THRESHOLDS, tuple(card["classes"]), str(card["weights_sha256"])
+        ).mean_labels
+        if k.source in ("stated", "audit"):
+            carried["mean_labels"] = k.value
+    for name, following in _FOLLOWING.items():
+        if name in given and given[name] != carried[name]:
+            carried |= {each: defaults[each] for each in following}
+            if name == "model.head" and given[name] in models.CLOSED_FORM:
+                carried |= {each: defaults[each] for each in ("method", "hp", "optim.name")}
+    path = str(given.get("data.path", ""))
+    if path and not same_path(path, config.data.path):
+        kept = {"data.path", *(f"data.{name}" for name in _CARRIED)}
+        carried |= {
+            name: value for name, value in defaults.items() if name.startswith("data.") and name not in kept
+        }
+    elif config.data.path == MEMORY:
+        raise InputError(
+            f"{folder}: was trained on data in memory, so --like can't read it again. Name data: spml train "
+            f"DATA --like {folder}."
+        )
+    if "hp" in given:  # one at a time, as for --config
+        given["hp"] = {**carried["hp"], **given["hp"]}
+    return nested({**carried, **given})
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names with dots; the hyper-parameters are one of them."""
+    named = flat({name: value for name, value in settings.items() if name != "hp"})
+    return {**named, "hp": dict(settings["hp"])} if "hp" in settings else named

@@ -1,0 +1,346 @@
+"""Scores of samples in one of three forms: in memory, computed block by block, or the highest only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .arrays import BoolArray, IntArray, ScoreArray, highest, score_array
+from .pairs import Pairs, SomePairs
+
+if TYPE_CHECKING:
+    from ..labels import ObservedLabels
+
+MOST_SCORES = 1 << 28
+"""Largest number of scores (samples x classes) of which all are kept: 1 GiB of float32."""
+
+HIGHEST = 1000
+"""Number of scores of a sample that are kept where not all are."""
+
+MOST_ENTRIES = 1 << 26
+"""Most scores that are kept of all samples together where only the highest of each are."""
+
+_BLOCK = 1 << 26  # scores that are looked at together
+
+Block = npt.NDArray[np.float32]
+
+
+def fits(samples: int, classes: int) -> bool:
+    """Whether the scores of so many samples and classes are kept in an array."""
+    return samples * classes <= MOST_SCORES
+
+
+class KnownPositives(NamedTuple):
+    """Known positives, sample by sample.
+
+    Attributes:
+        rows: Sample of each, int64 (P,).
+        columns: Class of each, int64 (P,).
+        scores: Score of each, (P,).
+        in_order: Whether the rank of each in its class is known, bool (P,); otherwise it counts as the last.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    scores: ScoreArray
+    in_order: BoolArray
+
+
+class Scores(ABC):
+    """Scores of N samples over C classes.
+
+    Of `TopScores`, a score that was left out is taken to be as high as it can be.
+
+    Attributes:
+        shape: Number of samples and of classes.
+        complete: Whether no score was left out.
+        array: All scores (N, C) if they are in memory, else None.
+    """
+
+    shape: tuple[int, int]
+    complete: bool = True
+    array: ScoreArray | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def blocks(self, columns: IntArray | None = None) -> Iterator[tuple[IntArray, ScoreArray]]:
+        """Yield the numbers of consecutive samples, int64 (B,), with their scores of some classes.
+
+        Args:
+            columns: Classes, int64 (M,); None = all of them.
+        """
+
+    @abstractmethod
+    def take(self, rows: IntArray) -> Scores:
+        """Scores of some samples, in that order; ascending ones where scores are computed in blocks."""
+
+    def select(self, columns: IntArray) -> Scores:
+        """Scores of some classes, in that order."""
+        return ScoreBlocks(
+            len(self),
+            len(columns),
+            lambda some: (block for _, block in self.blocks(columns if some is None else columns[some])),
+        )
+
+    def gather(self, columns: IntArray | None = None) -> ScoreArray:
+        """Scores of some classes (N, M), in memory."""
+        scores = np.empty((len(self), self.shape[1] if columns is None else len(columns)), np.float32)
+        for rows, block in self.blocks(columns):
+            scores[rows[0] : rows[-1] + 1] = block
+        return scores
+
+    def at(self, rows: IntArray, columns: IntArray) -> ScoreArray:
+        """Scores of some pairs of a sample and a class, (P,); NaN for those that were left out."""
+        classes, places = np.unique(columns, return_inverse=True)
+        order = np.argsort(rows, kind="stable")
+        found = np.empty(len(rows), np.float32)
+        for numbers, block in self.blocks(classes):
+            first, last = np.searchsorted(rows[order], [numbers[0], numbers[-1] + 1])
+            own = order[first:last]
+            found[own] = block[rows[own] - numbers[0], places[own]]
+        return found
+
+    def known(self, rows: IntArray, columns: IntArray) -> KnownPositives:
+        """Known positives, given by their samples and classes, with their scores."""
+        return KnownPositives(rows, columns, self.at(rows, columns), np.ones(len(rows), np.bool_))
+
+    @property
+    def pairs(self) -> Pairs:
+        """Pairs of a sample and a class whose scores are known, except lower ones of known positives."""
+        return Pairs(self.gather())
+
+    def highest(self, k: int, positives: tuple[IntArray, IntArray]) -> TopScores:
+        """Keep the k highest scores of each sample, of equal ones the first, and those of known positives.
+
+        Args:
+            k: Number of scores to keep of a sample.
+            positives: Rows and columns of the known positives, row by row.
+        """
+        classes = self.shape[1]
+        size = max(1, _BLOCK // classes)
+        parts = []
+        for rows, whole in self.blocks():
+            for start in range(0, len(rows), size):
+                block, first = whole[start : start + size], rows[0] + start
+                columns = highest(block, k)
+                floors = np.full(len(block), -np.inf, np.float32)
+                if k < classes:
+                    floors[:] = block[np.arange(len(block)), columns[:, -1]]
+                own = slice(*np.searchsorted(positives[0], [first, first + len(block)]))
+                known = (positives[0][own] - first) * classes + positives[1][own]
+                kept = np.union1d((np.arange(len(block))[:, None] * classes + columns).ravel(), known)
+                own_rows, own_columns = np.divmod(kept, classes)
+                starts = np.searchsorted(own_rows, np.arange(len(block) + 1))
+                values = block[own_rows, own_columns].astype(np.float32)
+                parts.append(TopScores(starts, own_columns, values, floors, classes))
+        return TopScores.join(parts)
+
+
+def as_scores(scores: npt.ArrayLike | torch.Tensor | Scores) -> Scores:
+    """Scores of any form as they are; an array is validated as `score_array` does."""
+    return scores if isinstance(scores, Scores) else InMemory(score_array(scores))
+
+
+class InMemory(Scores):
+    """All scores, as an array.
+
+    Args:
+        array: Scores (N, C) without NaN.
+    """
+
+    array: ScoreArray
+
+    def __init__(self, array: ScoreArray) -> None:
+        self.array = array
+        self.shape = (array.shape[0], array.shape[1])
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> ScoreArray:
+        return np.array(self.array, dtype) if copy else np.asarray(self.array, dtype)
+
+    def blocks(self, columns: IntArray | None = None) -> Iterator[tuple[IntArray, ScoreArray]]:
+        yield np.arange(len(self)), self.gather(columns)
+
+    def take(self, rows: IntArray) -> InMemory:
+        return InMemory(self.array[rows])
+
+    def select(self, columns: IntArray) -> InMemory:
+        return InMemory(self.array[:, columns])
+
+    def gather(self, columns: IntArray | None = None) -> ScoreArray:
+        return self.array if columns is None else self.array[:, columns]
+
+    def at(self, rows: IntArray, columns: IntArray) -> ScoreArray:
+        return self.array[rows, columns]
+
+
+class ScoreBlocks(Scores):
+    """Scores of which only a block of samples is in memory, computed again whenever they are looked at.
+
+    Args:
+        samples: Number of samples N.
+        classes: Number of classes C.
+        compute: Yields the scores of consecutive samples, from the first to the last, float32 (B, C), or
+            (B, M) of the columns, int64 (M,), that it is called with. None = all columns.
+    """
+
+    def __init__(
+        self, samples: int, classes: int, compute: Callable[[IntArray | None], Iterator[ScoreArray]]
+    ) -> None:
+        self.shape = (samples, classes)
+        self._compute = compute
+
+    def blocks(self, columns: IntArray | None = None) -> Iterator[tuple[IntArray, ScoreArray]]:
+        first = 0
+        for block in self._compute(columns):
+            yield np.arange(first, first + len(block)), block
+            first += len(block)
+
+    def take(self, rows: IntArray) -> ScoreBlocks:
+        def compute(columns: IntArray | None) -> Iterator[ScoreArray]:
+            for numbers, block in self.blocks(columns):
+                first, last = np.searchsorted(rows, [numbers[0], numbers[-1] + 1])
+                if first < last:
+                    yield block[rows[first:last] - numbers[0]]
+
+        return ScoreBlocks(len(rows), self.shape[1], compute)
+
+
+@dataclass(frozen=True, eq=False)
+class TopScores(Scores):
+    """The highest scores of each sample and those of its known positives, stored like a CSR matrix.
+
+    Attributes:
+        starts: First entry of each of the N samples, and the number of entries M, int64 (N + 1,).
+        columns: Class of each entry, ascending within a sample, int64 (M,).
+        scores: Score of each entry, float32 (M,).
+        floors: No score of a sample that was left out is higher than this, float32 (N,); -infinity where none
+            was left out.
+        classes: Number of classes C.
+    """
+
+    starts: IntArray
+    columns: IntArray
+    scores: Block
+    floors: Block
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        return len(self.starts) - 1, self.classes
+
+    @property
+    def complete(self) -> bool:  # type: ignore[override]
+        return not np.isfinite(self.floors).any()
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Sample of each entry, int64 (M,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    @cached_property
+    def in_order(self) -> BoolArray:
+        """Entries (M,) that no score of their sample that was left out exceeds: all but known positives that
+        are not among the highest."""
+        return self.scores >= self.floors[self.rows]
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        kept = np.flatnonzero(self.in_order)
+        return SomePairs(self.rows[kept], self.columns[kept], self.scores[kept], self.shape)
+
+    def blocks(self, columns: IntArray | None = None) -> Iterator[tuple[IntArray, ScoreArray]]:
+        wanted = np.arange(self.classes) if columns is None else columns
+        place = np.full(self.classes, -1)
+        place[wanted] = np.arange(len(wanted))
+        size = max(1, _BLOCK // max(1, len(wanted)))
+        for first in range(0, len(self), size):
+            rows = np.arange(first, min(first + size, len(self)))
+            part = self.take(rows)
+            block = np.repeat(part.floors[:, None], len(wanted), 1)
+            places = place[part.columns]
+            block[part.rows[places >= 0], places[places >= 0]] = part.scores[places >= 0]
+            yield rows, block
+
+    def at(self, rows: IntArray, columns: IntArray) -> ScoreArray:
+        found = np.full(len(rows), np.nan, np.float32)
+        if len(self.columns):
+            wanted = rows * self.classes + columns
+            keys = self.rows * self.classes + self.columns
+            entries = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+            hit = keys[entries] == wanted
+            found[hit] = self.scores[entries[hit]]
+        return found
+
+    def known(self, rows: IntArray, columns: IntArray) -> KnownPositives:
+        scores, floors = self.at(rows, columns), self.floors[rows]
+        # The score of a known positive that is not stored is at most the lowest of those that are.
+        scores = np.where(np.isnan(scores), np.nextafter(floors, -np.float32(np.inf)), scores)
+        return KnownPositives(rows, columns, scores, scores >= floors)
+
+    def take(self, rows: IntArray) -> TopScores:
+        lengths = np.diff(self.starts)[rows]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
+        return TopScores(starts, self.columns[entries], self.scores[entries], self.floors[rows], self.classes)
+
+    def highest(self, k: int, positives: tuple[IntArray, IntArray]) -> TopScores:
+        """These scores: what was left out of them can't be kept."""
+        return self
+
+    @classmethod
+    def join(cls, parts: Sequence[TopScores]) -> TopScores:
+        """Scores of the samples of several parts of the same classes, one after the other."""
+        lengths = np.concatenate([np.diff(part.starts) for part in parts])
+        return cls(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.floors for part in parts]),
+            parts[0].classes,
+        )
+
+
+class ScoreTable:
+    """Scores of N samples, filled in for some of them at a time.
+
+    Args:
+        labels: Observed labels of the samples, whose known positives keep their scores.
+        highest: Whether only the highest scores of each sample are kept; None = where not all fit.
+    """
+
+    def __init__(self, labels: ObservedLabels, *, highest: bool | None = None) -> None:
+        shape = len(labels), labels.num_classes
+        self.highest = not fits(*shape) if highest is None else highest
+        self._labels, self._k = labels, max(1, min(HIGHEST, MOST_ENTRIES // max(1, shape[0])))
+        self._all = np.empty((0, 0) if self.highest else shape, np.float32)
+        self._parts: list[TopScores] = []
+        self._rows: list[IntArray] = []
+
+    def put(self, rows: IntArray, scores: Scores) -> None:
+        """Fill in the scores of some samples.
+
+        Args:
+            rows: Their numbers, int64 (B,).
+            scores: Their scores, in the order of `rows`; all of them where all are kept.
+        """
+        if self.highest:
+            self._parts.append(scores.highest(self._k, self._labels.take(rows).entries(1)))
+            self._rows.append(rows)
+            return
+        for positions, block in scores.blocks():
+            self._all[rows[positions]] = block
+
+    def finish(self) -> Scores:
+        """Scores of all samples, which have all been filled in."""
+        if not self.highest:
+            return InMemory(self._all)
+        return TopScores.join(self._parts).take(np.argsort(np.concatenate(self._rows)))

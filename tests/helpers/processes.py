@@ -1,0 +1,105 @@
+"""`spml` in processes that need not import everything again: forks of one process that has.
+
+Tests that start a dozen processes would spend most of their time on imports otherwise. Each fork is a process
+of its own, which can be killed, and begins as every other one did.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spml.cli.main import main
+
+_FORKS = "forkserver" in multiprocessing.get_all_start_methods()
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
+_GET_CONTEXT = multiprocessing.get_context
+if _FORKS:
+    _CONTEXT.set_forkserver_preload(
+        [
+            *("spml.runs.train", "spml.runs.compute.predict", "spml.bench.runner"),
+            *("timm", "lightning_fabric", "matplotlib.pyplot", "optuna", "sqlalchemy"),
+        ]
+    )
+
+
+@contextmanager
+def started(words: Sequence[str], said: Path, quick: bool = False, *, heeded: int = 0) -> Iterator[Any]:
+    """A process of `multiprocessing` that runs a command; it and its own ones are killed in the end.
+
+    Args:
+        words: Words of the command, without `spml`.
+        said: File for everything that it prints.
+        quick: Whether the workers of a comparison are forks of that process.
+        heeded: Signal that it does not ignore even if the process that began the tests does; 0 = none.
+    """
+    with _started(_run, [*words], str(said), {**os.environ}, quick, heeded) as process:
+        yield process
+
+
+def finish(words: Sequence[str], said: Path, quick: bool = False) -> None:
+    """Run a command in a process, which must succeed."""
+    with started(words, said, quick) as process:
+        process.join(300)
+        assert process.exitcode == 0, said.read_text()
+
+
+def finish_all(function: Callable[..., object], *arguments: Any, processes: int) -> None:
+    """Call a function in several processes at once, all of which must succeed."""
+    with ExitStack() as stack:
+        for process in [stack.enter_context(_started(function, *arguments)) for _ in range(processes)]:
+            process.join(300)
+            assert process.exitcode == 0
+
+
+@contextmanager
+def _started(function: Callable[..., object], *arguments: Any) -> Iterator[Any]:
+    process = _CONTEXT.Process(target=_in_group, args=(function, *arguments))
+    process.start()
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.join()
+
+
+def _in_group(function: Callable[..., object], *arguments: Any) -> None:
+    os.setsid()
+    multiprocessing.set_start_method(None, force=True)  # further processes start as they do by default
+    function(*arguments)
+
+
+def _run(words: list[str], said: str, environment: dict[str, str], quick: bool, heeded: int) -> None:
+    if heeded:
+        signal.signal(heeded, signal.default_int_handler if heeded == signal.SIGINT else signal.SIG_DFL)
+    with open(said, "w") as stream:
+        for number in (1, 2):
+            os.dup2(stream.fileno(), number)
+    os.environ.clear()
+    os.environ.update(environment)  # that of the test, not of the process that is forked
+    with pytest.MonkeyPatch.context() as patch:
+        if quick and _FORKS:
+            _replace_spawn(patch, _GET_CONTEXT("fork"))
+        main(words)
+
+
+def quick_workers(patch: pytest.MonkeyPatch) -> None:
+    """Let the workers of a comparison in this process be forks that need not import everything, too."""
+    _replace_spawn(patch, _CONTEXT)
+
+
+def _replace_spawn(patch: pytest.MonkeyPatch, context: Any) -> None:
+    patch.setattr(
+        multiprocessing,
+        "get_context",
+        lambda method=None: context if method == "spawn" else _GET_CONTEXT(method),
+    )

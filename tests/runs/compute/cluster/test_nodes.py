@@ -1,0 +1,192 @@
+"""Two local nodes of Ray, one of which is killed in the middle: the files are those of one process."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spml
+from spml.cli.main import main
+from spml.common.errors import InputError
+from spml.data.images.image_files import ImageFiles
+from spml.runs.compute.cluster import stream
+from spml.runs.compute.cluster.connection import connected
+from spml.runs.compute.predict import Engine
+from spml.runs.compute.unfinished import Unfinished
+from tests.helpers.photos import make_photos
+
+pytestmark = pytest.mark.long
+
+SOON = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+"""A node that refuses connections is given up after seconds. One that does not answer keeps the usual ten per
+check: a busy machine would lose its own node otherwise, and with it the process of the tests.
+"""
+
+
+FINISHED = 4
+"""Batches of the first task, after which the node that is killed stays in the middle of the next one."""
+
+
+class SlowFiles(ImageFiles):
+    """Images whose loading notes which node does it, and waits until one node is to be killed."""
+
+    log: Path
+    doomed: str
+
+    def load(self, rows, known):
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        with open(self.log, "a") as stream:
+            stream.write(f"{node} {rows[0]}\n")
+        if node != self.doomed:
+            wait_until(lambda: begun_by(self.doomed, self.log) > FINISHED)
+        elif begun_by(node, self.log) > FINISHED:
+            time.sleep(60)
+        return super().load(rows, known)
+
+
+def begun_by(node, log):
+    """Number of batches that a node has begun."""
+    return sum(line.startswith(node) for line in log.read_text().splitlines())
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the second node was given too little work"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster with one node of one core; a test may add others."""
+    utilities = pytest.importorskip("ray.cluster_utils")
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
+        yield cluster
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """240 images; one is damaged, and one is a copy of another."""
+    folder = make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=80)
+    (folder / "green" / "40.png").write_bytes(b"no image")
+    shutil.copy(folder / "blue" / "03.png", folder / "red" / "50.png")
+    return folder
+
+
+def train(photos, output, frozen, size=32, local="auto", **engine):
+    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": frozen, "local": local}
+    spml.train(
+        photos, method="an", epochs=1, data={"size": size, "workers": 0}, threads=1, mean_labels=1.5,
+        model=model, batch_size=16, output=str(output), quiet=True, pictures=False, **engine,
+    )  # fmt: skip
+    return output
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    return train(photos, tmp_path_factory.mktemp("runs") / "run", "no")
+
+
+def predict(run, photos, output, *more):
+    arguments = ["--batch_size", "8", "--workers", "0", "--cache", "none", "--output", output, *more]
+    main(["predict", *map(str, (run, photos, *arguments))])
+    return output.read_bytes()
+
+
+def test_a_node_is_killed_in_the_middle(run, photos, cluster, tmp_path, monkeypatch, capsys):
+    expected = predict(run, photos, tmp_path / "one.csv")
+    node = cluster.add_node(num_cpus=1)
+    log, killed = tmp_path / "log", []
+    portable, add = stream.portable, Unfinished.add
+
+    def slow(inputs):
+        files = portable(inputs)
+        files.__class__, files.log, files.doomed = SlowFiles, log, node.node_id
+        return files
+
+    def kill(self, content, samples, skipped):
+        add(self, content, samples, skipped)
+        if samples == 24:
+            wait_until(lambda: begun_by(node.node_id, log) > FINISHED)
+            cluster.remove_node(node, allow_graceful=False)
+            killed.append(len(log.read_text().splitlines()))
+
+    monkeypatch.setattr(stream, "portable", slow)
+    monkeypatch.setattr(Unfinished, "add", kill)
+    more = ["--engine", "ray", "--address", cluster.address]
+    handler = signal.getsignal(signal.SIGTERM)
+    assert predict(run, photos, tmp_path / "ray.csv", *more) == expected
+    assert signal.getsignal(signal.SIGTERM) is handler  # Ray's own would abort this process
+    (begun,) = killed
+    lines = [line.split() for line in log.read_text().splitlines()]
+    last = next(row for name, row in reversed(lines[:begun]) if name == node.node_id)
+    assert begun < 30  # of 30 batches
+    assert [name for name, row in lines if row == last] == [node.node_id, cluster.head_node.node_id]
+    printed = capsys.readouterr()
+    assert "raylet" not in printed.out
+    assert "Traceback" not in printed.err
+
+
+@pytest.fixture(scope="module")
+def connection(cluster):
+    """One connection for several commands, which use it in place of one of their own."""
+    with connected(cluster.address):
+        yield ("--engine", "ray")
+
+
+def test_audits_are_those_of_one_process(run, connection, tmp_path):
+    for name, more in (("one", ()), ("ray", connection)):
+        main(["audit", str(run), "--workers", "0", *more, "--output", str(tmp_path / name)])
+    names = sorted(path.name for path in (tmp_path / "one").iterdir() if path.suffix in (".csv", ".json"))
+    assert names == ["audit.json", "classes.csv", "missing.csv", "wrong.csv"]
+    for name in names:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
+
+
+def test_features_of_a_training_are_those_of_one_process(photos, connection, tmp_path):
+    one = train(photos, tmp_path / "one" / "run", "yes")
+    two = train(photos, tmp_path / "two" / "run", "yes", engine="ray")
+    (rows,), (same,) = list(one.rglob("*.rows")), list(two.rglob("*.rows"))
+    assert rows.stat().st_size == 4 * 238 * 256  # without the damaged image and the copy
+    assert rows.read_bytes() == same.read_bytes()
+    assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
+
+
+def test_windows_are_scored_as_by_one_process(photos, connection, tmp_path):
+    run = train(photos, tmp_path / "run", "yes", size=96, local="on")
+    assert spml.load(run).classifier.top.local.settings.windows.height == 3
+    one = predict(run, photos, tmp_path / "one.csv", "--where")
+    assert one.splitlines()[0].endswith(b",where")
+    assert predict(run, photos, tmp_path / "two.csv", "--where", *connection) == one
+    by_cluster = train(photos, tmp_path / "again" / "run", "yes", size=96, local="on", engine="ray")
+    model = "model.safetensors"
+    assert (by_cluster / model).read_bytes() == (run / model).read_bytes()
+
+
+def test_features_in_files_are_mapped_by_the_nodes(connection, tmp_path):
+    draw = np.random.default_rng(0)
+    np.savez(tmp_path / "train.npz", X=draw.normal(size=(60, 5)), Y=np.arange(60) % 3, classes=list("abc"))
+    for number in range(3):
+        np.save(tmp_path / f"X_0000{number}.npy", draw.normal(size=(70, 5)).astype(np.float32))
+    settings = {"method": "an", "epochs": 1, "quiet": True, "pictures": False, "threads": 1}
+    run = spml.train(tmp_path / "train.npz", output=str(tmp_path / "run"), **settings)
+    one = run.predict(tmp_path, batch_size=32)
+    assert one.scores.shape == (210, 3)
+    np.testing.assert_array_equal(run.predict(tmp_path, batch_size=32, engine="ray").scores, one.scores)
+    matrix = draw.normal(size=(40, 5)).astype(np.float32)
+    np.testing.assert_array_equal(run.predict(matrix, engine="ray").scores, run.predict(matrix).scores)
+    _, inputs = run.list_inputs([str(tmp_path)])
+    (tmp_path / "X_00001.npy").unlink()
+    with pytest.raises(InputError, match="can't be read on the machine"):
+        list(run.stream(inputs, Engine(cluster="")))

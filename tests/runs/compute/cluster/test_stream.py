@@ -1,0 +1,289 @@
+"""The feature store and the order of batches, with a Ray that this process plays; messages."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+import spml
+from spml.cli.main import main
+from spml.common.errors import InputError, SpmlError
+from spml.data.dataset import Loaded
+from spml.engine.loader import Batches
+from spml.models.backbones import Backbone
+from spml.runs.audits import find as auditing
+from spml.runs.compute.cluster import connection, stream
+from spml.runs.compute.cluster.work import work_on
+from spml.runs.compute.predict import Engine
+from tests.helpers.photos import make_photos
+
+
+class FakeRay:
+    """A cluster of one machine with two cores and a GPU."""
+
+    @staticmethod
+    def nodes():
+        return [{"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}}, {"Alive": False, "Resources": {}}]
+
+
+def sent_over(number, computed):
+    """A batch after its way from a machine."""
+    (content,) = stream._table(stream._Result.of(number, computed))["result"].to_pylist()
+    result = msgspec.msgpack.decode(content, type=stream._Result)
+    assert (result.number, result.error, result.code) == (number, "", 0)
+    return result.computed()
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """This process computes what the cluster would, and hands it over in the form that Ray transports.
+
+    Returns:
+        What was computed by each job: `logits` or `features`.
+    """
+    jobs = []
+
+    def results(ray, job, *_):
+        jobs.append("features" if isinstance(job.network, Backbone) else "logits")
+        for number, computed in enumerate(work_on(job, range(len(job.batches)))):
+            yield sent_over(number, computed)
+
+    monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(FakeRay))
+    monkeypatch.setattr(stream, "_results", results)
+    monkeypatch.setattr(auditing, "connected", lambda *_: contextlib.nullcontext())
+    return jobs
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=8)
+
+
+@pytest.fixture(scope="module", params=["yes", "no"])
+def run(request, photos, tmp_path_factory):
+    """A run whose backbone is frozen, or not."""
+    output = tmp_path_factory.mktemp("runs") / "run"
+    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": request.param}
+    spml.train(
+        photos, method="an", epochs=1, model=model, data={"size": 32, "workers": 0}, threads=1,
+        output=str(output), quiet=True, pictures=False,
+    )  # fmt: skip
+    return output
+
+
+@pytest.fixture
+def samples(photos, tmp_path):
+    """24 images. One is damaged; three are copies, two of them of images in earlier batches of ten."""
+    pytest.importorskip("pyarrow")
+    paths = sorted(shutil.copytree(photos, tmp_path / "samples").rglob("*.png"))
+    paths[7].write_bytes(paths[7].read_bytes()[:500])
+    for copy, original in ((4, 2), (13, 1), (22, 11)):
+        shutil.copy(paths[original], paths[copy])
+    return tmp_path / "samples"
+
+
+def predict(run, samples, output, *more):
+    """Predict with an empty cache of its own; returns the content of the output."""
+    cache = output.with_suffix("") / "features"
+    arguments = ["--batch_size", "10", "--workers", "0", "--cache", cache, "--output", output, *more]
+    main(["predict", *map(str, (run, samples, *arguments))])
+    return output.read_bytes()
+
+
+def test_the_output_is_that_of_one_process(run, samples, tmp_path, played, monkeypatch):
+    forward = Backbone.forward
+    # Like a library that sums in another order, features depend on the other images of the batch.
+    monkeypatch.setattr(Backbone, "forward", lambda self, x: (y := forward(self, x)) + y.mean())
+    one = predict(run, samples, tmp_path / "one.csv")
+    assert one.count(b"\n") == 24  # with the header, and without the damaged image
+    assert played == []
+    assert predict(run, samples, tmp_path / "ray.csv", "--engine", "ray") == one
+    frozen = spml.load(run).config.model.frozen == "yes"
+    assert played == ["features" if frozen else "logits"]
+    rows = [
+        b"".join(path.read_bytes() for path in (tmp_path / name).rglob("*.rows")) for name in ("one", "ray")
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_a_job_is_continued_with_another_engine(run, samples, tmp_path, played, monkeypatch, capsys):
+    one = predict(run, samples, tmp_path / "one.csv")
+    results = stream._results
+
+    def fail(*arguments):
+        yield next(results(*arguments))
+        raise SpmlError("the machine is gone")
+
+    monkeypatch.setattr(stream, "_results", fail)
+    with pytest.raises(SystemExit):
+        predict(run, samples, tmp_path / "ray.csv", "--engine", "ray")
+    assert "ray.csv.partial: 10 samples done so far" in capsys.readouterr().err
+    assert predict(run, samples, tmp_path / "ray.csv") == one
+    assert "continuing after 10 samples" in capsys.readouterr().err
+
+
+def test_features_of_a_training_are_those_of_one_process(photos, tmp_path, played):
+    pytest.importorskip("pyarrow")
+    for engine in ("local", "ray"):
+        arguments = ["--backbone", "test_efficientnet", "--weights", "random", "--frozen", "yes"]
+        arguments += ["--data.size", "32", "--method", "an", "--epochs", "1", "--batch_size", "10"]
+        arguments += ["--data.workers", "0", "--threads", "1", "--engine", engine]
+        main(["train", str(photos), *arguments, "--output", str(tmp_path / engine / "run")])
+        assert played == ([] if engine == "local" else ["features"] * 2)  # of two splits
+    one, two = tmp_path / "local" / "run", tmp_path / "ray" / "run"
+    assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
+    (rows,), (same,) = list(one.rglob("*.rows")), list(two.rglob("*.rows"))
+    assert rows.read_bytes() == same.read_bytes()
+    assert "engine" not in (two / "config.yaml").read_text()
+
+
+def test_the_scores_of_an_audit(run, photos, tmp_path, played):
+    pytest.importorskip("pyarrow")
+    written = []
+    for engine in ("local", "ray"):
+        shutil.rmtree(run / "features", ignore_errors=True)
+        more = ["--workers", "0", "--mean_labels", "1.5", "--engine", engine]
+        main(["audit", str(run), *more, "--output", str(tmp_path / engine)])
+        assert bool(played) == (engine == "ray")
+        written.append([(tmp_path / engine / name).read_bytes() for name in ("missing.csv", "audit.json")])
+    assert written[0] == written[1]
+
+
+def test_an_image_that_only_this_machine_can_read(run, samples, played, monkeypatch, capsys, tmp_path):
+    load = stream.ImageFiles.load
+
+    def lose(self, rows, known):
+        loaded = load(self, rows, known)
+        loaded.unreadable[3] = "can't be read: No such file or directory"
+        return loaded
+
+    monkeypatch.setattr(stream.ImageFiles, "load", lose)
+    with pytest.raises(SystemExit) as caught:
+        predict(run, samples, tmp_path / "ray.csv", "--engine", "ray")
+    assert caught.value.code == 2
+    message = capsys.readouterr().err
+    assert (
+        f"{samples / 'blue' / '03.png'}: can't be read: No such file or directory on the machine" in message
+    )
+    assert "Every machine needs the images at the same paths, in a shared folder." in message
+
+
+def test_an_image_that_is_missing_everywhere_is_left_out(run, samples, played):
+    model = spml.load(run)
+    _, inputs = model.list_inputs([str(samples)])
+    (samples / "blue" / "01.png").unlink()
+    for cluster in (None, ""):
+        (batch,) = model.stream(inputs, Engine(cache="none", cluster=cluster))
+        assert sorted(batch.unreadable) == [1, 7]
+        assert batch.unreadable[1] == "can't be read: No such file or directory"
+        assert len(batch.logits) == 22
+
+
+# -- tasks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("batches", "size", "slots", "tasks"),
+    [
+        (1000, 64, 4, 63),  # 16 batches of 64 samples in each
+        (1000, 2000, 4, 1000),  # a batch is not divided
+        (100, 1, 8, 32),  # four for each slot
+        (3, 64, 8, 3),
+        (10**7, 64, 8, 10_000),
+    ],
+)
+def test_number_of_tasks(batches, size, slots, tasks):
+    assert stream.tasks_of(Batches(range(batches * size), size), slots) == tasks
+
+
+def test_slots_of_a_cluster():
+    machines = [{"CPU": 8.0, "GPU": 1.0}, {"CPU": 3.0}, {}]
+    assert stream._slots(machines, 2, 0) == 5
+    assert stream._slots(machines, 2, 1) == 1
+    assert stream._decoders(-1, machines) == 8
+    assert stream._decoders(3, machines) == 3
+    with pytest.raises(InputError) as caught:
+        stream._slots(machines, 16, 0)
+    assert str(caught.value) == (
+        "no machine of the Ray cluster has 16 cores; the largest offers 8. A task takes as many as this "
+        "process has threads, so that the numbers are the same: set OMP_NUM_THREADS=1 for one task per core."
+    )
+
+
+def test_results_survive_the_way():
+    pytest.importorskip("pyarrow")
+    values = np.array([[1.5, np.nan], [-0.0, 3e38]], np.float32)
+    identities = np.arange(96, dtype=np.uint8).reshape(3, 32)
+    sent = Loaded(torch.from_numpy(values), [0, 2], identities, {1: "damaged: \u00e9"}, "host")
+    received = sent_over(7, sent)
+    assert received.values.numpy().tobytes() == values.tobytes()
+    np.testing.assert_array_equal(received.identities, identities)
+    assert (received.rows, received.unreadable, received.machine) == ([0, 2], sent.unreadable, "host")
+
+
+# -- the command line ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["predict", "run", "a.png"], ["audit", "run"], ["train", "photos"]])
+def test_an_address_needs_the_engine(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*command, "--address", "10.0.0.1:6379"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        f"spml {command[0]}: --address is the address of a Ray cluster: pass --engine ray as well.\n"
+    )
+
+
+def test_in_python(run, samples, played):
+    model = spml.load(run)
+    with pytest.raises(InputError, match="engine must be local or ray, got 'slurm'"):
+        model.predict(samples, engine="slurm")
+    one = model.predict(samples, cache="none")
+    np.testing.assert_array_equal(model.predict(samples, cache="none", engine="ray").scores, one.scores)
+    parts = list(model.predict_batches(samples, cache="none", batch_size=10, engine="ray"))
+    assert [len(part.ids) for part in parts] == [9, 10, 4]
+
+
+def test_ray_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with (
+        pytest.raises(
+            InputError, match=r"The package ray is not installed. Install it: pip install 'spml\[ray"
+        ),
+        connection.connected(""),
+    ):
+        pass
+
+
+def test_no_cluster_at_the_address():
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(InputError, match=r"^--address 127.0.0.1:1: there is no Ray cluster \("),
+        connection.connected("127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_ray_reports_nothing_to_its_makers_unless_asked_to(monkeypatch):
+    ray = pytest.importorskip("ray")
+    seen = []
+
+    def start(**settings):
+        seen.append(os.environ["RAY_USAGE_STATS_ENABLED"])
+        raise ConnectionError
+
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    with pytest.raises(InputError), connection.connected(""):
+        pass
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    with pytest.raises(InputError), connection.connected(""):
+        pass
+    assert seen == ["1", "0"]

@@ -1,0 +1,308 @@
+"""Runs of method `auto`, from the command line to prediction, and the default where no method is stated."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import spml
+from spml.cli.main import main
+from spml.common.errors import InputError
+from spml.config import from_dict, read_yaml
+from spml.data import Samples
+from spml.data.matrix import FeatureMatrix
+from spml.decisions import global_threshold
+from spml.labels import ObservedLabels
+from spml.metrics import sp_score
+from spml.models import load_classifier
+from spml.runs.console import Console
+from spml.runs.fit import fine_tune, solve
+from spml.runs.folder import held_out
+from spml.runs.settle import resolve as resolving
+from spml.scores import InMemory
+from tests.helpers.commands import fails
+from tests.helpers.features import BACKBONE, HIDE, make_features, make_weights
+from tests.helpers.photos import make_photos
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+@pytest.fixture(scope="module")
+def run(features, tmp_path_factory):
+    output = tmp_path_factory.mktemp("runs") / "auto"
+    main(["train", str(features), *HIDE, "--threads", "1", "--output", str(output)])
+    return output
+
+
+def summary_of(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_auto_is_the_default_on_features(run, capsys):
+    config, summary = read_yaml(run / "config.yaml"), summary_of(run)
+    assert (config.method, config.model.head, config.model.scaling) == ("auto", "auto", "raw")
+    assert summary["method"] == "auto"
+    members = summary["members"]
+    assert sum(member["weight"] for member in members) == pytest.approx(1)
+    assert {member["head"] for member in members} <= {"ridge", "lda"}
+    assert all(member["space"].startswith(("standard", "sqrtl2")) for member in members)
+    assert summary["selected"]["mode"] == "observed"
+    assert summary["test"]["mAP"] > 0.85
+    *tried, last = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    assert last["members"] == len(members)
+    assert last["val/SP"] == summary["validation"]["val/SP"]
+    assert len(tried) == 8 * (13 + 12)
+    for member in members:
+        path = [t["score"] for t in tried if (t["space"], t["head"]) == (member["space"], member["head"])]
+        assert max(path) == member["score"]
+    assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
+    main(
+        ["train", str(features), *HIDE, "--epochs", "7", "--threads", "1", "--output", str(tmp_path / "run")]
+    )
+    printed = capsys.readouterr().err
+    assert "no method is stated, so it is auto" in printed
+    assert "--epochs has no effect" in printed
+    table = printed[printed.index("member ") :].splitlines()
+    weights = [float(line.split()[-1]) for line in table[1:] if line.startswith(("standard", "sqrtl2"))]
+    assert weights == sorted(weights, reverse=True)
+    assert sum(weights) == pytest.approx(1, abs=0.01)
+
+
+def test_the_saved_model_predicts_as_in_training(run, features):
+    loaded, summary = spml.load(run), summary_of(run)
+    result = loaded.evaluate(features, unlisted="negative")
+    assert result["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
+    with np.load(features) as arrays:
+        rows = torch.from_numpy(arrays["X"][arrays["split"] == "test"])
+    classifier, card = load_classifier(run)
+    assert card["method"]["name"] == "auto"
+    torch.testing.assert_close(classifier(rows).logits, classifier.top.head(rows))
+
+
+def test_the_threshold_is_that_of_held_out_scores(features, tmp_path):
+    """The final model has seen the validation samples, so their scores by it would be too high."""
+    main(
+        ["train", str(features), *HIDE, "--threads", "1", "--mean_labels", "1.6"]
+        + ["--output", str(tmp_path / "run")]
+    )
+    loaded = spml.load(tmp_path / "run")
+    with np.load(features) as arrays:
+        val, truth = (arrays[name][arrays["split"] == "val"] for name in ("X", "Y"))
+    in_sample = load_classifier(tmp_path / "run")[0](torch.from_numpy(val)).logits.numpy()
+    assert loaded.global_logit != pytest.approx(global_threshold(in_sample, 1.6), abs=1e-3)
+    assert loaded.card["threshold"]["labels_per_sample"] == 1.6
+    predicted = loaded.decision()(in_sample)
+    assert (predicted == truth).mean() > 0.8
+    shown = summary_of(tmp_path / "run")["validation"]["val/SP"]
+    index = np.asarray([np.flatnonzero(row)[0] for row in truth])
+    assert shown < sp_score(in_sample, index, 1.6).score + 0.2
+
+
+def test_full_labels_select_by_map(features, tmp_path):
+    output = tmp_path / "run"
+    main(
+        ["train", str(features), *HIDE, "--select", "oracle", "--threads", "1", "--method", "auto"]
+        + ["--output", str(output)]
+    )
+    summary = summary_of(output)
+    assert summary["selected"]["mode"] == "oracle"
+    best = max(member["score"] for member in summary["members"])
+    # The score of a member is mAP on the validation samples; the sum of members is about as good.
+    assert summary["validation"]["val/mAP"] == pytest.approx(best, abs=0.05)
+
+
+def test_hidden_labels_reach_nothing(features, tmp_path):
+    """Other true labels, with the same observed ones, give the same model to the bit."""
+    with np.load(features) as arrays:
+        content = dict(arrays)
+    index = np.asarray([np.flatnonzero(row)[0] for row in content["Y"]])
+    models = []
+    for name, extra in (("one", 0), ("other", 1)):
+        labels = np.zeros_like(content["Y"])
+        labels[np.arange(len(labels)), index] = 1
+        known = content["split"] == "test"
+        labels[known] = extra
+        labels[known, index[known]] = 1
+        path = tmp_path / f"{name}.npz"
+        np.savez(path, **{**content, "Y": labels})
+        main(["train", str(path), "--threads", "1", "--method", "auto", "--output", str(tmp_path / name)])
+        models.append(load_classifier(tmp_path / name)[0].state_dict())
+    assert all(torch.equal(models[0][key], models[1][key]) for key in models[0])
+
+
+def test_training_goes_on_from_the_linear_member(run, features, tmp_path):
+    output = tmp_path / "run"
+    main(
+        ["train", str(features), *HIDE, "--init-from", str(run), "--method", "gr", "--epochs", "2"]
+        + ["--optim.lr", "1e-4", "--threads", "1", "--output", str(output)]
+    )
+    config = read_yaml(output / "config.yaml")
+    first = load_classifier(run)[0].top.head
+    assert (config.model.head, config.model.scaling) == ("linear", first.settings.start)
+    trained = load_classifier(output)[0].top
+    own, theirs = trained.scaling.state_dict(), first.start_scaling.state_dict()
+    assert own.keys() == theirs.keys()
+    assert all(torch.equal(own[name], theirs[name]) for name in own)
+    assert (trained.head.weight - first.start.weight).abs().max() < 0.05
+    assert summary_of(output)["init_from"]["objective"] == "none"
+
+
+def test_lda_is_a_head_of_its_own(features, tmp_path):
+    output = tmp_path / "run"
+    main(["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--output", str(output)])
+    summary = summary_of(output)
+    assert (summary["method"], summary["selected"]["of"]) == ("lda", 12)
+    assert read_yaml(output / "config.yaml").model.scores == "log_softmax"
+    assert summary["test"]["mAP"] > 0.85
+    logits = load_classifier(output)[0](torch.zeros(2, 10)).logits
+    torch.testing.assert_close(logits.exp().sum(1), torch.ones(2))
+
+
+def settled(source, **settings):
+    config = from_dict(
+        {"data": {"path": str(source), "unlisted": "negative", "observe": "single"}, **settings}
+    )
+    run = resolving.resolve(config, resolving.open_for_backbone)
+    return run.config.method, run.notes
+
+
+def test_what_asks_for_training_is_trained_by_default(features):
+    assert settled(features)[0] == "auto"
+    for settings in (
+        {"model": {"head": "mlp"}}, {"model": {"dropout": 0.1}}, {"model": {"scaling": "unit"}},
+        {"optim": {"name": "lbfgs"}}, {"record": "scores"},
+    ):  # fmt: skip
+        method, notes = settled(features, **settings)
+        assert method == "gr"
+        assert notes[0].startswith("no method is stated, so it is gr")
+    assert settled("digits")[0] == "gr"
+
+
+def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
+    output = ["--output", tmp_path / "run"]
+    for options, said in (
+        (["--head", "mlp"], "--model.head mlp is given"),
+        (["--hp.beta", "1"], "--hp is given"),
+        (["--optim.name", "lbfgs"], "--optim.name lbfgs is given"),
+        (["--init_from", "runs/x"], "--init_from runs/x is given"),
+        (["--record", "scores"], "--method auto solves a head without epochs"),
+    ):
+        assert said in fails(capsys, "train", features, *HIDE, "--method", "auto", *options, *output)
+    said = fails(capsys, "train", features, *HIDE, "--method", "atuo", *output)
+    assert "unknown method 'atuo'. Did you mean auto?" in said
+    assert "random weights" in fails(
+        capsys, "train", "digits", "--data.observe", "single", "--method", "auto", *output
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    photos, weights = make_photos(folder / "photos"), make_weights(folder / "tiny.safetensors")
+    options = ["--model.weights", str(weights), "--model.backbone", BACKBONE, "--method", "auto"]
+    options += ["--model.frozen", "no", "--epochs", "2", "--threads", "1", "--data.workers", "0"]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        main(["train", str(photos), *options, "--output", str(folder / "run")])
+    assert "no effect" not in said.getvalue()
+    return folder / "run"
+
+
+def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
+    summary = summary_of(tuned)
+    scores = {part["run"]: part["val/SP"] for part in summary["candidates"]}
+    kept = [part["run"] for part in summary["candidates"] if part["kept"]]
+    ahead = scores["fine-tuned"] > scores["head"]
+    assert (summary["lead_z"] is not None) == ahead
+    assert kept == ["fine-tuned" if ahead and summary["lead_z"] > 2.5 else "head"]
+    for name in ("model.safetensors", "model.json", "thresholds.json", "held_out.safetensors"):
+        assert (tuned / name).read_bytes() == (tuned / kept[0] / name).read_bytes()
+    for name, score in scores.items():
+        assert summary_of(tuned / name)["validation"]["val/SP"] == score
+    assert read_yaml(tuned / "fine-tuned" / "config.yaml").method == "gr"
+    assert read_yaml(tuned / "fine-tuned" / "config.yaml").epochs == 2
+    assert read_yaml(tuned / "fine-tuned" / "config.yaml").init_from == str(tuned / "head")
+    config = read_yaml(tuned / "config.yaml")
+    assert (config.method, config.model.frozen) == ("auto", "no")
+    assert list((tuned / "features").iterdir())  # where `spml predict` looks for them
+    assert spml.load(tuned).decision().threshold == spml.load(tuned).thresholds.logits
+
+
+def test_a_finished_part_is_not_made_again(tuned, capsys):
+    before = (tuned / "head" / "summary.json").stat().st_mtime_ns
+    (tuned / "summary.json").unlink()
+    main(["train", "--output", str(tuned), "--resume"])
+    assert (tuned / "head" / "summary.json").stat().st_mtime_ns == before
+    assert summary_of(tuned)["candidates"]
+
+
+def test_known_labels_are_those_of_the_rows_in_their_order():
+    generator = np.random.default_rng(0)
+    ternary = generator.integers(-1, 2, (9, 3)).astype(np.int8)
+    parts = [
+        Samples(tuple(map(str, range(len(part)))), FeatureMatrix(np.zeros((len(part), 1))), labels)
+        for part in (ternary[:6], ternary[6:])
+        for labels in [ObservedLabels.from_ternary(part)]
+    ]
+    known = solve.KnownLabels(*parts)
+    for rows in (np.array([7, 0, 8, 3]), np.array([2, 1]), np.array([6, 8])):
+        assert (known.of(rows) == ternary[rows]).all()
+        assert known.of(rows) is known.of(rows)
+    rows = np.array([1, 8, 4])
+    assert (known.of(rows, np.array([0, 2])) == ternary[rows][:, [0, 2]]).all()
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.0, "head"), (0.1, "head"), (1.0, "fine-tuned")])
+def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
+    generator = np.random.default_rng(0)
+    index = generator.integers(0, 4, 200)
+    labels, base = ObservedLabels.from_index(index, 4), generator.normal(size=(200, 4)) + np.eye(4)[index]
+    better = base + gain * np.eye(4)[index] + 0.3 * generator.normal(size=(200, 4))
+
+    def train(part, **how):
+        own = tmp_path / "run" / ("head" if part.method == "auto" else "fine-tuned")
+        own.mkdir()
+        scores = (base if part.method == "auto" else better).astype(np.float32)
+        rows = np.arange(200)
+        if part.method == "auto":  # in another order, with a training sample
+            rows = np.append(generator.permutation(200), 0)
+        ids = (*(f"{row}.png" for row in rows[:200]), *["training.png"] * (len(rows) - 200))
+        kept = held_out.HeldOut(ids, InMemory(scores[rows]), labels.take(rows))
+        held_out.write_held_out(own, kept, tuple("abcd"))
+        summary = {
+            "selected": {"metric": "val/SP", "mean_labels": 1.0},
+            "threshold": {"source": "stated"},
+            "validation": {"val/SP": sp_score(scores, index, 1.0).score},
+            "test": None,
+            "data": {"fingerprint": "of all samples"},
+            "metrics_sha256": "",
+        }
+        (own / "summary.json").write_text(json.dumps(summary))
+
+    config = from_dict({"method": "auto", "model": {"frozen": "no"}, "output": str(tmp_path / "run")})
+    console = Console(silent=True)
+    fine_tune.fine_tune(config, tuple("abcd"), resume=False, train=train, console=console)
+    summary = summary_of(tmp_path / "run")
+    assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
+    if gain == 0.1:  # ahead, but not far enough
+        assert 0 < summary["lead_z"] < 2.5
+
+
+def test_two_runs_are_made_on_one_device(tmp_path):
+    output = str(tmp_path / "run")
+    config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2, "output": output})
+    with pytest.raises(InputError, match="on one device only, but --devices is 2"):
+        fine_tune.fine_tune(config, (), resume=False, train=None, console=Console(silent=True))
+    assert not (tmp_path / "run").exists()

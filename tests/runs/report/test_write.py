@@ -1,0 +1,254 @@
+"""The report of runs on photos and on features: what it says, its size, and names that must not run."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import spml
+from spml.cli.main import main
+from spml.runs.folder.held_out import read_held_out
+from spml.runs.report import write
+from spml.runs.report.photos import SIDE
+from tests.helpers import write_image
+from tests.helpers.features import HIDE, make_features, make_weights
+from tests.helpers.photo_runs import write_photos
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def report_of(folder):
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def cells(page):
+    """Rows of the table of classes, by name of the class."""
+    rows = re.findall(r"<tr>((?:<td>.*?</td>)+)</tr>", page)
+    found = [re.findall("<td>(.*?)</td>", row) for row in rows]
+    return {name: values for name, *values in found}
+
+
+def pictures(page):
+    """The photos of a page, decoded."""
+    return [
+        Image.open(io.BytesIO(base64.b64decode(content)))
+        for content in re.findall(r"data:image/jpeg;base64,([\w+/=]+)", page)
+    ]
+
+
+@pytest.fixture(scope="module")
+def photo_run(tmp_path_factory):
+    """A run that scores windows of photos, with K stated."""
+    folder = tmp_path_factory.mktemp("photos")
+    weights = make_weights(folder / "weights.safetensors", "test_convnext", 96)
+    source = write_photos(folder / "photos", 80)
+    main([
+        "train", str(source), *HIDE, "--data.separator", " ", "--data.size", "96", "--data.workers", "0",
+        "--backbone", "test_convnext", "--weights", str(weights), "--local", "on", "--mean_labels", "1.5",
+        "--method", "auto", "--threads", "1", "--output", str(folder / "run"), "--overwrite",
+    ])  # fmt: skip
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def feature_run(tmp_path_factory):
+    """A run on features without K."""
+    folder = tmp_path_factory.mktemp("features")
+    source = make_features(folder / "x.npz")
+    spml.train(
+        source, data={"unlisted": "negative", "observe": "single"}, head="ridge", threads=1, quiet=True,
+        output=folder / "run",
+    )  # fmt: skip
+    return folder / "run"
+
+
+def test_the_numbers_of_a_class(photo_run):
+    run, page = spml.load(photo_run), report_of(photo_run)
+    held_out, table = read_held_out(photo_run), cells(page)
+    scores, labels = held_out.scores.gather(), held_out.labels.to_ternary()
+    assert set(table) == set(run.classes)
+    for column, cut in enumerate(run.thresholds.classes):
+        predicted = scores[:, column] >= np.float32(run.thresholds.logits[column])
+        given = labels[:, column] == 1
+        assert table[cut.name][:4] == [
+            str(cut.known), str(given.sum()), str((given & predicted).sum()), str(predicted.sum())
+        ]  # fmt: skip
+        assert table[cut.name][4] == f"{cut.share * len(scores):,.0f}"
+        assert table[cut.name][5] == f"{cut.threshold:.2g}"
+        if cut.precision is not None:
+            assert table[cut.name][6] == f"{100 * cut.precision:.0f}\N{NO-BREAK SPACE}%"
+    assert f"about the {len(scores)} photos" in page.replace("\n", " ")
+
+
+def test_it_says_what_was_trained_on_what_and_by_which_command(photo_run):
+    page = report_of(photo_run)
+    assert "60 photos to learn from, 20 photos held back to check" in page
+    assert "<dt>Labels per sample (K)</dt><dd>1.5 on average, as you stated</dd>" in page
+    assert "test_convnext (used as it is)" in page
+    command = re.search("This run was made by <pre>(.*?)</pre>", page)[1]
+    assert command.startswith("spml train ")
+    assert command.endswith(f"--threads 1 --output {photo_run}")  # --overwrite belongs to this call only
+    assert f"spml train --config {photo_run}/config.yaml --output ANOTHER-FOLDER" in page
+    for warning in spml.load(photo_run).thresholds.warnings:
+        assert warning.replace("'", "&#x27;") in page
+
+
+def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
+    run, page = spml.load(photo_run), report_of(photo_run)
+    found = pictures(page)
+    assert found
+    assert all(max(picture.size) <= SIDE for picture in found)
+    figure = re.search(
+        r'<figure><div class="frame"><img[^>]*alt="([^"]+)"[^>]*><span class="window" style="([^"]+)"', page
+    )
+    classes = re.findall("<summary>(.*?)</summary>", page)
+    photo = photo_run.parent / "photos" / figure[1]
+    label = classes[0]
+    where = run.predict(photo, where=True, threshold=1e-6)
+    window = where.where[0][where.labels[0].index(label)]
+    named = dict(zip(("left", "top", "width", "height"), window, strict=True))
+    assert figure[2] == ";".join(f"{name}:{100 * share:.1f}%" for name, share in named.items())
+
+
+def test_the_page_loads_and_runs_nothing(photo_run, feature_run):
+    for folder in (photo_run, feature_run):
+        page = report_of(folder)
+        assert "default-src 'none'; img-src data:; style-src 'unsafe-inline'" in page
+        assert not re.search(r"<script|<link|<iframe|@import|url\(", page)
+        assert all(address.startswith("data:image/") for address in re.findall(r'src="([^"]*)"', page))
+        assert "http" not in page.replace("http-equiv", "")
+
+
+def test_features_are_shown_by_their_names_and_without_k_nothing_is_estimated(feature_run):
+    page = report_of(feature_run)
+    assert not pictures(page)
+    held_out = spml.load(feature_run)
+    first = re.search(
+        r'<figure><figcaption><span title="(\d+)">\1</span><br>score (0\.\d+)<br>given: (\w)', page
+    )
+    scores = held_out.predict(feature_run.parent / "x.npz").scores
+    assert first[3] == re.search("<summary>(.*?)</summary>", page)[1]
+    assert scores.shape[0] > int(first[1])
+    assert "<th>expected</th>" not in page
+    assert "<th>right</th>" not in page
+    assert "probability" not in re.sub("<section class=.warnings.*?</section>", "", page)
+    assert "not known, so nothing here is an estimate" in page
+    assert "spml thresholds" in page
+
+
+def test_thresholds_evaluate_and_an_audit_renew_it(feature_run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(feature_run, folder)
+    main(["thresholds", str(folder), "--mean_labels", "2"])
+    page = report_of(folder)
+    assert "<dd>2 on average, as you stated</dd>" in page
+    assert "<th>expected</th>" in page
+    assert "<br>probability " in page
+    main(["evaluate", str(folder), str(feature_run.parent / "x.npz"), "--data.unlisted", "negative"])
+    measured = json.loads((folder / "evaluation.json").read_text())
+    page = report_of(folder)
+    assert f"mAP <b>{100 * measured['mAP']:.1f}</b>" in page
+    assert "On 80 samples of" in page
+    main(["audit", "sample", str(folder), "--rows", "20"])
+    sheet = folder / "sample.csv"
+    header, *rows = sheet.read_text().splitlines()
+    sheet.write_text("\n".join([header, *(row + "yes" for row in rows)]) + "\n")
+    main(["audit", "use", str(sheet), str(folder)])
+    page = report_of(folder)
+    assert "20 samples were labelled in full: they have 1.00 labels on average" in page
+    assert "from 20 samples that were labelled in full" in page
+
+
+def test_photos_stay_when_it_is_renewed_and_names_when_the_photos_are_gone(photo_run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(photo_run, folder)
+    before = len(pictures(report_of(folder)))
+    main(["thresholds", str(folder), "--target", "labels", "--device", "cpu"])
+    assert len(pictures(report_of(folder))) >= before - 9  # near the new thresholds are others
+    assert 'class="window"' in report_of(folder)
+    config = (folder / "config.yaml").read_text().replace(str(photo_run.parent / "photos"), "/nowhere")
+    (folder / "config.yaml").write_text("\n".join(config.splitlines()[:-1]) + "\n")
+    main(["thresholds", str(folder)])
+    page = report_of(folder)
+    assert not pictures(page)
+    assert "This report shows no photos, because the data can&#x27;t be read again (/nowhere" in page
+    assert "<figcaption>" in page
+
+
+def test_hostile_names_are_text(tmp_path):
+    for name in (HOSTILE.replace("/", "\\"), "b"):
+        for number in range(30):
+            write_image(tmp_path / "photos" / name / f'{number}"onerror=x \u202e<b>.png')
+    spml.train(
+        tmp_path / "photos", epochs=1, threads=1, quiet=True, data={"workers": 0, "size": 24},
+        backbone="small_cnn", weights="random", output=tmp_path / "run",
+    )  # fmt: skip
+    page = report_of(tmp_path / "run")
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;\\script&gt;" in page
+    assert "<b>.png" not in page
+    assert '"onerror' not in page
+    assert "\u202e" not in page
+    assert "&quot;onerror=x \\u202e&lt;b&gt;.png" in page
+
+
+def test_a_thousand_classes_of_noise_stay_small(tmp_path):
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 256, (2500, 24, 24, 3), np.uint8)
+    labels = np.arange(2500) % 1000
+    spml.train(
+        images, labels, classes=[f"class number {number}" for number in range(1000)], epochs=1, threads=1,
+        quiet=True, data={"size": 24}, backbone="small_cnn", weights="random", output=tmp_path / "run",
+    )  # fmt: skip
+    page = report_of(tmp_path / "run")
+    assert len(cells(page)) == 1000
+    assert len(pictures(page)) <= 120
+    assert len(page) < 3_000_000
+
+
+def test_many_large_photos_stay_small(tmp_path):
+    """Of noise, which JPEG shortens least."""
+    images = np.random.default_rng(0).integers(0, 256, (200, 300, 300, 3), np.uint8)
+    spml.train(
+        images, np.arange(200) % 20, epochs=1, threads=1, quiet=True, data={"size": 24, "val_share": 0.5},
+        backbone="small_cnn", weights="random", output=tmp_path / "run",
+    )  # fmt: skip
+    page = report_of(tmp_path / "run")
+    found = pictures(page)
+    assert len(found) == 120
+    assert {picture.size for picture in found} == {(SIDE, SIDE)}
+    assert len(page) < 3_000_000
+
+
+def test_a_kill_while_writing_leaves_the_old_report(feature_run, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(feature_run, folder)
+    before = report_of(folder)
+
+    def killed(path, text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(write, "write_text", killed)
+    with pytest.raises(SystemExit) as end:
+        main(["thresholds", str(folder), "--mean_labels", "2"])
+    assert end.value.code == 130
+    assert report_of(folder) == before
+    monkeypatch.undo()
+    main(["thresholds", str(folder)])
+    assert "<dd>2 on average, as you stated</dd>" in report_of(folder)
+
+
+def test_a_report_that_can_not_be_renewed_is_removed(feature_run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(feature_run, folder)
+    (folder / "summary.json").write_text("{}")
+    main(["thresholds", str(folder), "--mean_labels", "2"])
+    assert not (folder / "report.html").exists()
+    assert "report.html was removed, because it could not be made again" in capsys.readouterr().err

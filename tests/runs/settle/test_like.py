@@ -1,0 +1,101 @@
+"""Training again like a finished run: what is carried along, what is stated, what is settled again."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import spml
+from spml.cli.main import main
+from spml.config import differences, read_yaml
+from tests.helpers.commands import fails
+from tests.helpers.features import HIDE, make_features
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("like")
+
+
+@pytest.fixture(scope="module")
+def features(folder):
+    return make_features(folder / "x.npz")
+
+
+@pytest.fixture(scope="module")
+def run(folder, features):
+    output = folder / "run"
+    main([
+        "train", str(features), *HIDE, "--data.observe_seed", "3", "--method", "gr", "--hp.q2", "0.6",
+        "--epochs", "2", "--lr", "0.02", "--threads", "1", "--output", str(output),
+    ])  # fmt: skip
+    return output
+
+
+def again(run, output, *words):
+    main(["train", *words, "--like", str(run), "--output", str(output)])
+    return read_yaml(output / "config.yaml")
+
+
+def test_everything_is_carried_along(run, tmp_path):
+    config = again(run, tmp_path / "again")
+    assert differences(config, read_yaml(run / "config.yaml")) == ["output"]
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (run, tmp_path / "again")]
+    assert weights[0] == weights[1]
+
+
+def test_what_is_stated_takes_its_place(run, features, tmp_path):
+    config = again(
+        run, tmp_path / "again", str(features), "--epochs", "1", "--hp.q3", "0.9", "--data.val_share", "0.3"
+    )
+    assert differences(config, read_yaml(run / "config.yaml")) == [
+        "data.val_share", "epochs", "hp.q3", "output",
+    ]  # fmt: skip
+    assert config.hp == {"q2": 0.6, "q3": 0.9}
+
+
+def test_k_of_the_thresholds_is_carried_along_unless_it_is_only_assumed(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert again(copy, tmp_path / "assumed").mean_labels is None
+    main(["thresholds", str(copy), "--mean_labels", "2.25"])
+    assert again(copy, tmp_path / "stated").mean_labels == 2.25
+    assert again(copy, tmp_path / "other", "--mean_labels", "3").mean_labels == 3
+    (copy / "thresholds.json").write_text("{")
+    assert again(copy, tmp_path / "damaged").mean_labels is None
+
+
+def test_with_another_method_its_settings_are_settled_again(run, tmp_path):
+    config = again(run, tmp_path / "softmax", "--method", "softmax")
+    assert (config.method, config.hp, config.model.scores) == ("softmax", {}, "log_softmax")
+    assert (config.optim.lr, config.epochs, config.data.observe_seed) == (1e-3, 2, 3)
+    config = again(run, tmp_path / "ridge", "--head", "ridge")
+    assert (config.method, config.model.head, config.hp) == ("", "ridge", {})
+    config = again(tmp_path / "ridge", tmp_path / "back", "--method", "an", "--epochs", "1")
+    assert (config.method, config.model.head) == ("an", "linear")
+
+
+def test_other_data_is_read_as_the_command_line_says(run, features, tmp_path):
+    with np.load(features) as stored:
+        arrays = dict(stored)
+    arrays["Y"] = np.where(arrays["Y"] == 1, 1.0, np.nan).astype(np.float32)
+    np.savez(tmp_path / "reviewed.npz", **arrays)
+    config = again(run, tmp_path / "again", str(tmp_path / "reviewed.npz"))
+    assert (config.data.unlisted, config.data.observe, config.data.observe_seed) == ("unknown", "none", 0)
+    assert (config.method, config.hp, config.optim.lr) == ("gr", {"q2": 0.6}, 0.02)
+    assert spml.load(tmp_path / "again").summary["data"]["observed"]["train"] == "partial"
+
+
+def test_what_is_refused(run, tmp_path, capsys):
+    message = fails(capsys, "train", "--like", str(tmp_path / "nothing"))
+    assert f"{tmp_path / 'nothing'}: no such folder" in message
+    generator = np.random.default_rng(0)
+    spml.train(
+        generator.normal(size=(80, 4)), np.arange(80) % 3, head="ridge", threads=1, quiet=True,
+        output=tmp_path / "memory",
+    )  # fmt: skip
+    message = fails(capsys, "train", "--like", str(tmp_path / "memory"), "--output", str(tmp_path / "again"))
+    assert (
+        "was trained on data in memory, so --like can't read it again. Name data: spml train DATA" in message
+    )

@@ -1,0 +1,189 @@
+"""Needs of a method or a head: resolved, checked before training, trained and kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spml
+from spml.common.errors import InputError
+from spml.config import Config, ModelConfig
+from spml.data import Dataset
+from spml.methods import registry
+from spml.methods.base import Card, Needs, Objective
+from spml.methods.registry import find
+from spml.models import describe_backbone
+from spml.runs.fit.build import make_backbone
+from spml.runs.settle.resolve import Resolved, resolve
+from tests.helpers.networks import FEATURES, GREY, PHOTOS
+
+NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)
+
+
+class Demanding(find("an")):  # type: ignore[misc]
+    """A method whose needs a test sets."""
+
+
+@pytest.fixture(autouse=True)
+def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    find("an")  # all methods are registered
+    monkeypatch.setitem(registry._REGISTRY.entries, "an", ("", Demanding))
+    monkeypatch.setattr(Demanding, "needs", NOTHING)
+
+
+def resolved(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Resolved:
+    Demanding.needs = needs
+    config = Config(method="an", model=model)
+    config.data.path = "data"
+    return resolve(
+        config, lambda settings, start: (data, describe_backbone(settings.model, data.kind, data.width))
+    )
+
+
+def settled(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Config:
+    return resolved(model, data, needs).config
+
+
+def refusal(model: ModelConfig, data: Dataset, needs: Needs) -> str:
+    with pytest.raises(InputError) as caught:
+        resolved(model, data, needs)
+    return str(caught.value)
+
+
+@pytest.fixture
+def card_with_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = replace(find("an").card, head="boosted_cam")
+    monkeypatch.setattr(find("an"), "card", card)
+
+
+@pytest.mark.usefixtures("card_with_a_head")
+def test_the_card_chooses_the_head_unless_the_user_does() -> None:
+    assert settled(ModelConfig()).model.head == "boosted_cam"
+    assert settled(ModelConfig(head="mlp")).model.head == "mlp"
+    again = settled(settled(ModelConfig()).model)
+    assert (again.model.head, again.model.frozen) == ("boosted_cam", "no")
+
+
+def test_a_card_without_a_head_means_a_linear_one() -> None:
+    assert Card("", "", 0, "").head == "linear"
+    assert settled(ModelConfig()).model.head == "linear"
+
+
+def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed() -> None:
+    assert settled(ModelConfig()).model.frozen == "yes"
+    assert settled(ModelConfig(head="gaussian")).model.frozen == "yes"
+    boosted = settled(ModelConfig(head="boosted_cam"))
+    assert (boosted.model.frozen, boosted.optim.lr) == ("no", 1e-4)
+    assert settled(ModelConfig(), needs=MAPS).model.frozen == "no"
+
+
+@pytest.mark.parametrize(
+    ("head", "needs", "who"),
+    [("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"), ("linear", MAPS, "method 'an'")],
+)
+def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str) -> None:
+    frozen = refusal(ModelConfig(head=head, frozen="yes"), PHOTOS, needs)
+    assert frozen.startswith(who)
+    assert "--model.frozen is 'yes'" in frozen
+    assert "pass --model.frozen no" in frozen
+    vectors = refusal(ModelConfig(head=head), FEATURES, needs)
+    assert vectors.startswith(who)
+    assert "feature vectors" in vectors
+    assert "give the images" in vectors
+    assert settled(ModelConfig(head=head, frozen="no"), PHOTOS, needs).model.frozen == "no"
+    assert settled(ModelConfig(head=head), GREY, needs).model.frozen == "no"
+
+
+@pytest.mark.parametrize(
+    ("head", "needs", "who"),
+    [("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"), ("linear", MAPS, "method 'an'")],
+)
+def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -> None:
+    for name, fits in (("resnet18", True), ("test_vit", False)):
+        plain = ModelConfig(name, weights="random")
+        assert make_backbone(resolved(plain), print).num_features > 0
+        run = resolved(replace(plain, head=head), needs=needs)
+        if fits:
+            assert make_backbone(run, print).num_features == 512
+            continue
+        with pytest.raises(InputError) as caught:
+            make_backbone(run, print)
+        assert str(caught.value).startswith(f"{who} needs a feature map, but backbone test_vit")
+        assert "--model.backbone resnet50" in str(caught.value)
+
+
+def test_a_random_code_needs_its_head() -> None:
+    for data in (FEATURES, GREY, PHOTOS):
+        message = refusal(ModelConfig(head="mlp"), data, LATENT)
+        assert "method 'an'" in message
+        assert "--model.head is 'mlp'" in message
+        assert "pass --model.head gaussian" in message
+        assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
+
+
+def test_views_and_further_passes_suit_every_model() -> None:
+    needs = Needs(views=("weak", "strong"), train_pass=True, batch_coupled=True)
+    for data in (FEATURES, GREY, PHOTOS):
+        assert settled(ModelConfig(), data, needs).model.head == "linear"
+
+
+# -- whole runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["boosted_cam", "gaussian"])
+def test_a_head_learns_and_predicts_the_same_after_loading(head: str, tmp_path: Path) -> None:
+    run = spml.train(
+        "digits",
+        method="an",
+        model={"head": head},
+        epochs=2,
+        threads=1,
+        output=str(tmp_path / "run"),
+        quiet=True,
+    )
+    history = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert history[1]["val/SP"] > history[0]["val/SP"] + 0.1
+    assert history[1]["val/SP"] > 0.7
+    assert run.card["top"]["head"] == head
+    assert spml.load(run.folder).classifier.top.settings() == run.card["top"]
+    summary = json.loads((run.folder / "summary.json").read_text())
+    assert run.evaluate("digits", split="test")["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)
+
+
+class Needy(Objective):
+    """Needs a random code and is given none."""
+
+    card = Card("Needy", "none", 2000, "none")
+    needs = LATENT
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
+        ({"method": "needy"}, "pass head='gaussian'"),
+        (
+            {
+                "source": "digits",
+                "model": {"head": "boosted_cam", "backbone": "mobilenetv3_small_050", "weights": "random"},
+            },
+            "backbone mobilenetv3_small_050 has no feature map",
+        ),
+    ],
+)
+def test_what_does_not_suit_is_refused_before_anything_is_written(
+    changes: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._REGISTRY.entries, "needy", ("", Needy))
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(40, 5)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", X=vectors, Y=np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 40)])
+    settings = {"method": "an", "output": str(tmp_path / "run"), "quiet": True, **changes}
+    with pytest.raises(InputError, match=words):
+        spml.train(settings.pop("source", tmp_path / "x.npz"), **settings)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,305 @@
+"""A run that scores windows: what it predicts, where labels are, and that everything that uses it agrees."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import spml
+from spml.cli.main import main
+from spml.common.errors import InputError
+from spml.review.queue import Selection
+from spml.review.session import Review
+from spml.runs.audits import refits
+from spml.runs.audits.out_of_fold import open_for_run, score_samples
+from spml.runs.compute.predict import Engine
+from spml.runs.decide.inferred_labels import _from_table
+from spml.runs.folder.held_out import read_held_out
+from tests.helpers.commands import fails
+from tests.helpers.exported import computed, opened
+from tests.helpers.features import make_weights
+from tests.helpers.photo_runs import CLASSES, train_on, write_photos
+from tests.helpers.serving import client_of
+
+BACKBONE = "test_convnext"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    make_weights(folder / "weights.safetensors", BACKBONE, 96)
+    return write_photos(folder / "photos", count=80)
+
+
+def train_local(photos, output, **settings):
+    weights = str(photos.parent.parent / "weights.safetensors")
+    model = {"backbone": BACKBONE, "weights": weights, "frozen": "yes", "local": "on"}
+    model |= settings.pop("model", {})
+    settings = {"method": "auto", "mean_labels": 1.5, **settings}
+    return train_on(photos, output, data={"size": 96}, model=model, **settings)
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    return spml.load(train_local(photos, tmp_path_factory.mktemp("runs") / "local"))
+
+
+@pytest.fixture(scope="module")
+def whole(photos, tmp_path_factory):
+    """A run of the same images that scores them as a whole."""
+    return spml.load(train_local(photos, tmp_path_factory.mktemp("runs") / "whole", model={"local": "off"}))
+
+
+@pytest.fixture(scope="module")
+def images(photos):
+    return sorted(photos.parent.glob("*.png"))[:10]
+
+
+def scores_by_hand(run, images):
+    """Logits, and the window of each class, from the weights of a run."""
+    classifier, local = run.classifier, run.classifier.top.local
+    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
+    windows = local.settings.windows
+    with torch.inference_mode():
+        maps = classifier.backbone.maps(pixels)
+        scores = [classifier.top.head(classifier.backbone.pool(maps))]
+        places, above = [], []
+        for number, side in enumerate(windows.sides):
+            cut = [
+                (row, column, maps[:, :, row : row + side, column : column + side])
+                for row in range(windows.height - side + 1)
+                for column in range(windows.width - side + 1)
+            ]
+            each = torch.stack([classifier.top.head(classifier.backbone.pool(part)) for _, _, part in cut])
+            best = each.amax(0)
+            scores.append(best)
+            above.append((best - local.centre[1 + number]) / local.spread[1 + number])
+            corner = torch.tensor([[column / windows.width, row / windows.height] for row, column, _ in cut])
+            size = torch.tensor([side / windows.width, side / windows.height])
+            places.append(torch.cat([corner, size.expand(len(corner), 2)], 1)[each.argmax(0)])
+        scores.append(torch.stack(scores[1:]).mean(0))
+        weights = torch.tensor(local.settings.weights)
+        total = sum(
+            weight * (score - centre) / spread
+            for weight, score, centre, spread in zip(weights, scores, local.centre, local.spread, strict=True)
+        )
+        own = local.settings.weights[1:-1]
+        used = [weight > 0 or not any(own) for weight in own]
+        chosen = torch.stack([part if use else part - 1e9 for part, use in zip(above, used, strict=True)])
+        size_of_each = chosen.argmax(0)[None, ..., None].expand(1, -1, -1, 4)
+        places = torch.stack(places).gather(0, size_of_each)[0]
+    return (local.offset + local.scale * total).numpy(), places.numpy()
+
+
+def test_what_is_predicted_comes_from_windows(run, images):
+    logits, places = scores_by_hand(run, images)
+    predicted = run.predict(images, where=True)
+    expected = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    np.testing.assert_allclose(predicted.scores, expected, atol=1e-4)
+    for row, (labels, windows) in enumerate(zip(predicted.labels, predicted.where, strict=True)):
+        columns = [run.classes.index(label) for label in labels]
+        np.testing.assert_allclose(windows, places[row, columns], atol=1e-6)
+    assert any(predicted.labels)
+
+
+def test_the_run_says_what_it_has_tried(run):
+    local = run.summary["local"]
+    windows = run.classifier.top.local.settings.windows
+    assert local["windows"] == {"height": 3, "width": 3, "sides": [1, 2]}
+    assert windows.sides == [1, 2]
+    assert list(local["scores"]) == ["whole image", "windows of 1", "windows of 2", "mean of the sizes"]
+    assert list(local["weights"].values()) == run.classifier.top.local.settings.weights
+    best = max(local["scores"], key=lambda name: local["scores"][name])
+    assert local["weights"][best] == max(local["weights"].values())
+    assert run.summary["validation"]["val/SP"] > 0
+    assert run.settings.model.local == "on"
+
+
+def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):
+    """Which the held-out scores of other heads have settled: the final head must be on their scale."""
+    predicted = run.predict(photos.parent)
+    assert 1.2 < float(predicted.scores.sum(1).mean()) < 1.9
+
+
+def test_batches_and_a_saved_copy_give_the_same(run, images):
+    once = run.predict(images, where=True)
+    parts = list(spml.load(run.folder).predict_batches(images, batch_size=3, where=True))
+    np.testing.assert_allclose(np.concatenate([part.scores for part in parts]), once.scores, atol=1e-5)
+    assert [where for part in parts for where in part.where] == once.where
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "xlsx"])
+def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
+    output = tmp_path / f"labels.{suffix}"
+    main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
+    expected = run.predict(images, where=True)
+    if suffix == "csv":
+        with open(output, newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert list(rows[0])[-1] == "where"
+        found = [
+            [[*map(float, text.split())] for text in filter(None, row["where"].split(";"))] for row in rows
+        ]
+    elif suffix == "jsonl":
+        lines = [json.loads(line) for line in output.read_text().splitlines()]
+        found = [[line["where"][label] for label in line["labels"]] for line in lines]
+    elif suffix == "parquet":
+        from pyarrow import parquet
+
+        found = parquet.read_table(output)["where"].to_pylist()
+    else:
+        from openpyxl import load_workbook
+
+        header, *rows = load_workbook(output)["predictions"].values
+        assert header[-1] == "where"
+        texts = [str(row[-1] or "") for row in rows]
+        found = [[[*map(float, part.split())] for part in filter(None, text.split(";"))] for text in texts]
+    for windows, others in zip(found, expected.where, strict=True):
+        assert len(windows) == len(others)
+        if windows:
+            np.testing.assert_allclose(windows, others, atol=1e-4)
+
+
+def test_a_file_with_windows_can_be_read_again(run, images, tmp_path):
+    output = tmp_path / "labels.csv"
+    main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
+    guesses = list(_from_table(output))
+    assert [[name for name, _, _ in guess.labels] for guess in guesses] == run.predict(images).labels
+    assert set(guesses[0].scores) == set(CLASSES)
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch-export"])
+def test_exported_models_score_windows(run, images, tmp_path, format):
+    file = run.export(tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format=format)
+    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
+    with torch.inference_mode():
+        expected = run.model(pixels).numpy()
+    rows = pixels.permute(0, 2, 3, 1).contiguous()
+    if format == "onnx":
+        found = computed(opened(file)[0], rows.numpy())["logits"]
+    else:
+        outputs = torch.export.load(file).module()(rows)
+        found = (outputs["logits"] if isinstance(outputs, dict) else outputs[0]).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+def test_the_server_says_where_if_it_is_asked(run, images):
+    expected = run.predict(images[:2], where=True)
+    with client_of(run.folder) as client:
+        files = [("images", (path.name, path.read_bytes(), "image/png")) for path in images[:2]]
+        found = client.post("/predict?where=1", files=files).json()["predictions"]
+        assert "where" not in client.post("/predict", files=files).json()["predictions"][0]
+    for each, labels, windows in zip(found, expected.labels, expected.where, strict=True):
+        assert each["labels"] == labels
+        assert list(each["where"]) == labels
+        np.testing.assert_allclose(list(each["where"].values()), windows, atol=1e-4)
+
+
+def test_an_audit_and_its_review_say_where(run, tmp_path, capsys):
+    audit = tmp_path / "audit"
+    main(["audit", str(run.folder), "--output", str(audit), "--top", "20", "--folds", "2"])
+    with open(audit / "missing.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    folder = run.trained_on.rpartition("/")[0]
+    for row in rows[:5]:
+        predicted = run.predict(f"{folder}/{row['file']}", where=True, top_k=len(CLASSES))
+        window = predicted.where[0][predicted.labels[0].index(row["label"])]
+        np.testing.assert_allclose([*map(float, row["where"].split())], window, atol=1e-4)
+    review = Review(audit, "me")
+    (card,) = review.cards(review.shown(Selection())[0][:1], Selection())
+    first = next(row for row in rows if row["file"] == card.name)
+    assert card.suggestions[0].window == tuple(map(float, first["where"].split()))
+    review.store.close()
+
+
+def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):
+    """Which training has done for so few images, so that the scores are those that it has kept."""
+    kept = read_held_out(run.folder)
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder, copy)
+    (copy / "held_out.safetensors").unlink()
+    copied = spml.load(copy)
+    data = open_for_run(copied, copied.settings.data, lambda line: None)
+    scored = score_samples(
+        copied, data, copied.settings.data, folds=None, folder=tmp_path / "refits", overwrite=False,
+        engine=Engine(),
+    )  # fmt: skip
+    assert scored.how.startswith("5 solutions of auto")
+    row = {name: number for number, name in enumerate(scored.ids)}
+    found = scored.scores.gather()[[row[name] for name in kept.ids]]
+    np.testing.assert_allclose(found, kept.scores.array, atol=1e-4)
+
+
+def test_heads_that_are_solved_without_a_part_score_windows(photos, tmp_path, monkeypatch):
+    run = spml.load(train_local(photos, tmp_path / "run", method="", model={"head": "ridge"}))
+    scored, use_windows = [], refits.use_windows
+
+    def watched(build, *rest):
+        fitted = use_windows(build, *rest)
+        scored.append(build.top.local is not None and build.trained is build.classifier)
+        return fitted
+
+    monkeypatch.setattr(refits, "use_windows", watched)
+    main(["audit", str(run.folder), "--output", str(tmp_path / "audit"), "--folds", "2"])
+    assert scored == [True, True]
+
+
+def test_a_run_without_windows_can_not_say_where(whole, images, capsys):
+    said = fails(capsys, "predict", whole.folder, images[0], "--where")
+    assert f"the model in {whole.folder} scores images as a whole" in said
+    assert "--local on" in said
+    with pytest.raises(InputError, match="can't tell where a label is"):
+        whole.predict(images[:1], where=True)
+    with client_of(whole.folder) as client:
+        files = [("images", ("a.png", images[0].read_bytes(), "image/png"))]
+        answer = client.post("/predict?where=1", files=files)
+        assert (answer.status_code, answer.json()["error"][:38]) == (
+            422,
+            "This model scores images as a whole, s",
+        )
+
+
+def test_trained_heads_score_windows(photos, tmp_path, images):
+    run = spml.load(train_local(photos, tmp_path / "run", method="em", epochs=3))
+    top = run.classifier.top
+    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
+    with torch.inference_mode():
+        maps = run.classifier.backbone.maps(pixels)
+        features = run.classifier.backbone.pool(maps)
+        whole = torch.nn.functional.logsigmoid(top.head(top.scaling(features)))
+        found = top.variants(*top.local.settings.windows.features(run.classifier.backbone, pixels))
+        torch.testing.assert_close(found[0], whole)
+        expected = top.local(found).numpy()
+    np.testing.assert_allclose(
+        run.predict(images).scores, 1 / (1 + np.exp(-expected.astype(np.float64))), atol=1e-4
+    )
+
+
+def test_few_held_out_samples_do_not_decide(photos, tmp_path):
+    """Ridge regression is judged by the 20 validation samples alone."""
+    run = spml.load(
+        train_local(photos, tmp_path / "run", method="", model={"head": "ridge", "local": "auto"})
+    )
+    assert run.classifier.top.local is None
+    assert run.summary["local"] is None
+
+
+def test_a_network_without_windows_is_refused_before_it_is_trained(photos, tmp_path, capsys):
+    said = fails(capsys, "train", "digits", "--local", "on", "--output", tmp_path / "run")
+    assert "--local on: the features of backbone small_cnn are not the mean of its map" in said
+    assert "--local crops" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_windows_of_feature_files_are_refused(tmp_path, capsys):
+    path = tmp_path / "features.npz"
+    np.savez(path, X=np.eye(40, dtype=np.float32), Y=np.eye(2, dtype=np.uint8).repeat(20, 0))
+    said = fails(capsys, "train", path, "--local", "on", "--output", tmp_path / "run")
+    assert "the data holds one feature vector of each sample" in said
+    assert not (tmp_path / "run").exists()
