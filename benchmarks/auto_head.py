@@ -38,8 +38,9 @@ from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.decisions import global_threshold
 from spml.metrics import mean_average_precision, sp_score
+from spml.models import LDA, RIDGE
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF, make_scaling
-from spml.models.solved import LDA, RIDGE, auto, search
+from spml.models.solved import auto, search
 from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
 from spml.models.solved.spaces import Pool, Spaces
@@ -134,7 +135,7 @@ class Problem:
 
     @property
     def usual(self):
-        """How the auto head holds out samples here."""
+        """Held-out samples of the auto head here."""
         return "folds" if len(self.labelled) < auto.FEW else "split"
 
     def folds(self, scheme):

@@ -33,7 +33,7 @@ from spml.config import from_dict
 from spml.decisions import Judge
 from spml.engine import make_fabric
 from spml.metrics import mean_average_precision
-from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.fit.build import Build
 from spml.runs.folder.summary import versions
 from spml.runs.settle.init_from import Start
 from spml.runs.settle.resolve import open_for_backbone, resolve
@@ -74,14 +74,8 @@ class Watch:
 def build(config, opened, start=None):
     """A run ready to be fitted, and its judge."""
     run = resolve(config, lambda settings, _: opened)
-    run = run._replace(start=start)
-    made = Build(
-        run,
-        run.data,
-        start_objective(run, run.data),
-        make_backbone(run, print),
-        make_fabric("cpu", 1, "32-true"),
-    )
+    run.start = start
+    made = Build(run, make_fabric("cpu", 1, "32-true"), print).place()
     return made, Watch(run.config, run.data)
 
 
@@ -102,7 +96,7 @@ def continue_linear(config, opened):
     result = {"first": watch.test(first.predict("test"))}
     more = replace(config, epochs=max(config.epochs // 2, 1), optim=replace(config.optim, lr=SECOND))
     for way in WAYS:
-        start = Start(Path("first"), copy.deepcopy(first.classifier), {})
+        start = Start(Path("first"), copy.deepcopy(first.classifier), {"method": {"name": config.method}})
         if way == "linear":
             made, watch = build(more, opened, start)
         else:
@@ -240,7 +234,7 @@ def page(about):
 
 
 def further(way, mode, row):
-    """What a way to go on gains over going on with the linear head."""
+    """Gain of a way to go on over going on with the linear head."""
     return row[way][mode] - row["linear"][mode]
 
 

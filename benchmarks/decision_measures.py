@@ -1,4 +1,4 @@
-"""What decisions from single positives reach, measured on full labels. For `decisions.py`."""
+"""Quality of decisions from single positives, measured on full labels. For `decisions.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from scipy.special import expit, log_softmax
 
 from spml.common.errors import InputError
 from spml.decisions import (
+    RecallCurves,
     calibration_error,
     f1_cuts,
     fit_calibration,
+    fit_probabilities,
     hidden_probabilities,
     label_cuts,
     mean_labels_interval,
@@ -24,6 +26,7 @@ from spml.decisions import (
 LISTS = (100, 500, 0)  # 0 = (K - 1) N
 DRAWS = {"interval": 400, "gamma": 20}
 CONFIDENT = 0.8
+UNKNOWN_K = (1.25, 1.5, 2.0)
 
 
 def f1(predicted, truth):
@@ -77,9 +80,9 @@ class Measured:
         self.held, self.labels, self.truth, self.test, self.test_truth = held, labels, truth, test, test_truth
         self.audit, self.check, self.k = audit, check, mean_labels
         self.own, self.all = (labels == 1).sum(0), counts
-        self.plain = priors_from_shares(self.own, self.k)
+        self.shares = priors_from_shares(self.own, self.k)
+        self.p, self.plain = fit_probabilities(held, labels, self.shares)
         self.audited = priors_from_audit(self.own, truth[audit])
-        self.p = fit_calibration(held, labels, self.plain)
         refined = fit_calibration(held, labels, self.audited)
         self.p_audited = refine_calibration(refined, held[audit], truth[audit])
 
@@ -91,8 +94,9 @@ class Measured:
             "one global cut at K": label_cuts(held, labels, self.plain, k).thresholds,
             "EB5, cap 4x": eb5,
             "EB5, shares of all training labels": f1_cuts(
-                held, labels, priors_from_shares(self.all, k)
+                held, labels, fit_probabilities(held, labels, self.shares, self.all)[1]
             ).thresholds,
+            "EB5, priors K r_c": f1_cuts(held, labels, self.shares).thresholds,
             "expected macro F1 from p": expected_f1_cuts(held, self.p(held)),
             "all validation labels known": true_f1_cuts(held[self.check], self.truth[self.check]),
             "EB5, K -25 %": self._eb5(0.75 * k),
@@ -107,7 +111,54 @@ class Measured:
         return found | {"EB5, top-1 fallback": f1(predicted, self.test_truth)}
 
     def _eb5(self, k):
-        return f1_cuts(self.held, self.labels, priors_from_shares(self.own, k)).thresholds
+        priors = fit_probabilities(self.held, self.labels, priors_from_shares(self.own, k))[1]
+        return f1_cuts(self.held, self.labels, priors).thresholds
+
+    def unknown_k(self):
+        """Macro and micro F1 on the test samples of rules that do not know K, and of EB5 that does."""
+        held, labels, classes = self.held, self.labels, len(self.own)
+        top = np.zeros(self.test.shape, np.bool_)
+        top[np.arange(len(top)), np.where(self.own > 0, self.test, -np.inf).argmax(1)] = True
+        rules = {"K known, EB5": self.test >= f1_cuts(held, labels, self.plain).thresholds, "top label": top}
+        for k in UNKNOWN_K:
+            assumed = priors_from_shares(self.own, min(k, classes / 2))
+            cuts = {
+                "EB5": f1_cuts(held, labels, assumed).thresholds,
+                "one cut": label_cuts(held, labels, assumed, assumed.mean_labels).thresholds,
+            }
+            for name, thresholds in cuts.items():
+                rules[f"{name} at K = {k:g}"] = self.test >= thresholds
+                rules[f"top label and {name} at K = {k:g}"] = (self.test >= thresholds) | top
+        return {name: f1(predicted, self.test_truth) for name, predicted in rules.items()}
+
+    def stated(self):
+        """Error and bias in points of class priors, and of precision and recall as they are stated at the
+        cuts of EB5: before (K r_c, and the curve of recall) and now, against the truth of the samples that
+        decide and of the test samples. Precision is weighted by predictions, recall by positives."""
+        found = {
+            "priors": {
+                name: 100 * float(np.abs(priors.shares - self.truth.mean(0)).sum() / self.truth.mean(0).sum())
+                for name, priors in (("before", self.shares), ("now", self.plain))
+            }
+        }
+        before = f1_cuts(self.held, self.labels, self.shares).thresholds
+        now = f1_cuts(self.held, self.labels, self.plain, self.p)
+        audited = f1_cuts(self.held, self.labels, self.audited, self.p_audited)
+        by_audit = audited.precision, audited.recall
+        for name, cuts, (precision, recall) in (
+            ("before", before, _by_ranks(self.held, self.labels, self.shares, before)),
+            ("now", now.thresholds, (now.precision, now.recall)),
+            ("audited", audited.thresholds, by_audit),
+        ):
+            for where, scores, truth in (
+                ("deciding", self.held, self.truth),
+                ("test", self.test, self.test_truth),
+            ):
+                predicted = scores >= cuts
+                hits, number, positives = (predicted & truth).sum(0), predicted.sum(0), truth.sum(0)
+                found[f"precision, {where}, {name}"] = gap(precision, hits, number)
+                found[f"recall, {where}, {name}"] = gap(recall, hits, positives)
+        return found
 
     def targets(self):
         """Precision and recall reached on the test samples where they are asked for; NaN = not reachable."""
@@ -118,9 +169,7 @@ class Measured:
         ):
             for asked in (0.8, 0.9):
                 try:
-                    cuts = precision_cuts(
-                        self.held, self.labels, priors, p(self.held), asked, per_class=False
-                    )
+                    cuts = precision_cuts(self.held, self.labels, priors, p, asked, per_class=False)
                     predicted = self.test >= cuts.thresholds
                     reached = (predicted & self.test_truth).sum() / max(predicted.sum(), 1)
                 except InputError:
@@ -167,11 +216,35 @@ class Measured:
             if n > len(order) / 2:
                 continue  # hardly a list of the first ones
             row = {"true": 100 * float(hidden.ravel()[order[:n]].mean()), "size": n}
+            columns = order[:n] % len(self.own)
+            right = np.bincount(columns, hidden.ravel()[order[:n]], minlength=len(self.own))
             for name, values in expected.items():
                 row[f"expected{name}"] = 100 * float(values[:n].mean())
                 row[f"bias{name}"] = row[f"expected{name}"] - row["true"]
+                told = np.bincount(columns, values[:n], minlength=len(self.own))
+                row[f"error per class{name}"] = 100 * float(np.abs(told - right).sum() / n)
             found[str(size) if size else "(K-1)N"] = row
         return found
+
+
+def _by_ranks(scores, labels, priors, thresholds):
+    """Precision and recall of each class by the curve of recall, as they were stated before."""
+    curves = RecallCurves(scores, labels, priors)
+    precision, recall = np.full((2, len(thresholds)), np.nan)
+    for column in curves.possible:
+        number = int((scores[:, column] >= thresholds[column]).sum())
+        recall[column] = curves.recall(column, [number])[0] if number else 0.0
+        if number:
+            precision[column] = min(curves.support[column] * recall[column], number) / number
+    return precision, recall
+
+
+def gap(stated, hits, number):
+    """Mean |stated - true| and mean (stated - true) of classes with a stated value, weighted, in points."""
+    some = (number > 0) & np.isfinite(stated)
+    gap = 100 * (stated[some] - hits[some] / number[some])
+    weights = number[some] / max(number[some].sum(), 1)
+    return {"error": float(np.abs(gap) @ weights), "bias": float(gap @ weights)}
 
 
 def _platt(scores, known, mean_labels):

@@ -18,12 +18,14 @@ from spml.config import LBFGS, ModelConfig, OptimConfig
 from spml.data import Samples
 from spml.decisions import Judge
 from spml.engine import make_fabric
+from spml.labels import ObservedLabels
 from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, resamples, sp_score
 from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
+from spml.models.solved.assembly import StandardisedSum
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.fit.build import Build
 from spml.runs.settle.resolve import open_for_backbone, resolve
 
 FOLDS, DRAWS = 5, 200
@@ -68,7 +70,7 @@ class Watch:
 
     def __call__(self, scores):
         """Judge a solution."""
-        self.val.append(scores.copy())
+        self.val.append(scores.array)
         if self.predict:
             self.test.append(self.predict())
         if self._last is not None and len(self.val) > self._last:
@@ -81,11 +83,17 @@ class Problem:
 
     Args:
         config: Data with hidden labels, K, and how heads or networks are trained.
+        known: Column of the label that is known of each sample, by its name, where the data is given with all
+            labels; None = labels are hidden as `config` says.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, known=None):
         self.config, self.mean_labels = config, config.mean_labels
         self.data, self._spec = open_for_backbone(config)
+        if known is not None:
+            self.data = replace(
+                self.data, splits={name: _with(part, known) for name, part in self.data.splits.items()}
+            )
         self.train, self.val = self.data.splits["train"], self.data.splits["val"]
         self.observed = np.concatenate([part.observed.to_ternary() for part in (self.train, self.val)])
         self.truth = np.concatenate([self.data.truth[name].to_ternary() > 0 for name in ("train", "val")])
@@ -98,9 +106,7 @@ class Problem:
         """Model that is ready to be fitted."""
         data = data or self.data
         run = resolve(replace(self.config, **settings), lambda config, start: (data, self._spec))
-        backbone = None if run.frozen else make_backbone(run, print)
-        fabric = make_fabric("cpu", 1, "32-true")
-        return Build(run, data, start_objective(run, data), backbone, fabric)
+        return Build(run, make_fabric("cpu", 1, "32-true"), backbone=not run.frozen).place()
 
     def part(self, rows, held):
         """Data set with some of the training samples, and others for validation."""
@@ -131,6 +137,11 @@ class Problem:
                 *bootstrap_map(own, truth, multiplicity).tolist(),
             ]
         return row
+
+
+def _with(samples, known):
+    columns = np.asarray([known[name] for name in samples.ids])
+    return replace(samples, observed=ObservedLabels.from_index(columns, samples.observed.num_classes))
 
 
 def _take(samples, rows):
@@ -199,7 +210,7 @@ def _members_again(problem, pool, head, rows, out):
         for name, member in zip(names, members, strict=True)
     ]
     scores = auto._score_members(fitted, chosen, [out])
-    total = auto._Sum(np.asarray([member.weight for member in members]), scores)(scores)
+    total = StandardisedSum(np.asarray([member.weight for member in members]), scores)(scores)
     return head.offset.numpy() + head.scale.numpy() * total
 
 

@@ -9,6 +9,19 @@ from decision_measures import select
 from decision_models import AUTO, GR, RIDGE, SOFTMAX
 
 HEADS = (AUTO, SOFTMAX, RIDGE, GR)
+# Sets by their mean labels per sample, from 1.07 to 26.
+BY_K = (
+    "scene",
+    "medical",
+    "arxiv",
+    "animals 224",
+    "animals 448",
+    "arxiv rich",
+    "emotions",
+    "bibtex",
+    "enron",
+)
+BY_K = (*BY_K, "corel5k", "yeast", "cal500")
 # Figures of an earlier measurement with own code: 3 seeds, the same ten sets.
 EARLIER = {
     "one global cut at K": ("33.6 / 58.1", "32.0 / 57.9", "31.8 / 56.3"),
@@ -193,3 +206,105 @@ def page(about, kept):
     seeds = [(name, [str(sets.get(name, {}).get("seeds", 0)) for sets in found.values()]) for name in names]
     lines += ["## Seeds", "", *table("set", list(found), seeds)]
     return about | {"measured": found}, "\n".join(lines)
+
+
+def stated_page(about, kept):
+    """Numbers and tables of what is stated at thresholds and about lists, before and now."""
+    found = {}
+    for hiding, sets in kept.items():
+        for name, seeds in sets.items():
+            for model in HEADS:
+                parts = [parts[model] for parts in seeds.values() if "stated" in parts.get(model, {})]
+                if parts:
+                    keys = ("stated", "missing", "K not stated", "calibration")
+                    row = over_seeds([{key: part[key] for key in keys} for part in parts])
+                    found.setdefault(hiding, {}).setdefault(name, {})[model] = row | {"seeds": len(parts)}
+    lines = []
+    for hiding, sets in found.items():
+        heads = [model for model in HEADS if any(model in row for row in sets.values())]
+        lines += [f"### {hiding}: error (bias) of stated precision, in points, before -> now", ""]
+        lines += _stated_table(sets, heads, "precision")
+        lines += [f"### {hiding}: error (bias) of stated recall, in points, before -> now", ""]
+        lines += _stated_table(sets, heads, "recall")
+        lines += [f"### {hiding}: lists of missing labels: right; bias and error per class of the yield", ""]
+        rows = []
+        for size in ("100", "500", "(K-1)N"):
+            cells = []
+            for model in heads:
+                parts = [
+                    row[model]["missing"]
+                    for row in sets.values()
+                    if size in row.get(model, {}).get("missing", {})
+                ]
+                true, bias, error = (at(parts, size, key) for key in ("true", "bias", "error per class"))
+                audited = at(parts, size, "bias audited")
+                cells.append(f"{true:.1f}; {bias:+.1f} ({audited:+.1f} audited), {error:.1f}")
+            rows.append((size, cells))
+        lines += table("first entries, mean over sets", heads, rows)
+        lines += [f"### {hiding}: calibration error of probabilities, in percent of the positives", ""]
+        names = ["IPW isotonic", "IPW isotonic, 50 rows audited"]
+        rows = [
+            (
+                name,
+                [
+                    number(at([row[m] for row in sets.values() if m in row], "calibration", name, "error"))
+                    for m in heads
+                ],
+            )
+            for name in names
+        ]
+        lines += table("map, mean over sets", heads, rows)
+    uniform = found.get("uniform", {}) | {
+        f"{name}, natural": row for name, row in found.get("natural", {}).items()
+    }
+    lines += ["### K not stated: macro / micro F1 lost to EB5 with the true K, mean over heads", ""]
+    names = sorted(uniform, key=lambda name: BY_K.index(name.removesuffix(", natural")))
+    rules = list(next(iter(next(iter(uniform.values())).values()))["K not stated"])[1:]
+    rows = []
+    for rule in rules:
+        losses = []
+        for name in names:
+            gaps = [
+                [
+                    part["K not stated"]["K known, EB5"][kind] - part["K not stated"][rule][kind]
+                    for kind in ("macro", "micro")
+                ]
+                for part in uniform[name].values()
+                if isinstance(part, dict)
+            ]
+            losses.append(np.mean(gaps, 0))
+        small = [loss for name, loss in zip(names, losses, strict=True) if name != "cal500"]
+        cells = [_pair(np.mean(small, 0)), _pair(np.max(small, 0)), *map(_pair, losses)]
+        rows.append((rule, cells))
+    lines += table("rule", ["mean without cal500", "worst without cal500", *names], rows)
+    return about | {"measured": found}, "\n".join(lines)
+
+
+def _stated_table(sets, heads, what):
+    """Table of errors on the samples that decide and on test samples, a row per set."""
+    rows = []
+    for title, chosen in [*((name, [name]) for name in sets), ("mean", list(sets))]:
+        cells = []
+        for model in heads:
+            parts = [sets[name][model] for name in chosen if model in sets[name]]
+            if not parts:
+                cells.append("–")
+                continue
+            texts = []
+            for where in ("deciding", "test"):
+                before, now = (
+                    [at(parts, "stated", f"{what}, {where}, {when}", key) for key in ("error", "bias")]
+                    for when in ("before", "now")
+                )
+                texts.append(f"{before[0]:.1f} ({before[1]:+.1f}) -> {now[0]:.1f} ({now[1]:+.1f})")
+            if what == "precision":
+                priors = [at(parts, "stated", "priors", when) for when in ("before", "now")]
+                texts.append(f"{priors[0]:.1f} -> {priors[1]:.1f}")
+            cells.append("; ".join(texts))
+        rows.append((title, cells))
+    columns = "deciding; test" + ("; class priors" if what == "precision" else "")
+    return table("set", [f"{model}: {columns}" for model in heads], rows)
+
+
+def _pair(values):
+    return " / ".join(f"{value:+.1f}" for value in values)

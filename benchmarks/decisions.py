@@ -2,14 +2,18 @@
 
     python benchmarks/decisions.py measure DIR FOLDER [--spec FILE] [--sets NAME ...] [--seeds 5]
                                    [--hiding uniform frequency] [--models auto softmax ridge GR]
-    python benchmarks/decisions.py collect FOLDER [--name decisions]
+    python benchmarks/decisions.py collect FOLDER [--name decisions | stated]
+    python benchmarks/decisions.py run RUN ...
 
 DIR holds the data of the spec: by default the folder `features` of the spec `features` of `spml bench`. FILE
 has sets of the same form (`data: {NAME: {path: ..., mean_labels: K}}`). Labels are hidden uniformly, and with
-frequent classes preferred. The names `digits` and `photographs` stand for networks that are trained on
-images; DIR holds `images/voc2012_animals` and `models`. Scores are kept in FOLDER, and a run that was stopped
-goes on; `collect` writes benchmarks/results/NAME.json and .md. A file .json that is removed is measured again
-from the scores next to it.
+frequent classes preferred. The names `arxiv` and `arxiv rich` stand for papers in `text/arxiv_cs` of DIR:
+random ones, and some of which most have several categories; with `--hiding natural`, the primary category of
+a paper is known. The names `digits` and `photographs` stand for networks that are trained on images; DIR
+holds `images/voc2012_animals` and `models`. Scores are kept in FOLDER, and a run that was stopped goes on;
+`collect` writes benchmarks/results/NAME.json and .md, of stated numbers or of all others. A file .json that
+is removed is measured again from the scores next to it. `run` prints what the thresholds of runs state about
+test samples whose labels are all known in the data of the training.
 """
 
 from __future__ import annotations
@@ -23,23 +27,34 @@ from pathlib import Path
 
 import decision_models as models
 import numpy as np
+import pandas
 import torch
 import yaml
-from decision_measures import Measured, mean_labels_of_audits, priors_of_audits
-from decision_pages import page
+from decision_measures import Measured, gap, mean_labels_of_audits, priors_of_audits
+from decision_pages import page, stated_page
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 
+import spml
 from spml.config import Config, DataConfig, ModelConfig, OptimConfig
+from spml.runs.audits.out_of_fold import open_for_run
+from spml.runs.compute.predict import Engine
 from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 AUDITS = "audits"
 TABLES = "## Tables\n\n"
+PAGES = {"decisions": page, "stated": stated_page}
 RATES = (1e-4, 3e-4, 1.2e-3, 5e-3, 2e-2, 8e-2)
 HIDING = {
     "uniform": {"observe": "single"},
     "frequency": {"observe": "frequency", "observe_power": 1.0},
     "salience": {"observe": "salience", "observe_power": 1.0},
+    "natural": {},
 }
+# Papers of arXiv, and the column of the table that marks those of each set.
+ARXIV = {"arxiv": "uniform", "arxiv rich": "rich"}
+WORDS, WIDTH, PAPERS = 20_000, 300, 8_000
 HEADS = {
     models.AUTO: models.solve_auto,
     models.SOFTMAX: models.solve_linear,
@@ -87,6 +102,41 @@ def problem_of_set(settings, root, hiding, seed):
             batch_size=settings.get("train", {}).get("batch_size", 128),
         )
     )
+
+
+def problem_of_papers(name, root, hiding, seed, folder):
+    """Papers with one known category each: random ones of the table, by singular vectors of TF-IDF."""
+    table = pandas.read_csv(
+        root / "text/arxiv_cs/arxiv_cs.tsv.xz", sep="\t", dtype=str, keep_default_na=False
+    )
+    classes = json.loads((root / "text/arxiv_cs/arxiv_cs_classes.json").read_text())
+    table = table[table[ARXIV[name]] == "1"]
+    table = table.iloc[np.sort(np.random.default_rng(seed).permutation(len(table))[:PAPERS])]
+    column = {label: number for number, label in enumerate(classes)}
+    labels = np.zeros((len(table), len(classes)), np.uint8)
+    for row, text in enumerate(table["labels"]):
+        labels[row, [column[label] for label in text.split()]] = 1
+    path = folder / f"{name}-{seed}.features.npz"
+    if not path.exists():
+        words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, stop_words="english", min_df=3)
+        matrix = words.fit_transform(table["title"] + " " + table["abstract"])
+        values = TruncatedSVD(WIDTH, random_state=seed).fit_transform(matrix).astype(np.float32)
+        names, split = table["id"].to_numpy(str), table["split"].to_numpy(str)
+        np.savez(path, X=values, Y=labels, names=names, classes=np.asarray(classes), split=split)
+    data = DataConfig(
+        path=str(path), unlisted="negative", observe_seed=seed, split_seed=seed, workers=0, **HIDING[hiding]
+    )
+    known = dict(zip(table["id"], (column[label] for label in table["primary"]), strict=True))
+    config = Config(
+        data=data,
+        mean_labels=float(labels.sum(1).mean()),
+        model=ModelConfig(scaling="standard"),
+        seed=seed,
+        threads=1,
+        epochs=20,
+        batch_size=128,
+    )
+    return models.Problem(config, known if hiding == "natural" else None)
 
 
 def problem_of_network(name, root, hiding, seed):
@@ -141,6 +191,8 @@ def measure_model(problem, model, scored):
         "test mAP": 100 * scored.candidates[model]["test mAP"],
         "samples that decide": len(rows),
         "thresholds": decided.thresholds(),
+        "K not stated": decided.unknown_k(),
+        "stated": decided.stated(),
         "targets": decided.targets(),
         "calibration": decided.calibration(),
         "missing": decided.missing(),
@@ -149,7 +201,7 @@ def measure_model(problem, model, scored):
 
 
 def measure_audits(problem, seed):
-    """What audits say about K and about class priors."""
+    """Estimates of audits for K and about class priors."""
     counts, truth = (problem.observed == 1).sum(0), problem.truth
     return {
         "K": mean_labels_of_audits(truth, seed),
@@ -171,8 +223,11 @@ def measure(arguments):
         paths = {model: folder / f"{name}-{hiding}-{seed}-{model}.json" for model in [*wanted, AUDITS]}
         if all(path.exists() for path in paths.values()):
             continue
-        make = problem_of_network if name in NETWORKS else problem_of_set
-        problem = make(name if name in NETWORKS else sets[name], root, hiding, seed)
+        if name in ARXIV:
+            problem = problem_of_papers(name, root, hiding, seed, folder)
+        else:
+            make = problem_of_network if name in NETWORKS else problem_of_set
+            problem = make(name if name in NETWORKS else sets[name], root, hiding, seed)
         for model, path in paths.items():
             if path.exists():
                 continue
@@ -189,6 +244,26 @@ def measure(arguments):
             print(name, hiding, seed, model, found["CPU seconds"], flush=True)
 
 
+def measure_run(folder):
+    """Error and bias of precision and recall as the thresholds of a run state them, on its test samples."""
+    run = spml.load(folder)
+    data = open_for_run(run, run.settings.data, print)
+    truth = data.truth["test"].to_ternary() > 0
+    predicted = run.logits(data.splits["test"], Engine()) >= np.asarray(run.thresholds.logits)
+    stated = np.asarray(
+        [(cut.precision, cut.recall) for cut in run.thresholds.classes], np.float64
+    ).T  # None becomes NaN
+    hits = (predicted & truth).sum(0)
+    found = {
+        name: gap(*row)
+        for name, *row in (
+            ("precision", stated[0], hits, predicted.sum(0)),
+            ("recall", stated[1], hits, truth.sum(0)),
+        )
+    }
+    print(folder, json.dumps(found))
+
+
 def collect(folder, name):
     """Write the results, and the tables of their page below its introduction, which is written by hand."""
     kept = {}
@@ -197,7 +272,7 @@ def collect(folder, name):
             data, _, seed, model = path.stem.rsplit("-", 3)
             row = kept.setdefault(hiding, {}).setdefault(data, {}).setdefault(int(seed), {})
             row[model] = json.loads(path.read_text())
-    numbers, text = page({"date": time.strftime("%Y-%m-%d"), "versions": versions()}, kept)
+    numbers, text = PAGES[name]({"date": time.strftime("%Y-%m-%d"), "versions": versions()}, kept)
     (RESULTS / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
     path = RESULTS / f"{name}.md"
     introduction = path.read_text().split(TABLES)[0] if path.exists() else "# Decisions\n\n"
@@ -212,6 +287,7 @@ def main():
     )
     commands = parser.add_subparsers(dest="command", required=True)
     measured, collected = commands.add_parser("measure"), commands.add_parser("collect")
+    commands.add_parser("run").add_argument("runs", nargs="+")
     measured.add_argument("root")
     for command in (measured, collected):
         command.add_argument("folder")
@@ -220,9 +296,12 @@ def main():
     measured.add_argument("--seeds", type=int, default=5)
     measured.add_argument("--hiding", nargs="+", default=["uniform", "frequency"], choices=HIDING)
     measured.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
-    collected.add_argument("--name", default="decisions")
+    collected.add_argument("--name", default="decisions", choices=PAGES)
     arguments = parser.parse_args()
-    if arguments.command == "collect":
+    if arguments.command == "run":
+        for folder in arguments.runs:
+            measure_run(folder)
+    elif arguments.command == "collect":
         collect(arguments.folder, arguments.name)
     else:
         measure(arguments)

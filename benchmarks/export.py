@@ -42,7 +42,7 @@ from PIL import Image
 import spml
 from losses import processor
 from spml.common.files import write_json, write_text
-from spml.export.formats import onnx_variants
+from spml.export.formats import onnx_file
 from spml.metrics import mean_average_precision
 from spml.runs.folder.summary import versions
 
@@ -127,7 +127,7 @@ def differences(run, session, paths, decoded):
 
 def with_depthwise_int8(run, prepared, truth):
     """mAP if all convolutions are quantised, in percent."""
-    with mock.patch.object(onnx_variants, "_groups_of", return_value=1):
+    with mock.patch.object(onnx_file, "_groups_of", return_value=1):
         path = run.export(run.folder / "export" / "all-int8.onnx", variant="int8", overwrite=True)
     return mean_ap(session_of(path), prepared, truth)
 

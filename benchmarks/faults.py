@@ -53,7 +53,7 @@ def search_counts(folders):
 
 
 def state():
-    """What a checkpoint of a network in training holds."""
+    """Content of a checkpoint of a network in training."""
     model = timm.create_model("resnet50", num_classes=80)
     optimizer = torch.optim.AdamW(model.parameters())
     for parameter in model.parameters():

@@ -69,7 +69,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Settings:
-    """What is measured, in full or only tried."""
+    """Measurements, in full or only tried."""
 
     def __init__(self, device, quick):
         self.device, self.quick = torch.device(device), quick
@@ -175,7 +175,7 @@ class EnoughError(Exception):
 def made(paths, settings, batch, precision="32-true", decoder="pillow", workers=0, on_step=lambda rows: None):
     """A trainer as `spml train` makes it."""
     labels = ObservedLabels.from_index(np.arange(len(paths)) % CLASSES, CLASSES)
-    inputs = ImageFiles(paths, [""] * len(paths), size=settings.size, flip=True, decoder=decoder)
+    inputs = ImageFiles(paths, ["-"] * len(paths), size=settings.size, flip=True, decoder=decoder)
     train = Samples(tuple(map(str, paths)), inputs, labels)
     val = Samples(train.ids[:batch], inputs.take(range(batch)), labels.take(range(batch)))
     config = from_dict(
@@ -345,7 +345,7 @@ def loading(paths, settings):
     batch, result = settings.batches[-1], {}
     labels = ObservedLabels.from_index(np.arange(len(paths)) % CLASSES, CLASSES)
     for decoder in ("pillow", "torchvision"):
-        inputs = ImageFiles(paths, [""] * len(paths), size=settings.size, flip=True, decoder=decoder)
+        inputs = ImageFiles(paths, ["-"] * len(paths), size=settings.size, flip=True, decoder=decoder)
         samples = Samples(tuple(map(str, paths)), inputs, labels)
         for workers in settings.workers:
             batches = EpochBatches(len(paths), batch, 0)

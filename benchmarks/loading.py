@@ -52,7 +52,7 @@ from torchvision import transforms
 
 from losses import processor
 from spml.config import from_dict
-from spml.data import Augment, Dataset, Samples, cached_features
+from spml.data import Augment, Dataset, Samples
 from spml.data.images.feature_store import FeatureStore
 from spml.data.images.image_files import ImageFiles, check_images
 from spml.decisions.selection import Judge
@@ -66,6 +66,7 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
+from spml.runs.compute.features import cached_features
 from spml.runs.folder.summary import versions
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
@@ -113,7 +114,7 @@ def plain(paths, size):
 def files(paths, size, **settings):
     """Our samples: images with labels."""
     labels = ObservedLabels.from_index(np.arange(len(paths)) % CLASSES, CLASSES)
-    inputs = ImageFiles(paths, [""] * len(paths), size=size, flip=True, **settings)
+    inputs = ImageFiles(paths, ["-"] * len(paths), size=size, flip=True, **settings)
     return Samples(tuple(map(str, paths)), inputs, labels)
 
 

@@ -44,11 +44,11 @@ from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, precision_recall_f1, sp_score
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF
 from spml.models.solved import auto, search
+from spml.models.solved.assembly import SMALLEST_SPREAD, StandardisedSum
 from spml.models.solved.calibration import class_logits
-from spml.models.solved.ensemble import head_scores
-from spml.models.solved.linear import LdaStart
+from spml.models.solved.linear import LDA, head_scores
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.fit.build import Build
 from spml.runs.settle.resolve import open_for_backbone, resolve
 
 SETS = ("animals 224", "yeast", "enron")
@@ -69,16 +69,19 @@ class Axes:
     def solve(self, targets, positives):
         """Take these targets and known positives (N, C) of the samples that the space was fitted on."""
         own, share = targets[self.rows].double(), positives[self.rows].double().mean(0)
-        solver, count = self.solver, len(own)
-        solver.share = own.mean(0)
-        solver._cross = (self.along[self.rows].T @ (own - solver.share).float()).double() / count
+        count, self.share = len(own), own.mean(0)
+        self.cross = (self.along[self.rows].T @ (own - self.share).float()).double() / count
         # Divided by the share of positives: negative targets repel, and no class mean is divided by nearly 0.
-        means = torch.where(share > 0, solver._cross / share, 0.0)
-        solver._lda = LdaStart(means, ((share * count + 0.5) / count).log())
+        self.means = torch.where(share > 0, self.cross / share, 0.0)
+        self.log_prior = ((share * count + 0.5) / count).log()
 
     def scores(self, head, penalty, rows):
         """Scores of samples, float32 of shape (B, C)."""
-        weights, bias = self.solver.along(head, penalty)
+        shrunk = (self.solver.values + penalty * self.solver.unit)[:, None]
+        weights, bias = self.cross if np.isinf(penalty) else self.cross / shrunk, self.share
+        if head == LDA:
+            weights = self.means / shrunk
+            bias = self.log_prior - (self.means * weights).sum(0) / 2
         outputs = torch.addmm(bias.float(), self.along[rows], weights.float())
         return head_scores(head, outputs).numpy()
 
@@ -135,7 +138,7 @@ class AutoHead:
             candidates += search.best_of(scores_of, scaling, width, rows, score)[0]
         members = auto._weigh(candidates)
         held_out = np.stack([self._held_out(m.scaling, m.width, m.head, m.penalty) for m, _ in members])
-        sum_of = auto._Sum(np.asarray([weight for _, weight in members]), held_out)
+        sum_of = StandardisedSum(np.asarray([weight for _, weight in members]), held_out)
         total, order = sum_of(held_out), np.argsort(rows)
         final = [self.axes[m.scaling, m.width, auto.FOLDS] for m, _ in members]
         unseen = ~(known == 1).any(0)
@@ -151,7 +154,7 @@ class AutoHead:
             for part in (self.labelled, self.test)
         ]
         sum_of.centre = refitted[0].mean(1, dtype=np.float64).astype(np.float32)
-        own = np.maximum(refitted[0].std(1, dtype=np.float64), auto._SMALLEST_SPREAD).astype(np.float32)
+        own = np.maximum(refitted[0].std(1, dtype=np.float64), SMALLEST_SPREAD).astype(np.float32)
         sum_of.spread = np.where(unseen, own, sum_of.spread)
         return offset + scale * total[order], offset + scale * sum_of(refitted[1])
 
@@ -254,8 +257,7 @@ def train_gr(problem, labels, rate):
     opened = replace(data, splits={**data.splits, "train": train})
     config = replace(config, optim=replace(config.optim, lr=rate))
     run = resolve(config, lambda *_: (opened, problem.spec))
-    objective, backbone = start_objective(run, opened), make_backbone(run, lambda line: None)
-    made = Build(run, opened, objective, backbone, make_fabric("cpu", 1, "32-true"))
+    made = Build(run, make_fabric("cpu", 1, "32-true")).place()
     judge = Judge(data.splits["val"], None, "observed", config.mean_labels, data.empty)
     fitted = made.fit(judge)
     return made.predict("val"), made.predict("test"), fitted.history[fitted.best][judge.metric]

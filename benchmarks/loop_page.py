@@ -47,7 +47,7 @@ class Results:
         return self.of(name, metric, "none", model=GR if model == GR else AUTO)
 
     def gain(self, metric, order, budget, model, name):
-        """What answers gain over none."""
+        """Gain of answers over none."""
         after = self.of(name, metric, order, budget, model)
         return None if after is None else after - self.first(name, metric, model)
 

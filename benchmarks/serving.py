@@ -39,8 +39,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.faults.test_kill import make_photos
-from tests.serve.conftest import bomb
+from tests.helpers.photos import make_photos
+from tests.helpers.serving import bomb
 from tests.serve.process import PART, head
 
 import spml

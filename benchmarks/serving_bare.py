@@ -1,4 +1,4 @@
-"""What `spml serve` is compared with: plain FastAPI, which decodes and asks the model in each request.
+"""Baseline of `spml serve`: plain FastAPI, which decodes and asks the model in each request.
 
     python benchmarks/serving_bare.py RUN PORT
 

@@ -1,4 +1,4 @@
-"""What `spml serve` is compared with: LitServe with batches.
+"""Baseline of `spml serve`: LitServe with batches.
 
     python benchmarks/serving_litserve.py RUN PORT
 

@@ -25,7 +25,7 @@ from losses import processor
 from spml import models
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.engine.lbfgs_path import PENALTIES, TOLERANCE, solve_path
+from spml.engine.lbfgs import PENALTIES, TOLERANCE, solve_path
 from spml.methods.base import Facts
 from spml.methods.registry import create
 from spml.metrics import average_precision

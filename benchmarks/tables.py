@@ -344,7 +344,7 @@ def _signed(value):
 
 
 def edges(track):
-    """How often a selected trial lies at the edge of its grid, or a penalty at an end of its path."""
+    """Share of selected trials that lie at the edge of its grid, or a penalty at an end of its path."""
     grid, path, cells = defaultdict(int), defaultdict(int), defaultdict(int)
     for (_, _, name, mode), row in track.rows.items():
         if mode != "observed":

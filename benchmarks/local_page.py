@@ -1,0 +1,103 @@
+"""Write results/local.md from results/local.json, which `local.py` makes.
+
+python benchmarks/local_page.py
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from local import BACKBONES, RESULT
+
+
+def write_page():
+    """Write the results as a page."""
+    found = json.loads(RESULT.read_text())
+    lines = [
+        f"{found['date']}, {found['machine']}, 2 cores, torch {found['versions']['torch']}. "
+        "`python benchmarks/local.py`.\n",
+        "100 x test mAP on 3,576 photographs of animals (13 classes) with one known label each, mean over "
+        "seeds of the known label, with the deviation between them. `whole`: the whole photograph; `windows "
+        "of n`: the best window of n x n positions of the feature map; `mean of the sizes`: mean of these; "
+        "`weighed variants`: what `spml train` does.\n",
+    ]
+    tables = {name: found[f"heads, {name}"] for name in BACKBONES if f"heads, {name}" in found}
+    if tables:
+        lines += [f"| | {' | '.join(tables)} |", f"|---{'|---' * len(tables)}|"]
+        for key in dict.fromkeys(key for rows in tables.values() for row in rows for key in row):
+            cells = []
+            for rows in tables.values():
+                values = [row[key] for row in rows if key in row]
+                cells.append(f"{np.mean(values):.1f}" if values else "-")
+                if len(values) > 1:
+                    cells[-1] += f" ({np.std(values, ddof=1):.1f})"
+            lines.append(f"| {key} | {' | '.join(cells)} |")
+    for name in BACKBONES:
+        if f"losses, {name}" in found:
+            lines += [
+                f"\nLinear heads trained for 20 epochs on {name}, best of three learning rates by test mAP "
+                "of whole photographs; windows are weighed on the 535 validation samples.\n",
+                "| method | whole | weighed variants | mean of the sizes |",
+                "|---|---|---|---|",
+            ]
+            rows = found[f"losses, {name}"]
+            for method in rows[0]:
+                cells = [f"{np.mean([row[method][place] for row in rows]):.1f}" for place in range(3)]
+                lines.append(f"| {method} | {' | '.join(cells)} |")
+    if "pooled" in found:
+        lines += [
+            f"\nLinear heads trained for 10 epochs on the positions of the map of {next(iter(BACKBONES))}, "
+            "whose scores are pooled in the same way in training and prediction; best of three rates "
+            "by test mAP, two seeds.\n",
+            "| loss and pooling | mAP |",
+            "|---|---|",
+        ]
+        for name in found["pooled"][0]:
+            lines.append(f"| {name} | {np.mean([row[name] for row in found['pooled']]):.1f} |")
+    if "runs" in found:
+        lines += [
+            "\n`spml train labels.csv --weights FILE --mean_labels 1.4` and nothing else, features kept from "
+            "an earlier run; seconds of the command.\n",
+            "| backbone | version | seeds | mAP | micro F1 | macro F1 | seconds |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for name in BACKBONES:
+            for version in ("before", "now"):
+                rows = [row for row in found["runs"] if (row["backbone"], row["version"]) == (name, version)]
+                if rows:
+                    means = {
+                        key: np.mean([row[key] for row in rows]) for key in ("mAP", "micro F1", "macro F1")
+                    }
+                    shares = " | ".join(f"{100 * value:.1f}" for value in means.values())
+                    seconds = np.mean([row["seconds"] for row in rows])
+                    lines.append(f"| {name} | {version} | {len(rows)} | {shares} | {seconds:.0f} |")
+    if "tuned" in found:
+        lines += [
+            "\nA MobileNetV2 fine-tuned at 96 pixels (maps of 3 x 3) for 4 epochs, learning rate 3e-4, one "
+            "seed; bce with full labels. SP: the SP-score on validation samples, of the whole photograph and "
+            "of the best variant of windows.\n",
+            "| method | whole | weighed variants | SP, whole | SP, windows |",
+            "|---|---|---|---|---|",
+        ]
+        for method, row in found["tuned"].items():
+            whole, *rest = row["SP"].values()
+            cells = row["whole"], row["weighed variants"], whole, max(rest)
+            lines.append(f"| {method} | {' | '.join(f'{value:.1f}' for value in cells)} |")
+    if "speed" in found:
+        lines += [
+            "\nSeconds of a batch through backbone and head (64 photographs in torch, 8 in onnxruntime), "
+            "median of 15 turns, and the largest memory of `spml predict` on 500 photographs.\n",
+            f"| | {' | '.join(found['speed'])} |",
+            f"|---{'|---' * len(found['speed'])}|",
+        ]
+        for way in next(iter(found["speed"].values())):
+            lines.append(f"| {way} | {' | '.join(f'{times[way]:g}' for times in found['speed'].values())} |")
+        for way in ("torch", "ONNX"):
+            ratios = [times[f"{way}, windows"] / times[f"{way}, whole"] for times in found["speed"].values()]
+            lines.append(f"| {way}, windows / whole | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
+    RESULT.with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    write_page()
