@@ -25,7 +25,7 @@ from spml.analysis.probe import MEAN_LABELS, SIZE, makes_inputs, start_logits
 from spml.methods.base import Objective
 from spml.methods.cards import NOTATION, arguments, readable, summary
 from spml.methods.registry import hyper_parameters
-from spml.models.solved import CLOSED_FORM
+from spml.models import CLOSED_FORM
 
 FOLDER = Path(__file__).resolve().parent / "methods"
 BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}
