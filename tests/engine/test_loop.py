@@ -278,6 +278,22 @@ def test_a_nan_loss_names_term_step_and_learning_rate(tmp_path):
     assert all(torch.isfinite(value).all() for value in state["model"].values())
 
 
+class Steep(Explodes):
+    """Its loss stays finite at a step whose gradient does not."""
+
+    def forward(self, outputs, batch):
+        self.count += 1
+        fine = an_loss(outputs.logits, batch.target)
+        return {"fine": fine, "steep": (fine - fine if self.count == 9 else fine).sqrt()}
+
+
+def test_a_gradient_that_is_not_finite_is_told_when_gradients_are_clipped(tmp_path):
+    """The norm is not read in the step, which would wait for the device; the next loss tells."""
+    config = dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, clip=1.0))
+    with pytest.raises(SpmlError, match=r"loss became NaN or infinite: term 'fine', step 9, epoch 2"):
+        make_trainer(tmp_path, config, Steep()).fit()
+
+
 class Remembers(Objective):
     """Counts how often each sample was seen, and what the passes over the training set gave."""
 

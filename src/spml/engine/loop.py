@@ -223,7 +223,10 @@ class Trainer:
         terms, outputs = self.step(inputs, views, target, index, rows, seed)
         self.fabric.backward(torch.stack(list(terms.values())).sum())
         if optim.clip:
-            self.fabric.clip_gradients(self.step, self.optimizer, max_norm=optim.clip)
+            # The error would wait for the device in every step; a loss that is not finite is found later.
+            self.fabric.clip_gradients(
+                self.step, self.optimizer, max_norm=optim.clip, error_if_nonfinite=False
+            )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.average:
