@@ -101,6 +101,9 @@ def test_the_json_next_to_weights_determines_how_images_are_prepared(weights: Pa
         ('{"notes": ' + "[" * 100_000, "nested too deeply"),
         ('{"interpolation": "magic"}', "'magic'"),
         ('{"timm_kwargs": {"checkpoint_path": "evil.pth"}}', "checkpoint_path"),
+        ('{"timm_kwargs": {"global_pool": ""}}', "global_pool must be one of avg, avgmax, catavgmax, max, token"),
+        ('{"timm_kwargs": {"global_pool": "nonsense"}}', "token, got 'nonsense'"),
+        ('{"timm_kwargs": {"global_pool": false}}', "token, got False"),
     ],
 )
 def test_a_wrong_json_next_to_weights_is_explained(weights: Path, text: str, words: str) -> None:
@@ -133,6 +136,13 @@ def test_a_transformer_with_a_class_token_can_take_the_mean_of_its_tokens(tmp_pa
     mean = build()
     torch.testing.assert_close(mean(images), tokens[:, 1:].mean(1))
     torch.testing.assert_close(mean.maps(images).flatten(2), tokens[:, 1:].transpose(1, 2))
+
+
+def test_a_pooling_of_another_kind_of_network_is_refused(weights: Path) -> None:
+    weights.with_suffix(".json").write_text('{"timm_kwargs": {"global_pool": "token"}}')
+    config = ModelConfig(TINY, weights=str(weights))
+    with pytest.raises(InputError, match=f"{TINY} does not accept the options .*'token'"):
+        build_backbone(describe(config, PHOTOS), config)
 
 
 def test_weights_of_a_file_are_used_without_its_classifier(weights: Path) -> None:

@@ -15,6 +15,7 @@ TIMM, HUGGING_FACE, OWN = "timm", "hf", "own"
 # Options that change what a timm model computes from the same weights. Others are not accepted from a file,
 # because some of them make timm open further files.
 TIMM_OPTIONS = ("pad_type", "act_layer", "norm_layer", "bn_eps", "global_pool", "fc_norm")
+_POOLINGS = ("avg", "avgmax", "catavgmax", "max", "token")  # those that give one vector
 LARGEST_SIZE, _LARGEST_WIDTH = 8192, 1 << 24
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
 
@@ -86,6 +87,8 @@ class BackboneSpec:
         for name in self.options:
             if name not in TIMM_OPTIONS:
                 raise ValueError(f"option {name!r} is not one of {', '.join(TIMM_OPTIONS)}")
+        if (pooling := self.options.get("global_pool", "avg")) not in _POOLINGS:
+            raise ValueError(f"option global_pool must be one of {', '.join(_POOLINGS)}, got {pooling!r}")
         if bool(self.architecture) and origin_of(self.name) != HUGGING_FACE:
             raise ValueError(f"only a Hugging Face network has an architecture, not {self.name!r}")
         # A network of the user may be one for grey images.

@@ -138,7 +138,7 @@ def _create(spec: BackboneSpec) -> Any:
         raise InputError(f"unknown backbone {name!r}. {nearest(name, known)}")
     try:
         model = timm.create_model(name, pretrained=False, **spec.options)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, AssertionError) as error:
         raise InputError(
             f"backbone {name} does not accept the options {dict(spec.options)} ({error})"
         ) from error
