@@ -23,8 +23,8 @@ def check(module, folder, *arguments):
 
 
 def test_killed_at_operations_on_files(tmp_path):
-    assert ", 0 wrong" in check("points", tmp_path, "network", "predict", "convert", "--every", "60")
+    assert ", 0 wrong" in check("points", tmp_path, "network", "predict", "convert", "--every", "40")
 
 
 def test_flipped_bits(tmp_path):
-    assert ", 0 wrong" in check("flips", tmp_path, "auto", "unfinished", "--number", "4")
+    assert ", 0 wrong" in check("flips", tmp_path, "auto", "unfinished", "--number", "6")
