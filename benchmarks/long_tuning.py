@@ -1,17 +1,17 @@
-"""Fine-tune a network on the photographs for ten epochs on a GPU: does anything beat AN, and what do windows add?
+"""Fine-tune a network on the photographs for ten epochs on a GPU: what beats AN, and what do windows add?
 
     python benchmarks/long_tuning.py run DATA FOLDER [--minutes 8] [--processes 12] [--device cuda] [--tiny]
     python benchmarks/long_tuning.py page        # writes results/long_tuning.md
 
-DATA holds `images/voc2012_animals` and `models`. A MobileNetV2 with ImageNet weights is trained as in the spec
-`photographs`, but for 10 epochs, at 224 and at 448 pixels. Every run is one of `spml.train`, with windows
-(`local="on"`), whose network is scored twice: on whole photographs and on the weighed windows. True labels
-judge, and choose the learning rate where the page says so (of validation samples); the best epoch is chosen by
-the SP-score. Each photograph is decoded once per size, and kept in memory for all runs.
+DATA holds `images/voc2012_animals` and `models`. A MobileNetV2 with ImageNet weights is trained as in the
+spec `photographs`, but for 10 epochs, at 224 and at 448 pixels. Every run is one of `spml.train`, with
+windows (`local="on"`), whose network is scored twice: on whole photographs and on the weighed windows. True
+labels judge, and choose the learning rate where the page says so (of validation samples); the best epoch is
+chosen by the SP-score. Each photograph is decoded once per size, and kept in memory for all runs.
 
-Runs are made in the order of `jobs`, and none is begun after the minutes are over: what is missing can be seen
-from the numbers of seeds and rates on the page. `--tiny` is for trying the script, and writes nothing. Results
-go to results/long_tuning.json.
+Runs are made in the order of `jobs`, and none is begun after the minutes are over: what is missing can be
+seen from the numbers of seeds and rates on the page. `--tiny` is for trying the script, and writes nothing.
+Results go to results/long_tuning.json.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def page():
         rows = [row for row in made if row["size"] == size]
         rates = sorted({row["rate"] for row in rows})
         lines += ["", f"At {size} pixels; rates tried: {', '.join(f'{rate:g}' for rate in rates)}.", ""]
-        lines += ["| method | seeds | oracle, whole | oracle, windows | observed, whole | observed, windows |"]
+        lines += [
+            "| method | seeds | oracle, whole | oracle, windows | observed, whole | observed, windows |"
+        ]
         lines += ["|---|---|---|---|---|---|"]
         for method in METHODS:
             seeds = sorted({row["seed"] for row in rows if row["method"] == method})

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "benchmarks/results/wide.md": "benchmarks/results/wide.md",
     "benchmarks/results/local.md": "benchmarks/results/local.md",
     "benchmarks/results/where.md": "benchmarks/results/where.md",
+    "benchmarks/results/long_tuning.md": "benchmarks/results/long_tuning.md",
+    "benchmarks/results/gpu.md": "benchmarks/results/gpu.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
     "benchmarks/results/faults.md": "benchmarks/results/faults.md",
     "benchmarks/results/export.md": "benchmarks/results/export.md",

@@ -22,10 +22,16 @@ from tests.helpers.run_folders import save_run, save_thresholds
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx_predict.py"
 PRETRAINED = "mobilenetv2_100_tf_bncal.safetensors"
 # A small network where its size does not matter: a large one takes half a minute to export.
-SMALL = {"backbone": "test_efficientnet", "weights": "random"}
 MODELS = {
     "auto": {"method": "auto", "frozen": "yes"},
-    "mlp": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 3, **SMALL},
+    "mlp": {
+        "method": "an",
+        "frozen": "yes",
+        "head": "mlp",
+        "epochs": 3,
+        "backbone": "test_efficientnet",
+        "weights": "random",
+    },
     # Random weights would hardly react to wrong pixels.
     "fine-tuned": {"method": "an", "frozen": "no", "epochs": 1},
 }

@@ -101,7 +101,7 @@ def test_the_json_next_to_weights_determines_how_images_are_prepared(weights: Pa
         ('{"notes": ' + "[" * 100_000, "nested too deeply"),
         ('{"interpolation": "magic"}', "'magic'"),
         ('{"timm_kwargs": {"checkpoint_path": "evil.pth"}}', "checkpoint_path"),
-        ('{"timm_kwargs": {"global_pool": ""}}', "global_pool must be one of avg, avgmax, catavgmax, max, token"),
+        ('{"timm_kwargs": {"global_pool": ""}}', "must be one of avg, avgmax, catavgmax, max, token"),
         ('{"timm_kwargs": {"global_pool": "nonsense"}}', "token, got 'nonsense'"),
         ('{"timm_kwargs": {"global_pool": false}}', "token, got False"),
     ],

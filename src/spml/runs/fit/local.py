@@ -155,19 +155,19 @@ def use_windows(
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
     best = max(tried, key=lambda name: tried[name])
+    of_parts = f"{100 * max(list(tried.values())[1:]):.2f} at most"
     if weighed is None:
         report(
             f"local evidence: the whole image scores {100 * tried[best]:.2f} on held-out samples, {what} "
-            f"{100 * max(list(tried.values())[1:]):.2f} at most, so they are not used"
+            f"{of_parts}, so they are not used"
         )
         return fitted._replace(local={**described, "weights": None})
     described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
     whole = f"the whole image {100 * tried['whole image']:.2f}"
     if best == "whole image":
-        parts = max(list(tried.values())[1:])
         report(
-            f"local evidence: {what} score {100 * parts:.2f} at most on held-out samples, {whole}, but are "
-            f"scored, because --local is {local}"
+            f"local evidence: {what} score {of_parts} on held-out samples, {whole}, but are scored, because "
+            f"--local is {local}"
         )
     else:
         report(
