@@ -39,9 +39,10 @@ def single_panel(
 
 def new_sheet(width: float, height: float) -> Any:
     """An empty figure on which everything is placed in inches from its upper left corner."""
-    figure = new_figure(width, height)
-    figure.set_layout_engine("none")
-    return figure
+    from matplotlib.figure import Figure
+
+    # A figure with a layout engine, even one that does nothing, is drawn twice when it is saved.
+    return Figure((width, height), dpi=150, facecolor="white")
 
 
 def style_axes(axes: Any, *, whole: bool = True, sideways: bool = False) -> None:
@@ -65,7 +66,8 @@ def style_axes(axes: Any, *, whole: bool = True, sideways: bool = False) -> None
 
 def label_axes(axes: Any, title: str, x: str, y: str) -> None:
     """Write the title of a panel, and what runs along its axes, with units."""
-    axes.set_title(title, fontsize=9.5, loc="left", parse_math=False)
+    # With `y` stated, the extents of all ticks are not computed to find a free place.
+    axes.set_title(title, fontsize=9.5, loc="left", y=1.0, parse_math=False)
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
 
