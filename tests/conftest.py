@@ -12,6 +12,9 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from PIL import Image  # noqa: E402
+
+import spml.plots.style  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -21,6 +24,22 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile("default" if os.environ.get("FUZZ") == "random" else "same")
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+@pytest.fixture(autouse=True)
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are put together but saved blank, since painting them is half of what a short training takes.
+
+    Tests that look at figures replace this fixture by one that does nothing. Other processes paint.
+    """
+    monkeypatch.setattr(spml.plots.style, "write_with", _write_blank)
+
+
+def _write_blank(path: Path, _: object) -> None:
+    if path.suffix == ".svg":
+        path.write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    else:
+        Image.new("RGB", (8, 8), "white").save(path)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,11 @@ def workers():
         yield
 
 
+@pytest.fixture
+def blank_pictures():
+    """Nothing is left blank, since files are compared."""
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")

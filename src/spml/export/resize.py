@@ -56,37 +56,22 @@ class PillowResize(nn.Module):
         if self.interpolation == "nearest":
             return self._picked(images)
         height, width = images.shape[1:3]
-        rows, columns = height - self.size, width - self.size
-        farthest = torch.sym_max(torch.sym_max(rows, -rows), torch.sym_max(columns, -columns))
-        # The columns come first for some tall images. The pixels of the two orders differ, mostly by 1.
-        further: int | torch.SymInt = 0
-        if PILLOW >= (13, 0):
-            further = rows - torch.sym_max(2 * columns, 0)
-        elif PILLOW >= (12, 2):
-            further = torch.sym_min(height - 100 * width, rows)
-        tall = torch.sym_max(torch.sym_min(further, 1), 0)
         inputs = (images, *self._coefficients(height), *self._coefficients(width))
-        # Numbers, because the size of the images is not known before the graph runs.
-        branches = (
-            (1 - farthest, self._picked),
-            (tall, self._columns_first),
-            (torch.sym_min(farthest, 1) - tall, self._rows_first),
-        )
-        if not torch.compiler.is_compiling():
-            return next(resize for positive, resize in branches if positive > 0)(*inputs)
-        # One after the other, because torch.export fails at a condition inside another; the sum has one term.
-        parts = [
-            torch.cond(torch.full((), positive) > 0, resize, self._nothing, inputs)
-            for positive, resize in branches
-        ]
-        total: Tensor = parts[0] + parts[1] + parts[2]
-        return total
+        if PILLOW < (12, 2):
+            return self._rows_first(*inputs)
+        # A tensor, because the size of the images is not known before the graph runs.
+        rows, columns = (torch.full((), length) for length in (height, width))
+        # The columns come first for some tall images. The pixels of the two orders differ, mostly by 1.
+        if PILLOW >= (13, 0):
+            tall = rows - self.size > (2 * (columns - self.size)).clamp(min=0)
+        else:
+            tall = (rows > 100 * columns) & (rows > self.size)
+        if torch.compiler.is_compiling():
+            result: Tensor = torch.cond(tall, self._columns_first, self._rows_first, inputs)
+            return result
+        return (self._columns_first if tall else self._rows_first)(*inputs)
 
-    def _nothing(self, images: Tensor, *coefficients: Tensor) -> Tensor:
-        return torch.zeros(images.shape[0], 3, self.size, self.size, dtype=torch.uint8)
-
-    def _picked(self, images: Tensor, *coefficients: Tensor) -> Tensor:
-        """Take the nearest pixels; those of images that have the size already stay as they are."""
+    def _picked(self, images: Tensor) -> Tensor:
         rows, columns = (self._nearest(length) for length in images.shape[1:3])
         return images[:, rows][:, :, columns].permute(0, 3, 1, 2).contiguous()
 
@@ -120,7 +105,7 @@ class PillowResize(nn.Module):
         centre = (outputs + 0.5) * scale
         first = (centre - support * stretch + 0.5).clamp(min=0).floor()
         last = (centre + support * stretch + 0.5).floor().clamp(max=length)
-        width = ((_BLOCK - 1) * length + 2 * support * torch.sym_max(length, size)) // size + 2
+        width = (_BLOCK - 1 + 2 * support) * length // size + 2 * support + 2
         used = first[:, :1] + torch.arange(width).double()
         at = used[:, None]
         weights = kernel((at - centre[..., None] + 0.5) * (1.0 / stretch), self.pi)

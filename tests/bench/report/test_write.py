@@ -77,6 +77,11 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.fixture
+def blank_pictures():
+    """Nothing is left blank, since files are compared."""
+
+
 @pytest.fixture(scope="module")
 def rows() -> list:
     made = sweep(data=("voc", HOSTILE), seeds=2, trials=2, draws=399)

@@ -1,0 +1,8 @@
+"""Figures are painted here."""
+
+import pytest
+
+
+@pytest.fixture
+def blank_pictures() -> None:
+    """Nothing is left blank."""
