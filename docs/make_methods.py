@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from method_groups import GROUPS
 from method_pictures import EPOCHS, METHODS, change, curves, gradient_is_slope, picture, setting
 
 import spml.losses
@@ -28,6 +29,7 @@ from spml.methods.registry import hyper_parameters
 from spml.models import CLOSED_FORM
 
 FOLDER = Path(__file__).resolve().parent / "methods"
+BENCHMARK = FOLDER.parent / "benchmarks" / "methods.md"
 BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}
 COMBINATION = "combine"
 _FEW_PROBABILITIES = tuple(np.linspace(0.02, 0.98, 9).tolist())
@@ -53,10 +55,25 @@ _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
 _INDEX = """# Methods
 
 `spml train photos/ --method NAME` trains with any of these {count} methods; `spml methods NAME` prints the
-content of its page. Generated from the code by `python docs/make_methods.py`.
+content of its page. Generated from the code by `python docs/make_methods.py`. Which of them to try first, and
+whether to train at all, is the subject of [Which method, which backbone](../choose.md).
 
-| name | method | year | state besides the model | needs | paper |
-|---|---|---|---|---|---|
+Two columns are 100 x test mAP, selected by one label per validation sample, in the mean over two ways of
+hiding:
+
+- features: linear heads on [ten sets of features](../benchmarks/methods.md#all-methods-on-frozen-features).
+  There the auto head has {auto}, ridge regression {ridge}, full labels solved {full}.
+- digits: a small network trained on [scenes of digits](../benchmarks/methods.md#scenes-of-digits-end-to-end).
+  There full labels have {digits}.
+
+They order the methods differently, and differences below 1 mean nothing.
+[Compare methods](../bench.md) on data of your own.
+
+{groups}
+## All of them
+
+| name | method | year | paper |
+|---|---|---|---|
 {rows}
 
 Needs:
@@ -111,14 +128,19 @@ def pages() -> dict[str, str]:
 
 def _index() -> str:
     rows = [
-        f"| [`{name}`]({name}.md) | {cls.card.title} | {cls.card.year} | {cls.card.state} "
-        f"| {', '.join(_needs(name)) or '-'} | {cls.card.paper} |"
+        f"| [`{name}`]({name}.md) | {cls.card.title} | {cls.card.year} | {cls.card.paper} |"
         for name, cls in METHODS.items()
     ]
+    features, digits = (_measured(part) for part in ("All methods on frozen features", "Scenes of digits"))
     p = torch.sigmoid(start_logits()).numpy()
     return _INDEX.format(
         count=len(rows),
         rows="\n".join(rows),
+        groups="\n".join(_group(title, *group, features, digits) for title, group in GROUPS.items()),
+        auto=features["auto"],
+        ridge=features["ridge"],
+        full=features["full labels, converged (reference)"],
+        digits=digits["full labels (reference)"],
         heads=", ".join(f"`--model.head {head}`" for head in CLOSED_FORM),
         needs="\n".join(f"- {brief}: {full}" for brief, full in _NEEDS.items()),
         notation="\n".join(f"- {line}" for line in NOTATION),
@@ -129,6 +151,32 @@ def _index() -> str:
         low=float(p.min()),
         high=float(p[~np.eye(SIZE, dtype=bool)].max()),
     )
+
+
+def _measured(title: str) -> dict[str, str]:
+    """The mAP by `observed` of every candidate, from the table over all data sets of a part of the page."""
+    (part,) = re.findall(rf"^## {title}.*?(?=^## )", BENCHMARK.read_text(encoding="utf-8"), re.M | re.S)
+    return {
+        cells[0]: cells[5]
+        for line in part.splitlines()
+        if len(cells := line.strip("| ").split(" | ")) == 8 and re.fullmatch(r"[\d.]+", cells[5])
+    }
+
+
+def _group(title: str, sentence: str, when: Mapping[str, str], *measured: Mapping[str, str]) -> str:
+    rows = [
+        f"| [`{name}`]({name}.md) | {text}. | {', '.join(_needs(name)) or '-'} | {_memory(name)} | "
+        + " | ".join(each.get(name, "-") for each in measured)
+        + " |"
+        for name, text in when.items()
+    ]
+    head = ["| name | take it when | needs | memory | features | digits |", "|---|---|---|---|---|---|"]
+    return "\n".join([f"## {title}", "", *([sentence, ""] if sentence else []), *head, *rows, ""])
+
+
+def _memory(name: str) -> str:
+    state = METHODS[name].card.state
+    return "N x C" if "N x C" in state else "-"
 
 
 def _page(name: str) -> str:

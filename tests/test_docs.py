@@ -14,6 +14,7 @@ import json
 import pkgutil
 import re
 import shlex
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from functools import partial
@@ -112,6 +113,17 @@ def answer_first(audit):
     )
 
 
+def label_in_full(sheet):
+    """Tick a second class in every other photo of a sample, and complete all, as a person would."""
+    page = Labelling(sheet, "reader")
+    for number, sample in enumerate(page.shown()[0]):
+        if number % 2:
+            (card,) = page.cards([sample])
+            page.decide(sample, next(column for column in range(3) if column not in card.given), "yes")
+        page.complete(sample, complete=True)
+    page.store.close()
+
+
 def run_commands(text):
     """Run every `spml` command in the code blocks of a page, with a small backbone; gives the commands."""
     lines = [line for block in blocks("", text) for line in block.splitlines() if line.startswith("spml ")]
@@ -135,6 +147,34 @@ def test_the_commands_of_the_readme(folder):
     assert sorted(known) == [1] * (len(rows) - 1) + [2]
     assert (folder / "tags.csv").read_text().startswith("file,labels,blue,green,red\n")
     assert (folder / "analysis" / "separation.png").is_file()
+
+
+def test_the_quick_start(folder, capsys):
+    """Follows the page literally, from the second step on; a person answers where a page is opened."""
+    page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    shutil.rmtree(folder / "photos")
+    make_photos(folder / "photos", per_class=30)
+    said = {}
+    for line in (line for block in blocks("", page) for line in block.splitlines()):
+        command = shlex.split(line)
+        if command[0] != "spml":
+            continue
+        if command[:2] == ["spml", "review"] and command[2] != "export":
+            (label_in_full if command[2].endswith(".csv") else answer_first)(folder / command[2])
+            continue
+        main([*command[1:], *(FLAGS if command[1] == "train" and "--like" not in command else [])])
+        said[" ".join(command[1:3])] = capsys.readouterr().out
+    assert "K 1.50" in said["audit use"]
+    header, *rows = csv.reader((folder / "tags.csv").open())
+    assert header[:2] == ["file", "labels"]
+    assert len(rows) == 3
+    target = json.loads((folder / "runs" / "first" / "thresholds.json").read_text())["target"]
+    assert (target["name"], target["value"]) == ("precision", 0.8)
+    assert (folder / "runs" / "second" / "export" / "model.onnx").is_file()
+    names: dict[str, object] = {}
+    for block in blocks("python", page):
+        exec(compile(block, "quickstart.md", "exec"), names)
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_the_page_on_training(folder):

@@ -1,0 +1,81 @@
+"""The methods by what one has, and when to take each: for the index that `make_methods.py` writes."""
+
+from __future__ import annotations
+
+GROUPS: dict[str, tuple[str, dict[str, str]]] = {
+    "One label per sample and nothing else": (
+        "On fixed features, say nothing: the auto head is ahead of all of these. They are for training a "
+        "network, and for studying losses.",
+        {
+            "gr": "You train a network; it is taken where nothing is stated and no backbone is frozen",
+            "em": "You train a network and want one simple term: unknown labels are kept uncertain",
+            "em_apl": "As EM, in long trainings: after its warm-up it marks likely negatives",
+            "ll_r": "You want to drop the unlabelled positives that have the largest losses",
+            "ll_ct": "As LL-R, but they count as positives in this batch",
+            "ll_cp": "As LL-R, but they count as positives from then on",
+            "hill": "Samples have some of their labels, and confident unknown labels should be let go",
+            "splc": "As Hill, but confident unknown labels become positives",
+            "csl": "Unknown labels of frequent classes should count as unknown, those of rare ones as absent",
+            "smile": "You compare with SMILE; this is its weighted loss without its network",
+            "mime": "You compare with MIME; this is its loss on a head for features",
+            "pumlc": "You want a loss of positive and unlabelled learning, with mixed samples",
+            "softmax": "Samples seldom have a second label; solve it on features (`--optim.name lbfgs`)",
+        },
+    ),
+    "K is known, the mean number of labels per sample": (
+        "[Fifty samples labelled in full](../audit-sample.md) tell it.",
+        {
+            "lasd": "You want the best trained loss on features, and can pay for further views of photos",
+            "en": "Classes are frequent enough that the expected number of negatives of each means something",
+            "epr": "You want the mean number of predicted labels to be K, and nothing else",
+            "role": "As EPR, but with an estimate of every label that is learned beside the network",
+            "show": "Each label was equally likely to be the known one; solve it on features",
+        },
+    ),
+    "Photographs, and time for more than one pass": (
+        "",
+        {
+            "plc": "Strong augmentation suits your images: two views of a photo have to agree",
+            "ignore": "Regions that speak for a class can tell whether it was left out: uses class maps",
+            "boostlu": "As LL-R, with scores of class maps that are raised where they are confident",
+        },
+    ),
+    "Some known negatives": (
+        "",
+        {
+            "iu": "Most labels that matter were checked: unknown ones are left out of the loss",
+        },
+    ),
+    "Pseudo-labels of another model, in a file": (
+        "",
+        {
+            "gpr": "You have them from a vision-language model, and some are wrong",
+            "vlpl": "You have them from a vision-language model, and trust its confident ones",
+        },
+    ),
+    "Rankings": (
+        "Only the order of the classes of one sample matters to these.",
+        {
+            "pr": "You compare with pairwise ranking",
+            "zlpr": "You want one term per sample in which 0 is the threshold of every class",
+            "opml": "You compare with OPML; at its default constants it is ZLPR",
+            "opml_sp": "You compare with OPML for single positives, of which there is a reading only",
+        },
+    ),
+    "Baselines, and full labels": (
+        "",
+        {
+            "an": "Always, as the baseline: unknown labels are absent",
+            "an_ls": "You compare with label smoothing of all labels",
+            "n_ls": "You compare with label smoothing of unknown labels",
+            "wan": "You want the simplest repair of AN: absent, with a small weight",
+            "focal": "You compare with losses for few positives",
+            "asl": "You compare with losses for few positives, stronger than focal",
+            "entmin": "You want to see a method collapse, as published",
+            "bce": "All labels are known: the ceiling",
+            "iun": "You want the ceiling of one known positive and all negatives",
+            "combine": "You put terms of methods together",
+        },
+    ),
+}
+"""For each group a sentence and, by name, when to take a method: "Take it when" stands above the column."""
