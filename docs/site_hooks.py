@@ -1,5 +1,7 @@
 """Hooks of the documentation site (mkdocs.yml): pages from elsewhere in the repository, links, offline check.
 
+Each page is described to search engines by its first sentences, and llms.txt lists all pages with these.
+
 The README, CONTRIBUTING.md, CHANGELOG.md and the pages on speed are written for readers of the repository.
 They become pages of the site unchanged except for their links, which lead to a page where the site has the
 file, and to the repository otherwise.
@@ -67,11 +69,31 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Rewrite the links of a page."""
+    """Describe a page, and rewrite its links."""
+    page.meta.setdefault("description", describe(markdown))
     path = page.file.src_uri
     source = ELSEWHERE.get(path, f"docs/{path}")
     pages = {ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri for file in files}
     return rewrite_links(markdown, path, source, pages, config.extra["repository"])
+
+
+def describe(markdown: str) -> str:
+    """The first sentences of a page that are prose, as plain text of at most 200 characters."""
+    for block in re.split(r"\n\s*\n", _FENCE.sub("", markdown)):
+        text = " ".join(re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", block).split())
+        if text and block[0] not in "#-|<!:":
+            sentences = re.sub(r"<[^>]*>|[*`\"<>&]", "", text.replace("<sup>", "^"))
+            return sentences if len(sentences) <= 200 else sentences[:197].rpartition(" ")[0] + " ..."
+    return ""
+
+
+def on_env(env: Any, config: Any, files: Any) -> None:
+    """Write llms.txt, a list of all pages for programs that read them."""
+    pages = [file.page for file in files.documentation_pages() if file.page and file.page.title]
+    lines = [f"- [{page.title}]({page.url}): {page.meta['description']}".rstrip(": ") for page in pages]
+    Path(config.site_dir).mkdir(parents=True, exist_ok=True)
+    text = "\n".join([f"# {config.site_name}", "", f"> {config.site_description}", "", *lines, ""])
+    (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
 
 
 def rewrite_links(markdown: str, page: str, source: str, pages: dict[str, str], repository: str) -> str:

@@ -118,6 +118,18 @@ def test_links_lead_to_pages_or_to_the_repository(hooks, page, source, link, exp
     assert rewritten == markdown.replace(f"[this]({link}).", f"[this]({expected}).")
 
 
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("# T\n\n- a\n\nThe *first* [words](x.md),\nin 2<sup>9</sup>.\n\nMore.", "The first words, in 2^9."),
+        ("# Title\n\n```\ncode\n```\n\n| a |\n\n![picture](a.png)\n", ""),
+        ("word " * 60, "word " * 38 + "word ..."),
+    ],
+)  # fmt: skip
+def test_pages_are_described_by_their_first_words(hooks, markdown, expected):
+    assert hooks.describe(markdown) == expected
+
+
 def test_a_link_to_a_file_that_does_not_exist_fails_the_build(hooks, caplog):
     hooks.rewrite_links("[this](docs/no_such_page.md)", "index.md", "README.md", PAGES, "https://host")
     assert "README.md links to docs/no_such_page.md, which does not exist" in caplog.text
