@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from method_groups import GROUPS
+from method_groups import GROUPS, PAPERS
 from method_pictures import EPOCHS, METHODS, change, curves, gradient_is_slope, picture, setting
 
 import spml.losses
@@ -128,7 +128,7 @@ def pages() -> dict[str, str]:
 
 def _index() -> str:
     rows = [
-        f"| [`{name}`]({name}.md) | {cls.card.title} | {cls.card.year} | {cls.card.paper} |"
+        f"| [`{name}`]({name}.md) | {cls.card.title} | {cls.card.year} | {_paper(cls.card.paper)} |"
         for name, cls in METHODS.items()
     ]
     features, digits = (_measured(part) for part in ("All methods on frozen features", "Scenes of digits"))
@@ -151,6 +151,13 @@ def _index() -> str:
         low=float(p.min()),
         high=float(p[~np.eye(SIZE, dtype=bool)].max()),
     )
+
+
+def _paper(text: str) -> str:
+    """A reference with its title as a link, if the paper is on arXiv."""
+    for title, number in PAPERS.items():
+        text = text.replace(title, f"[{title}](https://arxiv.org/abs/{number})")
+    return text
 
 
 def _measured(title: str) -> dict[str, str]:
@@ -187,7 +194,7 @@ def _page(name: str) -> str:
         needs = "the needs of the combined methods"
     parts = [
         f"# {card.title}",
-        f"- Name: `{name}`\n- Paper: {card.paper}\n- Equations: {card.equations}",
+        f"- Name: `{name}`\n- Paper: {_paper(card.paper)}\n- Equations: {card.equations}",
         summary(cls),
         f"```\n{card.formula}\n```",
         f"{'; '.join(NOTATION[:2])} ([more](README.md#the-formulas)).",

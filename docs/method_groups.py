@@ -1,4 +1,4 @@
-"""The methods by what one has, and when to take each: for the index that `make_methods.py` writes."""
+"""When to take each method, by what one has, and where its paper is: for the pages by `make_methods.py`."""
 
 from __future__ import annotations
 
@@ -79,3 +79,21 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 """For each group a sentence and, by name, when to take a method: "Take it when" stands above the column."""
+
+PAPERS = {
+    "Multi-Label Learning from Single Positive Labels": "2106.09708",
+    "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels": "2203.16219",
+    "Large Loss Matters in Weakly Supervised Multi-Label Classification": "2206.03740",
+    "Bridging the Gap between Model Explanations in Partially Annotated Multi-label Classification": "2304.01804",  # noqa: E501
+    "Multi-label Classification with Partial Annotations using Class-aware Selective Loss": "2110.10955",
+    "Asymmetric Loss For Multi-Label Classification": "2009.14119",
+    "Focal Loss for Dense Object Detection": "1708.02002",
+    "Boosting Single Positive Multi-label Classification with Generalized Robust Loss": "2405.03501",
+    "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels": "2112.07368",
+    "One Positive Label is Sufficient: Single-Positive Multi-Label Learning with Label Enhancement": "2206.00517",  # noqa: E501
+    "Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning": "2310.15985",
+    "Positive Label Is All You Need for Multi-Label Classification": "2306.16016",
+    "Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to Full Labels": "2302.14695",  # noqa: E501
+    "ZLPR: A Novel Loss for Multi-label Classification": "2208.02955",
+}
+"""Number on arXiv of each paper that is there, by its title as cards have it."""
