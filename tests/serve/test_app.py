@@ -57,6 +57,20 @@ def test_images_are_answered_as_by_the_run(client, photo_run, photos):
     assert answer["model"]["spml"] == spml.__version__
 
 
+def test_a_body_that_is_an_image(client, photos):
+    path = photos / "blue/00.png"
+    content, headers = path.read_bytes(), {"Content-Type": "image/png; name=x"}
+    sent = client.post("/predict?scores=all", content=content, headers=headers)
+    (answer,) = sent.json()["predictions"]
+    assert answer.pop("name") == "0"
+    (expected,) = client.post("/predict?scores=all", files=files(path)).json()["predictions"]
+    assert expected.pop("name") == "00.png"
+    assert answer == expected
+    broken = client.post("/predict", content=content[:100], headers=headers)
+    assert broken.status_code == 422
+    assert "error" in broken.json()["predictions"][0]
+
+
 def test_rows_are_answered_as_by_the_run(rows, feature_run):
     X = np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32)
     response = rows.post("/predict", json={"features": X.tolist()})
@@ -180,7 +194,9 @@ def test_a_body_of_unknown_length_is_limited_while_it_is_read(client):
     ("content_type", "body", "status", "message"),
     [
         ("application/json", b"{}", 415, "takes multipart/form-data"),
-        ("image/png", b"x", 415, "not image/png"),
+        ("text/plain", b"x", 415, "or an image (image/jpeg, image/png, ...), not text/plain"),
+        ("image/png", b"", 422, "The request holds no image: its body is empty."),
+        ("image/png", bytes(50_001), 413, "An image of more than 50,000 bytes."),
         ("multipart/form-data", b"x", 422, "boundary"),
         ("multipart/form-data; boundary=" + "b" * 999, b"x", 422, "boundary"),
         ("multipart/form-data; boundary=b", b"", 422, "truncated"),

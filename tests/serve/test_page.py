@@ -51,14 +51,15 @@ def test_the_python_of_the_page(served, capsys):
 
 def test_the_commands_of_the_page(served):
     commands = [line for kind, text in BLOCKS if not kind for line in text.splitlines()]
-    assert [command.split()[0] for command in commands] == ["pip", "spml", "curl"]
+    assert [command.split()[0] for command in commands] == ["pip", "spml", "curl", "curl"]
     parsed = parse(shlex.split(commands[1])[1:])
     assert f"http://{parsed.host}:{parsed.port}/" in PAGE
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    curl = shlex.split(commands[2].replace("http://127.0.0.1:8000", served))
-    answer = json.loads(subprocess.run([*curl, "-s"], check=True, capture_output=True).stdout)
-    assert [each["name"] for each in answer["predictions"]] == ["blue.png", "red.png"]
+    for command, names in zip(commands[2:], (["0"], ["blue.png", "red.png"]), strict=True):
+        curl = shlex.split(command.replace("http://127.0.0.1:8000", served))
+        answer = json.loads(subprocess.run([*curl, "-s"], check=True, capture_output=True).stdout)
+        assert [each["name"] for each in answer["predictions"]] == names
 
 
 def test_the_options_and_numbers_of_the_page():

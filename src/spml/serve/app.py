@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..common.errors import InputError, memory_asked_for
 from ..common.web.pages import only_query, page_app, security_headers
 from ..runs.compute.prediction_files import Scores
-from .bodies import FIELD, Uploads
+from .bodies import FIELD, OneImage, Uploads
 from .limits import RefusedError
 from .service import Service
 
@@ -32,8 +32,8 @@ _HEADERS = [
 ]
 _CLOSE = (b"connection", b"close")
 _PATHS = ("/", "/predict", "/health", "/model", "/metrics")
-_IMAGES = ("multipart/form-data", f"files in the field `{FIELD}`")
-_FEATURES = ("application/json", '{"features": [[...], ...]}')
+_IMAGES = f"multipart/form-data with files in the field `{FIELD}`, or an image (image/jpeg, image/png, ...)"
+_FEATURES = 'application/json with {"features": [[...], ...]}'
 """Media type of a request, and its content."""
 _GONE = 499
 """Status under which a request is counted whose client went away."""
@@ -102,14 +102,15 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         if top_k or threshold is not None:
             decision = service.run.decision(top_k=top_k, threshold=threshold)
         stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        expected, what = _IMAGES if service.takes_images else _FEATURES
-        if stated != expected:
-            stated = stated[:100] or "nothing"
-            raise RefusedError(415, f"This model takes {expected} with {what}, not {stated}.")
+        one = service.takes_images and stated.startswith("image/")
+        if not one and stated != ("multipart/form-data" if service.takes_images else "application/json"):
+            expected, stated = _IMAGES if service.takes_images else _FEATURES, stated[:100] or "nothing"
+            raise RefusedError(415, f"This model takes {expected}, not {stated}.")
         service.check_room()  # before the body is read
         with _Hold(service) as hold:
             if service.takes_images:
-                uploads = Uploads(request.headers["content-type"], service.limits)
+                limits = service.limits
+                uploads = OneImage(limits) if one else Uploads(request.headers["content-type"], limits)
                 async for chunk in _body(request, service, hold):
                     uploads.feed(chunk)
                 work = service.images(uploads.finish(), decision, scores, where)

@@ -1,4 +1,4 @@
-"""Content of a request: files of a multipart/form-data body, or rows of features as JSON, within limits."""
+"""Content of a request: images, as a form or one as it is, or rows of features as JSON, within limits."""
 
 from __future__ import annotations
 
@@ -117,6 +117,25 @@ class Uploads:
     def _name(self) -> str:
         stated = self._options().get(b"filename", b"").decode(errors="replace")
         return stated[-_LONGEST_NAME:] or str(len(self._files))
+
+
+class OneImage:
+    """Collects a body that is an image, piece by piece, as `Uploads` does the files of a form."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._data = limits, bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take in the next bytes of the body."""
+        if len(self._data) + len(data) > self._limits.max_image_bytes:
+            raise RefusedError(413, f"An image of more than {self._limits.max_image_bytes:,} bytes.")
+        self._data += data
+
+    def finish(self) -> list[Upload]:
+        """The image, once the body has ended."""
+        if not self._data:
+            raise RefusedError(422, "The request holds no image: its body is empty.")
+        return [Upload("0", bytes(self._data))]
 
 
 class _Rows(msgspec.Struct, forbid_unknown_fields=True):
