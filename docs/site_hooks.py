@@ -1,6 +1,7 @@
 """Hooks of the documentation site (mkdocs.yml): pages from elsewhere in the repository, links, offline check.
 
 Each page is described to search engines by its first sentences, and llms.txt lists all pages with these.
+A search for some words must find the right page first.
 
 The README, CONTRIBUTING.md, CHANGELOG.md and the pages on speed are written for readers of the repository.
 They become pages of the site unchanged except for their links, which lead to a page where the site has the
@@ -9,12 +10,14 @@ file, and to the repository otherwise.
 
 from __future__ import annotations
 
+import json
 import logging
 import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
+from lunr import lunr
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +49,18 @@ ELSEWHERE = {
     "benchmarks/results/loop.md": "benchmarks/results/loop.md",
     "benchmarks/results/loop.png": "benchmarks/results/loop.png",
 }
+# What a search must find first, the beginning of its address.
+FOUND = {
+    "quickstart": "quickstart.html",
+    "tutorial": "quickstart.html",
+    "glossary": "glossary.html",
+    "heic": "faq.html#my-photos-are-heic",
+    "local weights": "faq.html#can-it-work-without-the-network",
+    "threshold": "decisions.html",
+    "K": "faq.html#which-k-do-i-state",
+    "gpu": "faq.html#does-it-need-a-gpu",
+    "cite": "faq.html#how-do-i-cite-it",
+}
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
 _ASSET = re.compile(
@@ -70,8 +85,10 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Describe a page, and rewrite its links."""
-    page.meta.setdefault("description", describe(markdown))
     path = page.file.src_uri
+    # Guides come before what is looked up in them, and questions before guides.
+    boost = 4.0 if path == "faq.md" else 0.5 if "/" in path else 2.0
+    page.meta |= {"description": describe(markdown), "search": {"boost": boost}}
     source = ELSEWHERE.get(path, f"docs/{path}")
     pages = {ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri for file in files}
     return rewrite_links(markdown, path, source, pages, config.extra["repository"])
@@ -94,6 +111,18 @@ def on_env(env: Any, config: Any, files: Any) -> None:
     Path(config.site_dir).mkdir(parents=True, exist_ok=True)
     text = "\n".join([f"# {config.site_name}", "", f"> {config.site_description}", "", *lines, ""])
     (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
+
+
+def on_post_build(config: Any) -> None:
+    """Search as the site does, and check what is found first."""
+    entries = json.loads((Path(config.site_dir) / "search" / "search_index.json").read_text())["docs"]
+    documents = [(entry, {"boost": entry.get("boost", 1)}) for entry in entries]
+    fields = [{"field_name": "title", "boost": 1000}, "text"]
+    index = lunr(ref="location", fields=fields, documents=documents)
+    for words, expected in FOUND.items():
+        found = [hit["ref"] for hit in index.search(words)[:1]]
+        if not found or not found[0].startswith(expected):
+            LOG.warning("a search for %r leads to %s, not to %s", words, found, expected)
 
 
 def rewrite_links(markdown: str, page: str, source: str, pages: dict[str, str], repository: str) -> str:
