@@ -71,6 +71,17 @@ def test_a_body_that_is_an_image(client, photos):
     assert "error" in broken.json()["predictions"][0]
 
 
+def test_the_description_for_programs(client, rows):
+    described = client.get("/openapi.json").json()
+    assert set(described["paths"]) == {"/predict", "/health", "/model", "/metrics"}
+    predict = described["paths"]["/predict"]["post"]
+    assert {each["name"] for each in predict["parameters"]} == {"top_k", "threshold", "scores", "where"}
+    assert list(predict["requestBody"]["content"]) == ["multipart/form-data", "image/*"]
+    content = rows.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]["content"]
+    features = content["application/json"]["schema"]["properties"]["features"]
+    assert features["items"]["items"] == {"type": "number"}
+
+
 def test_rows_are_answered_as_by_the_run(rows, feature_run):
     X = np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32)
     response = rows.post("/predict", json={"features": X.tolist()})

@@ -31,7 +31,7 @@ _HEADERS = [
     for name, value in security_headers(images="'self' blob:").items()
 ]
 _CLOSE = (b"connection", b"close")
-_PATHS = ("/", "/predict", "/health", "/model", "/metrics")
+_PATHS = ("/", "/predict", "/health", "/model", "/metrics", "/openapi.json")
 _IMAGES = f"multipart/form-data with files in the field `{FIELD}`, or an image (image/jpeg, image/png, ...)"
 _FEATURES = 'application/json with {"features": [[...], ...]}'
 """Media type of a request, and its content."""
@@ -71,7 +71,7 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
     def other(request: Request, error: HTTPException) -> JSONResponse:
         message = error.detail
         if error.status_code == 404:
-            message = "There is nothing at this address. POST /predict, GET /health, /model, /metrics or /."
+            message = f"There is nothing at this address. POST /predict, or GET {', '.join(_PATHS[2:])} or /."
         return JSONResponse({"error": message}, error.status_code, error.headers)
 
     @app.exception_handler(ClientDisconnect)
@@ -88,7 +88,11 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
 def _add_predict(app: FastAPI, service: Service) -> None:
     """Add the address that takes samples."""
 
-    @app.post("/predict", dependencies=[only_query("top_k threshold scores where")])
+    @app.post(
+        "/predict",
+        dependencies=[only_query("top_k threshold scores where")],
+        openapi_extra={"requestBody": {"required": True, "content": _contents(service)}},
+    )
     async def predict(
         request: Request,
         top_k: Annotated[int, Query(ge=0)] = 0,
@@ -139,6 +143,27 @@ def _add_about(app: FastAPI, service: Service) -> None:
     @app.get("/metrics")
     def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def schema() -> Response:
+        return JSONResponse(app.openapi())
+
+
+def _contents(service: Service) -> dict[str, Any]:
+    """Bodies that the model of a service takes, by media type, as OpenAPI has them."""
+    image = {"type": "string", "format": "binary"}
+    if service.takes_images:
+        form = {"type": "object", "required": [FIELD], "properties": {FIELD: _list_of(image)}}
+        return {"multipart/form-data": {"schema": form}, "image/*": {"schema": image}}
+    rows: dict[str, Any] = {"type": "number"}
+    for _ in range(1 + len(service.shape)):
+        rows = _list_of(rows)
+    body = {"type": "object", "required": ["features"], "properties": {"features": rows}}
+    return {"application/json": {"schema": body}}
+
+
+def _list_of(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
 
 
 class _Hold:

@@ -82,11 +82,11 @@ def page_app(
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan, redirect_slashes=False)
     files = {path.name: path for path in folder.iterdir() if path.suffix in _MEDIA_TYPES}
 
-    @app.get(f"{prefix}/")
+    @app.get(f"{prefix}/", include_in_schema=False)
     def first() -> Response:
         return static(page)
 
-    @app.get(prefix + "/static/{name}")
+    @app.get(prefix + "/static/{name}", include_in_schema=False)
     def static(name: str) -> Response:
         if name not in files:
             raise HTTPException(404)
