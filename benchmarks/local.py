@@ -287,8 +287,10 @@ def measure_pooled(photos):
 def save(part, value):
     """Put a part of the results into the file."""
     found = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    found[part] = value
-    found |= {"date": str(date.today()), "machine": processor(), "versions": versions()}
+    about = {"date": str(date.today()), "machine": processor(), "versions": versions()}
+    found = {**about, **found, part: value}
+    if found["machine"] != about["machine"]:  # that of the first part stands above all
+        found.setdefault("other machines", {})[part] = about
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 

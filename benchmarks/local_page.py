@@ -87,7 +87,8 @@ def write_page():
     if "speed" in found:
         lines += [
             "\nSeconds of a batch through backbone and head (64 photographs in torch, 8 in onnxruntime), "
-            "median of 15 turns, and the largest memory of `spml predict` on 500 photographs.\n",
+            "median of 15 turns, and the largest memory of `spml predict` on 500 photographs. "
+            "{date}, {machine}.\n".format_map({**found, **found.get("other machines", {}).get("speed", {})}),
             f"| | {' | '.join(found['speed'])} |",
             f"|---{'|---' * len(found['speed'])}|",
         ]

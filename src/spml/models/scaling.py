@@ -95,9 +95,8 @@ class SqrtL2(Scaling):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return rows of length 1."""
-        return functional.normalize(
-            features.sign() * features.abs().clamp_min(_SMALLEST).sqrt(), dim=1, eps=_SHORTEST
-        )
+        roots = features.abs().clamp_min_(_SMALLEST).sqrt_()  # in place, as in `Standardise`
+        return functional.normalize(features.sign() * roots, dim=1, eps=_SHORTEST)
 
 
 class TfIdf(Scaling):
