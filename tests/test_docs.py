@@ -149,6 +149,7 @@ def test_the_commands_of_the_readme(folder):
     assert (folder / "analysis" / "separation.png").is_file()
 
 
+@pytest.mark.long
 def test_the_quick_start(folder, capsys):
     """Follows the page literally, from the second step on; a person answers where a page is opened."""
     page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
