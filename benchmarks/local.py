@@ -288,9 +288,13 @@ def save(part, value):
     """Put a part of the results into the file."""
     found = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
     about = {"date": str(date.today()), "machine": processor(), "versions": versions()}
-    found = {**about, **found, part: value}
-    if found["machine"] != about["machine"]:  # that of the first part stands above all
-        found.setdefault("other machines", {})[part] = about
+    others = found.setdefault("other machines", {})
+    others.pop(part, None)
+    if found.setdefault("machine", about["machine"]) == about["machine"]:  # it stands above all parts
+        found |= about
+    else:
+        others[part] = about
+    found[part] = value
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 

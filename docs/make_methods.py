@@ -66,7 +66,8 @@ hiding:
 - digits: a small network trained on [scenes of digits](../benchmarks/methods.md#scenes-of-digits-end-to-end).
   There full labels have {digits}.
 
-They order the methods differently, and differences below 1 mean nothing.
+They order the methods differently, and differences below 1 mean little. Memory: N x C is a number for every
+label of the training set.
 [Compare methods](../bench.md) on data of your own.
 
 {groups}

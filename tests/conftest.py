@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 # Set before torch is imported: two threads on a busy two-core machine are far slower than one.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -15,6 +16,7 @@ from hypothesis import settings  # noqa: E402
 from PIL import Image  # noqa: E402
 
 import spml.plots.style  # noqa: E402
+from spml.common.files import write_with  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -36,10 +38,15 @@ def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _write_blank(path: Path, _: object) -> None:
-    if path.suffix == ".svg":
-        path.write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
-    else:
-        Image.new("RGB", (8, 8), "white").save(path)
+    """Write a blank figure by the same operations on files."""
+
+    def write(stream: BinaryIO) -> None:
+        if path.suffix == ".svg":
+            stream.write(b'<svg xmlns="http://www.w3.org/2000/svg"/>')
+        else:
+            Image.new("RGB", (8, 8), "white").save(stream, "png")
+
+    write_with(path, write)
 
 
 @pytest.fixture(scope="session")
