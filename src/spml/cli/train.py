@@ -25,9 +25,9 @@ COMMON = {
     "--like": "Train again like a finished run; what is stated replaces its settings.",
     "--output": "",
     "--config": "",
-    "--print_config": "",
     "--resume": "",
     "--overwrite": "",
+    "--verbose": "",
 }
 """Options of the short help, with a text in place of one that is too long there."""
 
@@ -41,6 +41,7 @@ def train(
     print_config: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Train a model on one known label per sample.
 
@@ -54,6 +55,7 @@ def train(
         print_config: Print what would run, with every default settled, as YAML for --config; train nothing.
         resume: Continue the run in --output.
         overwrite: Replace the run in --output.
+        verbose: Print the members of an auto head and all penalties with their scores, too.
 
     Examples:
       spml train photos/ --output runs/photos           a folder of images per class
@@ -62,6 +64,7 @@ def train(
     """
     from ..engine import Interrupted
     from ..engine.distributed import started_processes
+    from ..runs.console import Console
     from ..runs.folder.layout import how_to_continue
     from ..runs.settle.resolve import run_folder
     from ..runs.train import complete_config, run_training
@@ -79,7 +82,12 @@ def train(
         return
     try:
         run_training(
-            config, resume=resume, overwrite=overwrite, cluster=cluster.find(), command=_command(config)
+            config,
+            resume=resume,
+            overwrite=overwrite,
+            console=Console(verbose=verbose),
+            cluster=cluster.find(),
+            command=_command(config),
         )
     except Interrupted as stop:
         raise Interrupted(

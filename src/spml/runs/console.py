@@ -17,11 +17,13 @@ class Console:
     Args:
         stream: Stream to write to; standard error by default, so that standard output holds results only.
         silent: Write nothing (for tests, and for all processes but the first).
+        verbose: Print details, too.
     """
 
-    def __init__(self, stream: TextIO | None = None, silent: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None, silent: bool = False, verbose: bool = False) -> None:
         self._stream = stream or sys.stderr
         self._silent = silent
+        self._verbose = verbose
         self._terminal = not silent and self._stream.isatty()
         self._bar: Any = None
 
@@ -40,6 +42,11 @@ class Console:
         else:
             print(text, file=self._stream, flush=True)
 
+    def detail(self, text: str) -> None:
+        """Print one line that only those who look into it want to see."""
+        if self._verbose:
+            self.line(text)
+
     @contextmanager
     def progress(
         self, total: int, label: str, left: Callable[[], str] | None = None
@@ -49,17 +56,30 @@ class Console:
         Args:
             total: Number of steps.
             label: Text before the bar.
-            left: Called after each advance for the text after the bar; by default, that is the time that the
-                remaining steps take at the pace so far.
+            left: Called after each advance for the text after the bar; by default, that is the number of
+                steps per second, and the time that the remaining ones take at this pace.
         """
         if not self._terminal or not total:
             yield lambda done: None
             return
         from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            Task,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
 
-        last = TextColumn("{task.fields[left]}") if left else TimeRemainingColumn()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), last)
+        class Pace(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"{task.speed:.3g}/s" if task.speed else "")
+
+        last = (TextColumn("{task.fields[left]}"),) if left else (Pace(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *last)
         with Progress(*columns, console=RichConsole(file=self._stream), transient=True) as bar:
             task = bar.add_task(label, total=total, left="")
             self._bar = bar

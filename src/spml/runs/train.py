@@ -86,7 +86,15 @@ def run_training(
                 run_training, console=console, open_data=open_data, pictures=pictures, cluster=cluster
             )
             with only_trainer:
-                fine_tune(run.config, run.data.classes, command, resume=resume, train=train, console=console)
+                fine_tune(
+                    run.config,
+                    run.data.classes,
+                    command,
+                    resume=resume,
+                    train=train,
+                    console=console,
+                    pictures=pictures,
+                )
                 if pictures:
                     _report(run, *load_model(folder))
                 return folder
@@ -276,7 +284,7 @@ def _fit(
                 folder=folder,
                 resume=resume,
                 identity=fingerprint + (run.start.weights if run.start else "") + own,
-                report=console.line,
+                report=console.detail if run.solved else console.line,
                 on_epoch=end_epoch,
                 on_step=advance,
                 recorded=recorder.samples,

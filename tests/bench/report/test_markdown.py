@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -43,6 +46,16 @@ class Text(HTMLParser):
 
 def body(markdown: str, **pictures: bytes) -> str:
     return to_html("", markdown, pictures).split("<body>\n")[1].split("</body>")[0]
+
+
+def test_only_the_script_of_the_page_may_run():
+    text = to_html("a", "# b", {})
+    (script,) = re.findall(r'<script type="module">(.*?)</script>', text, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+    )
+    assert '<h1 id="b">b</h1>' in text
 
 
 def test_numbers():
@@ -105,5 +118,7 @@ def test_pictures_are_embedded():
 
 def test_details_are_folded():
     html = body(details("Settings (median)", table(["a"], [["1"]])))
-    assert html.startswith('<details><summary>Settings (median)</summary>\n<div class="wide"><table>')
+    assert html.startswith(
+        '<details><summary>Settings (median)</summary>\n<div class="wide" tabindex="0"><table>'
+    )
     assert html.rstrip().endswith("</details>")

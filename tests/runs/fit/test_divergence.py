@@ -74,9 +74,12 @@ def test_a_run_that_diverged_ends_with_warnings_and_exit_code_0(tmp_path, capsys
         "train", str(path), "--method", "an", "--optim.name", "sgd", "--lr", "1000", "--epochs", "2",
         "--batch_size", "32", "--threads", "1", "--output", str(output),
     ])  # fmt: skip
-    *_, diverged, _, done, _ = capsys.readouterr().err.splitlines()
+    *_, diverged, _, done, use, learn_k = capsys.readouterr().err.splitlines()
     written = json.loads((output / "summary.json").read_text())["warnings"]
     assert diverged == f"warning: {written[0]}"
     assert "training diverged: the loss rose from 0.69" in diverged
     assert "(--lr 100)" in diverged
     assert done == f"{output}: done"
+    assert use.startswith(f"next: open {output}/report.html in a browser; `spml predict {output} NEW`")
+    assert f"`spml audit {output}` lists" in use
+    assert learn_k.startswith(f"next, in ten minutes: `spml audit sample {output}`")

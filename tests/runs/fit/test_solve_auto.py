@@ -67,9 +67,12 @@ def test_auto_is_the_default_on_features(run, capsys):
 
 
 def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
-    main(
-        ["train", str(features), *HIDE, "--epochs", "7", "--threads", "1", "--output", str(tmp_path / "run")]
-    )
+    command = ["train", str(features), *HIDE, "--epochs", "7", "--threads", "1"]
+    main([*command, "--output", str(tmp_path / "short")])
+    printed = capsys.readouterr().err
+    assert "member " not in printed
+    assert len(printed.splitlines()) < 20
+    main([*command, "--verbose", "--output", str(tmp_path / "run")])
     printed = capsys.readouterr().err
     assert "no method is stated, so it is auto" in printed
     assert "--epochs has no effect" in printed
@@ -286,14 +289,14 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
             "threshold": {"source": "stated"},
             "validation": {"val/SP": sp_score(scores, index, 1.0).score},
             "test": None,
-            "data": {"fingerprint": "of all samples"},
+            "data": {"fingerprint": "of all samples", "observed": {"train": "single-positive"}},
             "metrics_sha256": "",
         }
         (own / "summary.json").write_text(json.dumps(summary))
 
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "output": str(tmp_path / "run")})
     console = Console(silent=True)
-    fine_tune.fine_tune(config, tuple("abcd"), resume=False, train=train, console=console)
+    fine_tune.fine_tune(config, tuple("abcd"), resume=False, train=train, console=console, pictures=False)
     summary = summary_of(tmp_path / "run")
     assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
     if gain == 0.1:  # ahead, but not far enough
@@ -304,5 +307,7 @@ def test_two_runs_are_made_on_one_device(tmp_path):
     output = str(tmp_path / "run")
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2, "output": output})
     with pytest.raises(InputError, match="on one device only, but --devices is 2"):
-        fine_tune.fine_tune(config, (), resume=False, train=None, console=Console(silent=True))
+        fine_tune.fine_tune(
+            config, (), resume=False, train=None, console=Console(silent=True), pictures=False
+        )
     assert not (tmp_path / "run").exists()

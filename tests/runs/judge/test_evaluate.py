@@ -496,11 +496,11 @@ def test_training_does_not_show_a_score_on_few_samples(tmp_path, capsys):
         main(["train", str(data), *HIDDEN, "--method", "an", "--epochs", "2", *options])
         said = capsys.readouterr().err
         summary = json.loads((output / "summary.json").read_text())
-        score = f"val/SP {100 * summary['validation']['val/SP']:.2f}"
-        assert (f"selected by {score} (observed" in said) == shown
+        score = f"{100 * summary['validation']['val/SP']:.2f}"
+        assert (f"of 2: SP-score {score} on validation samples, by their known" in said) == shown
         assert said.count("val/SP not shown (< 50 samples)") == (0 if shown else 2)
-        assert ("selected by val/SP, not shown because 49 samples are fewer than 50 (obs" in said) != shown
-        assert said.count("val/SP ") == (3 if shown else 2)
+        assert ("of 2: SP-score not shown: 49 validation samples are fewer than 50;" in said) != shown
+        assert said.count("val/SP ") == 2
 
 
 def test_the_score_of_training_is_capped_where_it_is_shown(capsys):

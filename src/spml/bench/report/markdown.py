@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -20,22 +22,6 @@ UNKNOWN = "-"
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$~&#!])")
 _DETAILS = re.compile(r"<details><summary>[\w ,()]*</summary>|</details>")
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; padding: 0 1.2em; max-width: 72em; }
-h2 { margin-top: 2.2em; border-bottom: 1px solid var(--line); }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0; font-size: 13.5px; }
-th, td { padding: .25em .7em; text-align: left; overflow-wrap: anywhere; }
-th[style], td[style] { white-space: nowrap; overflow-wrap: normal; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
-tbody tr:nth-child(even) { background: var(--soft); }
-.wide { overflow-x: auto; }
-img { max-width: 100%; height: auto; background: white; }
-code, pre { font-family: ui-monospace, monospace; background: var(--soft); }
-pre { padding: .8em; overflow-x: auto; }
-"""
-
 
 # -- numbers and names ---------------------------------------------------------------------------------
 
@@ -131,7 +117,7 @@ def details(summary: str, text: str) -> str:
 
 
 def to_html(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
-    """Convert a page to one HTML file that loads nothing and runs nothing.
+    """Convert a page to one HTML file that loads nothing, and runs nothing but what sorts its tables.
 
     HTML in the Markdown is displayed as text, except for the tags of `details`.
 
@@ -156,14 +142,27 @@ def to_html(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
         data = base64.b64encode(pictures[name[1]]).decode()
         return f'<img alt="{alternative}" src="data:image/svg+xml;base64,{data}">'
 
+    def heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+        name = re.sub(r"\W+", "-", tokens[index + 1].content.lower())
+        return f'<{tokens[index].tag} id="{name}">'
+
+    parser.add_render_rule("heading_open", heading)
     parser.add_render_rule("html_block", raw_html)
     parser.add_render_rule("html_inline", raw_html)
     parser.add_render_rule("image", image)
-    parser.add_render_rule("table_open", lambda *_: '<div class="wide"><table>\n')
+    parser.add_render_rule("table_open", lambda *_: '<div class="wide" tabindex="0"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    style, script = (
+        (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
+    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{own}'"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n"
+        # A module runs once the page is read.
+        f'<script type="module">{script}</script>\n</head>\n<body>\n'
         f"{parser.render(markdown)}</body>\n</html>\n"
     )

@@ -34,13 +34,15 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
     blocks = [
         f"# {plain(title)}",
         *(text.strip() for text in about),
-        *_reading(report),
-        *_reservations(report),
-        *_data(report),
+        "100 x mAP on the test samples. What columns mean stands under [How to read "
+        "this](#how-to-read-this), what to be careful with under [Reservations](#reservations).",
         *_ranks(report),
+        *_results(report),
+        *_reservations(report),
         *_losses(report),
         *_last_epochs(report),
-        *_results(report),
+        *_reading(report),
+        *_data(report),
         *_edges(report),
         *_absent(report),
         *_reproduction(report),
@@ -153,10 +155,7 @@ def _ranks(report: Report) -> list[str]:
     heading = "## Over all data sets"
     usable = {mode: ranking for mode, ranking in report.rankings.items() if ranking.candidates}
     if not usable:
-        return [
-            heading,
-            "There is no data set and way of hiding on which the candidates could be ranked.",
-        ]
+        return []
     header, cells = ["candidate"], dict[str, dict[str, list[str]]]()
     for mode, r in usable.items():
         header += [f"`{mode}`: rank", "mAP", "gap"][: 2 + report.has_gap]

@@ -18,7 +18,7 @@ from ..console import Console
 from ..folder import layout as run_files
 from ..folder.contents import load_model, read_summary
 from ..folder.held_out import read_held_out
-from ..folder.summary import how_to_know_k
+from ..folder.summary import next_steps
 
 HEAD, TUNED = "head", "fine-tuned"
 _KEPT = (
@@ -41,6 +41,7 @@ def fine_tune(
     resume: bool,
     train: Callable[..., object],
     console: Console,
+    pictures: bool,
 ) -> None:
     """Train the two runs in folders of their own, and copy one of them: the network if it is clearly better.
 
@@ -57,6 +58,7 @@ def fine_tune(
         resume: Go on with what the folder holds.
         train: `run_training`, which trains one of the two.
         console: Shows progress.
+        pictures: Whether a report is drawn afterwards.
 
     Raises:
         InputError: More than one device is asked for, or what the folder holds has other class names or is
@@ -127,7 +129,7 @@ def fine_tune(
     write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
-    last = how_to_know_k(folder, summary)
+    last = next_steps(folder, summary, pictures)
     console.line("\n".join([f"{metric}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
 
 

@@ -108,14 +108,14 @@ def use_windows(
     Raises:
         InputError: Windows are required (`model.local` is `on`), and the model has none.
     """
-    fitted = fitted or Fitted([], 0, 0.0, 1, {})
+    fitted, console = fitted or Fitted([], 0, 0.0, 1, {}), console or Console(silent=True)
     local = build.run.config.model.local
     required = local in ("on", "crops")
     if local == "off" or build.backbone is None:
         return fitted
     try:
         windows = models.crops() if local == "crops" else build.windows()
-        solved = _solve_for_windows(build, judge, report, every)
+        solved = _solve_for_windows(build, judge, console.detail, every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
@@ -129,7 +129,7 @@ def use_windows(
     if not required and len(rows) < FEWEST_SHOWN:
         report(f"local evidence: none, because {len(rows)} held-out samples can't tell whether it is better")
         return fitted
-    with (console or Console(silent=True)).progress(len(rows), "parts of samples") as advance:
+    with console.progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_head, advance) for of_head, top in heads]
     variants = torch.cat(scored, 1)
     known = KnownLabels(build.data.splits["train"], build.data.splits["val"])
@@ -163,7 +163,7 @@ def use_windows(
         )
         return fitted._replace(local={**described, "weights": None})
     described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
-    whole = f"the whole image {100 * tried['whole image']:.2f}"
+    whole = f"{100 * tried['whole image']:.2f} by the whole image"
     if best == "whole image":
         report(
             f"local evidence: {what} score {of_parts} on held-out samples, {whole}, but are scored, because "
@@ -171,7 +171,7 @@ def use_windows(
         )
     else:
         report(
-            f"local evidence: {best} scores {100 * tried[best]:.2f} on held-out samples, {whole}, so {what} "
+            f"local evidence: held-out samples score {100 * tried[best]:.2f} by {best}, {whole}, so {what} "
             "are scored, too"
         )
     if solved:

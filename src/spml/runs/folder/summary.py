@@ -188,7 +188,7 @@ def write_results(
     if pictures and data.kind == "image":
         never = tuple(without_positives.tolist())
         _draw_examples(build, scores, Decision(policy.logits, never=never))
-    return {**card, "weights_sha256": model}, _closing_lines(folder, summary, judge.known)
+    return {**card, "weights_sha256": model}, _closing_lines(folder, summary, judge.known, pictures)
 
 
 def versions() -> dict[str, str]:
@@ -262,43 +262,46 @@ def _places(build: Build, samples: Samples) -> npt.NDArray[np.float32] | None:
     return local.settings.windows.places()[numbers]
 
 
-def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
+def _closing_lines(folder: Path, summary: dict[str, Any], known: int, report: bool) -> str:
     """Closing lines; `known` counts the validation samples with a known positive label."""
     selected, cost = summary["selected"], summary["cost"]
     value = summary["validation"][selected["metric"]]
     if selected["metric"] == "val/mAP":
-        shown = f" {100 * value:.2f}"
+        text = f"mAP {100 * value:.2f} on the fully labelled validation samples (oracle)"
     elif known < FEWEST_SHOWN:
-        samples = "1 sample is" if known == 1 else f"{known} samples are"
-        shown = f", not shown because {samples} fewer than {FEWEST_SHOWN}"
+        samples = "1 validation sample is" if known == 1 else f"{known} validation samples are"
+        text = f"SP-score not shown: {samples} fewer than {FEWEST_SHOWN}"
     else:
-        shown = f" {shown_score(value)}"
-    text = f"{selected['metric']}{shown} ({selected['labels']})"
+        text = f"SP-score {shown_score(value)} on validation samples, by their known labels only"
     for key in ("epoch", "penalty"):
         if key in selected:
             tied = f" ({selected['tie_set']} in the tie set)" if "tie_set" in selected else ""
-            text = f"best {key} {selected[key]} of {selected['of']}{tied}, selected by {text}"
+            text = f"best {key} {selected[key]} of {selected['of']}{tied}: {text}"
     if summary["test"]:
         text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
     text += f"; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB"
     notes = [f"note: {warning}" for warning in selected.get("warnings", ())]
     warnings = [f"warning: {warning}" for warning in summary["warnings"]]
-    last = how_to_know_k(folder, summary)
-    return "\n".join([text, *notes, *warnings, f"{folder}: done", *last])
+    return "\n".join([text, *notes, *warnings, f"{folder}: done", *next_steps(folder, summary, report)])
 
 
-def how_to_know_k(folder: Path, summary: dict[str, Any]) -> list[str]:
-    """Last line of a training where K is not known: how to learn it in ten minutes; no line otherwise.
+def next_steps(folder: Path, summary: dict[str, Any], report: bool) -> list[str]:
+    """Last lines of a training: what to look at, what to do, and how to learn K where it is not known.
 
     Args:
         folder: Folder of the run.
         summary: Content of its summary.json.
+        report: Whether the folder holds a report.
     """
-    if summary["threshold"]["source"] != "default":
-        return []
     name = shlex.quote(str(folder))
-    return [
-        f"next, in ten minutes: `spml audit sample {name}` draws 100 random samples to label in full. "
-        "They tell K, the mean labels per sample, without which no precision, probability or number of "
-        "missing labels is stated."
-    ]
+    look = f"open {folder / run_files.REPORT} in a browser; " if report else ""
+    steps = [f"next: {look}`spml predict {name} NEW` labels new samples."]
+    if summary["data"]["observed"]["train"] != "full":
+        steps[0] += f" `spml audit {name}` lists labels that are probably missing."
+    if summary["threshold"]["source"] == "default":
+        steps.append(
+            f"next, in ten minutes: `spml audit sample {name}` draws 100 random samples to label in full. "
+            "They tell K, the mean labels per sample, without which no precision, probability or number of "
+            "missing labels is stated."
+        )
+    return steps
