@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from spml.data import readers as reader_registry
 from spml.methods import registry as method_registry
@@ -95,3 +97,20 @@ def test_samples_in_memory(path, capsys):
         exec(compile(code, path.name, "exec"), names)
         expected = [line[2:] for line in code.splitlines() if line.startswith("# ")]
         assert capsys.readouterr().out.splitlines() == expected, title
+
+
+def test_scenes(tmp_path):
+    spec = importlib.util.spec_from_file_location("make_scenes", FOLDER / "scenes" / "make_scenes.py")
+    scenes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(scenes)
+    scenes.make_photos(tmp_path / "photos", 40)
+    with (tmp_path / "photos.csv").open() as table:
+        shown = {row["file"]: row["labels"].split("|") for row in csv.DictReader(table)}
+    assert len(shown) == 40
+    assert {name for names in shown.values() for name in names} == {*scenes.GROUNDS, *scenes.THINGS}
+    for file, names in shown.items():
+        assert Path(file).parent.name in names
+        assert len({*names} & {*scenes.GROUNDS}) == 1
+        assert 1 <= len({*names} & {*scenes.THINGS}) <= 3
+        with Image.open(tmp_path / file) as photo:
+            assert photo.size == scenes.SIZE

@@ -166,8 +166,8 @@ def use_windows(
     whole = f"{100 * tried['whole image']:.2f} by the whole image"
     if best == "whole image":
         report(
-            f"local evidence: {what} score {of_parts} on held-out samples, {whole}, but are scored, because "
-            f"--local is {local}"
+            f"local evidence: held-out samples score {of_parts} by {what}, {whole}, "
+            + (f"but --local is {local}, so {what} are scored, too" if required else "so both are averaged")
         )
     else:
         report(

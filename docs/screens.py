@@ -1,0 +1,149 @@
+"""Make the pictures of the documentation: what somebody sees who follows the quick start.
+
+    python docs/screens.py FOLDER [OPTION...]
+
+The photographs are those of examples/scenes. FOLDER takes them and the runs, and OPTIONS go to `spml train`,
+such as those that choose the backbone. Questions are answered with the true labels. Needs Chromium.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np
+from examples.scenes.make_scenes import make_photos
+from PIL import Image
+from tests.review.browser import chromium, serving
+
+import spml
+from spml import plots
+from spml.audit.sheets import read_sample
+from spml.cli.main import main
+from spml.review.queue import Selection
+from spml.runs.audits.sample import scores_of_sample
+
+PICTURES = ROOT / "docs" / "screens"
+PHOTOS, NEW = 1_000, 6
+CARDS = 12
+
+
+def draw_screens(folder: Path, options: list[str]) -> None:
+    """Follow the quick start in a folder, and write a picture of everything that it shows."""
+    os.chdir(folder)
+    make_photos(Path("photos"), PHOTOS)
+    make_photos(Path("new"), NEW, seed=1)
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 760})
+        main(["train", "photos", "--output", "runs/first", *options])
+        main(["audit", "sample", "runs/first", "--rows", "50"])
+        label_sample(page)
+        main(["audit", "use", "runs/first/sample.csv", "runs/first"])
+        main(["thresholds", "runs/first", "--target", "precision=0.8"])
+        with Image.open("runs/first/thresholds.png") as picture:
+            write(picture, "thresholds")
+        page.goto(Path("runs/first/report.html").resolve().as_uri())
+        save(page, "report")
+        page.locator("h2", has_text="Photos of each class").scroll_into_view_if_needed()
+        page.evaluate("window.scrollBy(0, 560)")
+        save(page, "report-photos")
+        main(["audit", "runs/first"])
+        review(page)
+    draw_predictions(spml.load("runs/first"))
+
+
+def save(page, name: str) -> None:
+    """Write what a page of the browser shows once its images are there."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function(
+        "[...document.images].every((image) => image.loading === 'lazy' || image.complete)"
+    )
+    write(Image.open(io.BytesIO(page.screenshot())), name)
+
+
+def write(picture: Image.Image, name: str) -> None:
+    """Write a picture in the format that takes the least space for photographs."""
+    picture.convert("RGB").save(PICTURES / f"{name}.webp", quality=80, method=6)
+
+
+def truth_of(folder: str) -> dict[str, list[str]]:
+    """All labels of the photographs of a folder, by their names."""
+    with Path(f"{folder}.csv").open(encoding="utf-8") as table:
+        return {row["file"].partition("/")[2]: row["labels"].split("|") for row in csv.DictReader(table)}
+
+
+def label_sample(page) -> None:
+    """Label a sample in full, and draw the page in the middle of it."""
+    truth, sheet = truth_of("photos"), Path("runs/first/sample.csv")
+    sample = read_sample(sheet)
+    scores = scores_of_sample({run: spml.load(run) for run in sample.runs}, sample.ids, sample.classes)
+    with serving(sheet, scores=scores) as site:
+        for number, row in enumerate(site.review.shown()[0]):
+            if number == CARDS:
+                page.goto(site.address)
+                page.wait_for_selector("#photo:not([hidden])")
+                save(page, "review-sample")
+            (card,) = site.review.cards([row])
+            for column, name in enumerate(sample.classes):
+                if name in truth[card.name] and column not in card.given:
+                    site.review.decide(row, column, "yes")
+            site.review.complete(row, complete=True)
+
+
+def review(page) -> None:
+    """Answer some questions about missing labels, and draw the next one and the grid of its class."""
+    truth, chosen = truth_of("photos"), Selection()
+    with serving(Path("runs/first/audit")) as site:
+        for number, row in enumerate(site.review.shown(chosen)[0]):
+            (card,) = site.review.cards([row], chosen)
+            if number >= CARDS and len(card.suggestions) > 1:
+                break
+            for suggestion in card.suggestions:
+                right = site.review.records.classes[suggestion.column] in truth[card.name]
+                answer = "yes" if right else "no"
+                site.review.decide(row, suggestion.column, answer, chosen)
+        page.goto(site.address)
+        page.wait_for_selector("#photo:not([hidden])")
+        page.keyboard.press("w")
+        save(page, "review")
+        page.keyboard.press("g")
+        page.wait_for_selector(".tile img")
+        page.wait_for_timeout(2_000)  # tiles in sight are loaded one after the other
+        save(page, "review-grid")
+
+
+def draw_predictions(run: spml.Run) -> None:
+    """Draw new photographs with the tag that each came with, what is predicted where, and what is true."""
+    truth = truth_of("new")
+    files = sorted(Path("new").glob("*/*.jpg"), key=lambda path: path.name)
+    found = run.predict([str(file) for file in files], where=True)
+    column = {name: index for index, name in enumerate(found.classes)}
+    labels = [
+        [
+            plots.ExampleLabel(
+                name,
+                float(found.scores[row, column[name]]),
+                name == file.parent.name,
+                name in predicted,
+                name in truth[f"{file.parent.name}/{file.name}"],
+                places[predicted.index(name)] if name in predicted else (),
+            )
+            for name in sorted({*predicted, *truth[f"{file.parent.name}/{file.name}"]})
+        ]
+        for row, (file, predicted, places) in enumerate(zip(files, found.labels, found.where, strict=True))
+    ]
+    images = np.stack([np.asarray(Image.open(file)).transpose(2, 0, 1) for file in files])
+    plots.example_sheet(Path("predictions.png"), images, labels, with_truth=True)
+    with Image.open("predictions.png") as picture:
+        write(picture, "predictions")
+
+
+if __name__ == "__main__":
+    PICTURES.mkdir(exist_ok=True)
+    draw_screens(Path(sys.argv[1]), sys.argv[2:])
