@@ -14,8 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from examples.scenes.make_scenes import make_photos
@@ -29,7 +28,7 @@ from spml.cli.main import main
 from spml.review.queue import Selection
 from spml.runs.audits.sample import scores_of_sample
 
-PICTURES = ROOT / "docs" / "screens"
+PICTURES = Path(__file__).resolve().parent / "screens"
 PHOTOS, NEW = 1_000, 6
 CARDS = 12
 
