@@ -183,9 +183,10 @@ def test_the_page_on_training(folder):
     commands = run_commands(page)
     assert [command[0] for command in commands] == [
         *("train", "predict", "train", "train", "train", "train", "train", "train", "train", "analyse"),
-        *("predict", "predict"),
+        *("predict", "predict", "predict"),
         "evaluate",
     ]
+    assert len([*(folder / "new").glob("*.png.xmp")]) == len([*(folder / "new").glob("*.png")])
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
     written = {path.name for path in (folder / "runs" / "photos").iterdir()}

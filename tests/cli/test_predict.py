@@ -18,6 +18,7 @@ from spml.models.backbones import Backbone
 from spml.runs.compute.unfinished import Unfinished
 from tests.helpers.features import HIDE, make_features
 from tests.helpers.photos import make_photos
+from tests.helpers.sidecars import subjects
 
 TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}
 
@@ -339,6 +340,59 @@ def test_tsv_is_written_by_its_name(run, photos, tmp_path):
     predict(run, photos / "blue", "--output", tmp_path / "p.csv")
     with open(tmp_path / "p.tsv", newline="") as one, open(tmp_path / "p.csv", newline="") as other:
         assert list(csv.reader(one, delimiter="\t")) == list(csv.reader(other))
+
+
+# -- sidecars --------------------------------------------------------------------------------------------
+
+
+def test_sidecars_hold_what_a_table_holds(run, photos, tmp_path, capsys):
+    """Labels of every photo, none of an image that can't be read; the photos stay as they are."""
+    own = shutil.copytree(photos, tmp_path / "own")
+    (own / "broken.jpg").write_bytes(b"no image")
+    before = {path: path.read_bytes() for path in own.rglob("*.*")}
+    predict(run, own, "--output", tmp_path / "table.jsonl", "--threshold", "0.6")
+    capsys.readouterr()
+    predict(run, own, "--sidecars", "--threshold", "0.6")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Skipped 1 image" in printed.err
+    assert "24 sidecars written" in printed.err
+    table = [json.loads(line) for line in (tmp_path / "table.jsonl").read_text().splitlines()]
+    assert {len(row["labels"]) for row in table} >= {0, 1}
+    for row in table:
+        assert subjects(sidecar_of(row["file"])) == row["labels"]
+    assert {path for path in own.rglob("*.*") if path not in before} == {
+        path.with_name(f"{path.name}.xmp") for path in before if path.name != "broken.jpg"
+    }
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def sidecar_of(photo):
+    with open(f"{photo}.xmp", "rb") as stream:
+        return stream.read()
+
+
+def test_sidecars_are_replaced_only_if_told_to(run, photos, tmp_path, computed, capsys):
+    """As after a kill, which leaves some of them."""
+    own = shutil.copytree(photos / "red", tmp_path / "own")
+    old = own / "03.png.xmp"
+    old.write_text("ratings")
+    (tmp_path / "list.csv").write_text("file\nown/03.png\nown/../own/03.png\nown/03.png\n")
+    message = fails(capsys, run, own, "--sidecars")
+    assert f"1 sidecar exists already: {old}. Pass --overwrite to replace them" in message
+    assert old.read_text() == "ratings"
+    assert [path.name for path in own.glob("*.xmp")] == [old.name]
+    assert computed == []
+    predict(run, tmp_path / "list.csv", "--sidecars", "--overwrite", "--top_k", "1")
+    assert len(subjects(old.read_bytes())) == 1
+    assert [path.name for path in own.glob("*.xmp")] == [old.name]
+    assert "1 sidecar written" in capsys.readouterr().err
+
+
+def test_sidecars_and_a_table_are_two_commands(run, photos, tmp_path, capsys):
+    for further in (["--output", tmp_path / "x.csv"], ["--scores", "all"], ["--format", "csv"], ["--where"]):
+        assert "--sidecars writes no table" in fails(capsys, run, photos, "--sidecars", *further)
+    assert [*photos.rglob("*.xmp")] == []
 
 
 def test_a_command_that_predicts_imports_neither_fabric_nor_the_compiler(tmp_path):

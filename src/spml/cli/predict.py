@@ -29,6 +29,7 @@ def predict(
     format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "xlsx"] = "auto",
     scores: Literal["auto", "all", "predicted", "none"] = "auto",
     where: bool = False,
+    sidecars: bool = False,
     images: str | None = None,
     cache: str | None = None,
 ) -> None:
@@ -44,19 +45,27 @@ def predict(
         cluster: Where images and features are processed.
         tables: How names are written.
         output: File to write; standard output by default.
-        overwrite: Replace the output if it exists.
+        overwrite: Replace the output, or sidecars, if they exist.
         format: csv, tsv, jsonl (an object per line), parquet or xlsx (Excel); by default as the suffix of
             --output says, or csv on standard output.
         scores: Scores (0 to 1) to write: of all classes, of the predicted labels only, or none; auto = all up
             to 100 classes, otherwise of the predicted labels.
         where: Write, for each label, the window of the image that speaks most for it: left, top, width and
             height as shares of the image. For models that score windows (spml train --local).
+        sidecars: Write no table, but the labels of each photo to PHOTO.xmp next to it, for photo programs.
         images: Folder that file names in tables are relative to; default: the folder of the table.
         cache: Folder for the features of a frozen backbone, or `none` to keep none; default: the one that the
             run was trained with.
     """
     from ..common.files import check_output, sha256_file
 
+    if sidecars:
+        if output or where or (format, scores) != ("auto", "auto"):
+            raise InputError(
+                "--sidecars writes no table: leave out --output, --format, --scores and --where, or give the "
+                "command twice."
+            )
+        scores = "none"
     address = cluster.find()
     format_name = _format_name(format, output)
     if output:
@@ -67,6 +76,7 @@ def predict(
     from ..common.phrases import counted
     from ..runs.api import load
     from ..runs.compute.prediction_files import make_format, scores_to_give
+    from ..runs.compute.sidecars import Sidecars
     from ..runs.compute.unfinished import Unfinished
     from ..runs.console import Console
 
@@ -82,16 +92,24 @@ def predict(
     engine.check()
     ids, inputs = model.list_inputs(paths, images, console.line)
     form.check(len(ids))
+    writer = Sidecars(inputs, overwrite) if sidecars else None
     cut = model.decision(**vars(decision))
     sparse = scores_to_give(scores, len(model.classes)) != "all"
     if output is None:
         skipped: dict[int, str] = {}
-        _print(form.start())
+        if not writer:
+            _print(form.start())
         for batch in model.stream(inputs, engine, where=where):
-            _print(form.block(model.labelled(ids, batch, cut, sparse=sparse)))
+            predictions = model.labelled(ids, batch, cut, sparse=sparse)
+            if writer:
+                writer.write(batch.rows, predictions.labels)
+            else:
+                _print(form.block(predictions))
             skipped |= batch.unreadable
         for note in model.notes(ids, skipped):
             console.line(note)
+        if writer:
+            console.line(f"{counted(len(ids) - len(skipped), 'sidecar')} written")
         return
     identity = {
         "model": sha256_file(model.folder / "model.json"),  # which names the SHA-256 of the weights
