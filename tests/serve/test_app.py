@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 
@@ -79,7 +80,29 @@ def test_the_description_for_programs(client, rows):
     assert list(predict["requestBody"]["content"]) == ["multipart/form-data", "image/*"]
     content = rows.get("/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]["content"]
     features = content["application/json"]["schema"]["properties"]["features"]
-    assert features["items"]["items"] == {"type": "number"}
+    assert features["items"] == {"type": "array", "items": {"type": "number"}, "minItems": 8, "maxItems": 8}
+    assert all(each["description"] for each in predict["parameters"])
+    for operations in described["paths"].values():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert all(each["description"] for each in operation["responses"].values())
+    assert set(predict["responses"]) == {"200", "408", "413", "415", "422", "429", "503"}
+
+
+def test_examples_of_answers_have_the_form_of_answers(client):
+    """The description shows what /predict and /health do answer."""
+    described = client.get("/openapi.json").json()["paths"]
+
+    def example(operation, status):
+        return operation["responses"][status]["content"]["application/json"]["example"]
+
+    predict = described["/predict"]["post"]
+    answer, shown = client.post("/predict", files=files(png())).json(), example(predict, "200")
+    assert set(shown) == set(answer)
+    assert set(shown["model"]) == set(answer["model"])
+    assert set(shown["predictions"][0]) == set(answer["predictions"][0])
+    assert set(example(predict, "415")) == set(client.post("/predict", json={}).json())
+    assert example(described["/health"]["get"], "200") == client.get("/health").json()
 
 
 def test_rows_are_answered_as_by_the_run(rows, feature_run):
@@ -279,7 +302,7 @@ def test_wrong_parameters_addresses_and_methods(client):
     both = client.post("/predict?threshold=2", files=files(png()))
     assert error_of(both, 422) == "a threshold must be between 0 and 1, as scores are, got 2"
     assert "nothing at this address" in error_of(client.get("/static/../../../etc/passwd"), 404)
-    assert "nothing at this address" in error_of(client.get("/docs"), 404)
+    assert "nothing at this address" in error_of(client.get("/redoc"), 404)
     assert error_of(client.get("/predict"), 405) == "Method Not Allowed"
     for path in ("/predict/", "/health/"):  # not redirected, which would repeat the name in the request
         assert "nothing at this address" in error_of(client.get(path, follow_redirects=False), 404)
@@ -297,7 +320,7 @@ def test_query_parameters_are_known_and_given_once(client, rows):
         assert error_of(rows.post(f"/predict?{query}", json=body), 422) == f"query: {message}"
     assert error_of(client.get("/model?x=1"), 422) == "query: unknown parameter 'x'. This address takes none."
     # Proxies and browsers add parameters to others.
-    for path in ("/", "/health", "/metrics", "/static/page.js"):
+    for path in ("/", "/docs", "/health", "/metrics", "/static/page.js"):
         assert client.get(f"{path}?t=1&t=2").status_code == 200
 
 
@@ -382,10 +405,15 @@ def test_requests_with_many_samples_leave_room_for_those_with_one(photo_run):
 def test_the_page_has_its_files_and_headers(client):
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "http" not in page.text.replace("http-equiv", "")
-    for name in ("page.js", "page.css", "icon.svg"):
-        assert client.get(f"/static/{name}").status_code == 200
-    for response in (page, client.get("/nowhere"), client.post("/predict", files=files(png()))):
+    assert 'href="docs"' in page.text
+    docs = client.get("/docs")
+    assert docs.headers["content-type"] == "text/html; charset=utf-8"
+    for text in (page.text, docs.text):
+        assert "http" not in text
+        for name in re.findall(r'(?:src|href)="(static/[^"]+)"', text):
+            assert client.get(f"/{name}").status_code == 200
+        assert text.count("static/") == 3
+    for response in (page, docs, client.get("/nowhere"), client.post("/predict", files=files(png()))):
         assert response.headers["content-security-policy"].startswith("default-src 'none'")
         assert response.headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in response.headers

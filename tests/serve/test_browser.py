@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import shutil
+import subprocess
+import urllib.request
+
 import pytest
 
 import spml
@@ -39,7 +45,8 @@ def open_page(browser):
         page.on(
             "request",
             lambda request: (
-                request.url.startswith((address, "blob:")) or errors.append(f"request to {request.url}")
+                request.url.startswith((address.removesuffix("docs"), "blob:"))
+                or errors.append(f"request to {request.url}")
             ),
         )
         page.goto(address)
@@ -113,3 +120,47 @@ def test_rows_are_typed(feature_run, open_page):
         page.click("button")
         page.wait_for_selector("#problem:not([hidden])")
         assert page.text_content("#problem") == "Row 0 (counted from 0) has 2 numbers; the model takes 8."
+
+
+def test_the_addresses_are_shown_with_commands_that_work(photo_run, feature_run, photos, open_page, tmp_path):
+    (tmp_path / "body.json").write_text(json.dumps({"features": [[0.5] * 8]}))
+    for name in ("one", "two", "photo"):
+        shutil.copy(photos / "red/01.png", tmp_path / f"{name}.jpg")
+    samples = []
+    for run in (photo_run, feature_run):
+        with serving(run) as (address, _):
+            page = open_page(f"{address}/docs")
+            with urllib.request.urlopen(f"{address}/openapi.json") as stream:
+                described = json.load(stream)
+            shown = [heading.text_content() for heading in page.query_selector_all("h2")]
+            assert shown == [
+                f"{method.upper()} {path}"
+                for path, methods in described["paths"].items()
+                for method in methods
+            ]
+            text = page.text_content("main")
+            for parameter in described["paths"]["/predict"]["post"]["parameters"]:
+                assert parameter["name"] in text
+                assert parameter["description"] in text
+            assert "auto, all, predicted, none; default: auto" in text
+            commands = [each.text_content() for each in page.query_selector_all("pre")]
+            commands = [command for command in commands if command.startswith("curl ")]
+            assert {f"{address}{path}" for path in described["paths"]} == {
+                each.split()[-1] for each in commands
+            }
+            for command in commands if shutil.which("curl") else []:
+                curl = [*shlex.split(command), "--silent", "--fail"]
+                answer = subprocess.run(curl, check=True, capture_output=True, cwd=tmp_path).stdout
+                if command.endswith("/predict"):
+                    samples.append(len(json.loads(answer)["predictions"]))
+    assert samples in ([], [2, 1, 1])
+
+
+def test_the_addresses_fit_a_phone_and_are_accessible(photo_run, open_page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    with serving(photo_run) as (address, _):
+        for scheme in ("light", "dark"):
+            size = {"width": 375, "height": 600}
+            page = open_page(f"{address}/docs", color_scheme=scheme, bypass_csp=True, viewport=size)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375
+            assert [each["id"] for each in axe.Axe().run(page).response["violations"]] == []

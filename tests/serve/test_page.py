@@ -46,7 +46,7 @@ def test_the_python_of_the_page(served, capsys):
     assert set(answer["model"]) == set(shown["model"])
     assert set(answer["predictions"][0]) == set(shown["predictions"][0])
     exec(compile(second, "serving.md", "exec"), names)
-    assert names["app"].title == "FastAPI"
+    assert names["app"].title == "spml serve"
 
 
 def test_the_commands_of_the_page(served):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..common.errors import InputError, memory_asked_for
 from ..common.web.pages import only_query, page_app, security_headers
 from ..runs.compute.prediction_files import Scores
+from ..version import __version__
+from . import description
 from .bodies import FIELD, OneImage, Uploads
 from .limits import RefusedError
 from .service import Service
@@ -31,12 +33,16 @@ _HEADERS = [
     for name, value in security_headers(images="'self' blob:").items()
 ]
 _CLOSE = (b"connection", b"close")
-_PATHS = ("/", "/predict", "/health", "/model", "/metrics", "/openapi.json")
+_PATHS = ("/", "/predict", "/health", "/model", "/metrics", "/openapi.json", "/docs")
 _IMAGES = f"multipart/form-data with files in the field `{FIELD}`, or an image (image/jpeg, image/png, ...)"
 _FEATURES = 'application/json with {"features": [[...], ...]}'
 """Media type of a request, and its content."""
 _GONE = 499
 """Status under which a request is counted whose client went away."""
+_TOP_K = "Largest number of labels of a sample; without threshold, exactly so many."
+_THRESHOLD = "Predict labels whose score is at least this; by default, the thresholds of the run decide."
+_SCORES = "Classes whose scores are answered; auto = all up to 100 classes, otherwise the predicted ones."
+_WHERE = "Answer the window of the image that speaks most for each label, for runs that score windows."
 T = TypeVar("T")
 
 
@@ -56,6 +62,7 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
         await asyncio.to_thread(service.close)
 
     app = page_app(STATIC, lifespan=running)
+    app.title, app.version = "spml serve", __version__
     _add_predict(app, service)
     _add_about(app, service)
 
@@ -91,14 +98,16 @@ def _add_predict(app: FastAPI, service: Service) -> None:
     @app.post(
         "/predict",
         dependencies=[only_query("top_k threshold scores where")],
-        openapi_extra={"requestBody": {"required": True, "content": _contents(service)}},
+        summary="Predict labels",
+        responses=description.predictions(),
+        openapi_extra=description.bodies(service),
     )
     async def predict(
         request: Request,
-        top_k: Annotated[int, Query(ge=0)] = 0,
-        threshold: float | None = None,
-        scores: Scores = "auto",
-        where: bool = False,
+        top_k: Annotated[int, Query(ge=0, description=_TOP_K)] = 0,
+        threshold: Annotated[float | None, Query(description=_THRESHOLD)] = None,
+        scores: Annotated[Scores, Query(description=_SCORES)] = "auto",
+        where: Annotated[bool, Query(description=_WHERE)] = False,
     ) -> Response:
         if where and not service.locates:
             raise RefusedError(422, "This model scores images as a whole, so it can't tell where a label is.")
@@ -130,40 +139,44 @@ def _add_predict(app: FastAPI, service: Service) -> None:
 def _add_about(app: FastAPI, service: Service) -> None:
     """Add the addresses that tell about the service."""
 
-    @app.get("/health")
+    @app.get(
+        "/health",
+        summary="Tell whether the server takes requests",
+        responses={
+            **description.answer("It does.", {"status": "ready"}),
+            503: {"description": "It has been asked to end, and answers draining."},
+        },
+    )
     async def health() -> JSONResponse:
         if service.draining:
             return JSONResponse({"status": "draining"}, 503)
         return JSONResponse({"status": "ready"})
 
-    @app.get("/model", dependencies=[only_query()])
+    @app.get(
+        "/model",
+        dependencies=[only_query()],
+        summary="Describe the model",
+        responses=description.answer("Classes, thresholds as scores, kind of samples, limits."),
+    )
     def model() -> Response:
         return Response(msgspec.json.encode(service.about()), media_type="application/json")
 
-    @app.get("/metrics")
+    @app.get(
+        "/metrics",
+        summary="Count requests, for Prometheus",
+        response_class=PlainTextResponse,
+        responses=description.answer("Numbers since the start.", media_type="text/plain"),
+    )
     def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response:
+        return HTMLResponse((STATIC / "docs.html").read_bytes())
 
     @app.get("/openapi.json", include_in_schema=False)
     def schema() -> Response:
         return JSONResponse(app.openapi())
-
-
-def _contents(service: Service) -> dict[str, Any]:
-    """Bodies that the model of a service takes, by media type, as OpenAPI has them."""
-    image = {"type": "string", "format": "binary"}
-    if service.takes_images:
-        form = {"type": "object", "required": [FIELD], "properties": {FIELD: _list_of(image)}}
-        return {"multipart/form-data": {"schema": form}, "image/*": {"schema": image}}
-    rows: dict[str, Any] = {"type": "number"}
-    for _ in range(1 + len(service.shape)):
-        rows = _list_of(rows)
-    body = {"type": "object", "required": ["features"], "properties": {"features": rows}}
-    return {"application/json": {"schema": body}}
-
-
-def _list_of(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
 
 
 class _Hold:

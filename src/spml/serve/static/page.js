@@ -1,7 +1,8 @@
 // Sends what was dropped, chosen or typed, and shows the answer. Nothing of it is put into the page as HTML.
 
+import { element, id } from "./elements.js";
+
 const SHOWN = 10; // classes of a sample
-const id = (name) => document.getElementById(name);
 
 const about = await (await fetch("model")).json();
 const photos = about.input.kind === "images";
@@ -11,13 +12,6 @@ id("about").textContent = `The model knows ${about.classes.length} ${about.class
   (photos ? "" : ` A sample has ${about.input.width} features` +
     (about.input.parts ? ` in each of ${about.input.parts} parts, one part per line.` : "."));
 id("version").textContent = `Model ${about.model.weights_sha256.slice(0, 12)}, spml ${about.model.spml}`;
-
-function element(name, text = "", attributes = {}) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
 
 async function ask(body, headers = {}) {
   id("problem").hidden = true;
