@@ -190,7 +190,8 @@ def test_the_page_on_training(folder):
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
     written = {path.name for path in (folder / "runs" / "photos").iterdir()}
-    assert {*listed} - {"scores", "features", "thresholds.png"} <= written
+    logs = {"logs.json", "tensorboard", "wandb", "mlflow.db"}
+    assert {*listed} - {"scores", "features", "thresholds.png", *logs} <= written
     assert "thresholds.png" not in written  # K is not stated
     assert len((folder / "top.jsonl").read_text().splitlines()) == 2
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ..config import Config, from_dict, to_yaml
 from ..short_names import typed_command
@@ -42,6 +43,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     verbose: bool = False,
+    logger: Literal["none", "tensorboard", "wandb", "mlflow"] = "none",
 ) -> None:
     """Train a model on one known label per sample.
 
@@ -56,6 +58,8 @@ def train(
         resume: Continue the run in --output.
         overwrite: Replace the run in --output.
         verbose: Print the members of an auto head and all penalties with their scores, too.
+        logger: Where settings and metrics are logged, too, while the model is trained: tensorboard (in the
+            folder of the run), wandb or mlflow.
 
     Examples:
       spml train photos/ --output runs/photos           a folder of images per class
@@ -88,6 +92,7 @@ def train(
             console=Console(verbose=verbose),
             cluster=cluster.find(),
             command=_command(config),
+            logger=logger,
         )
     except Interrupted as stop:
         raise Interrupted(

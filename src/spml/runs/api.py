@@ -24,6 +24,7 @@ from .train import run_training
 
 _ARGUMENTS = (
     "y", "classes", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
+    "logger",
 )  # fmt: skip
 
 
@@ -42,6 +43,7 @@ def train(
     pictures: bool = True,
     engine: str = "local",
     address: str = "",
+    logger: str = "none",
     **settings: Any,
 ) -> Run:
     """Train a model on data in files or in memory, and write its run folder.
@@ -83,6 +85,8 @@ def train(
         engine: Where the features of a frozen backbone are computed: `local`, in this process, or `ray`, on
             the machines of a Ray cluster, which gives the same numbers.
         address: Address of the Ray cluster (`HOST:PORT`); empty = start Ray on this machine.
+        logger: Where settings and metrics are logged, too, while the model is trained: `tensorboard` (in the
+            folder of the run), `wandb` or `mlflow`.
         settings: Fields of `Config`, nested as in config.yaml, or by the short names of the command line:
             `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`.
             `backbone` may also be a network of your own, an `nn.Module` from normalised images, float32 (B,
@@ -128,6 +132,7 @@ def train(
             open_data=open_data,
             pictures=pictures,
             cluster=cluster,
+            logger=logger,
         )
         return load(folder)
 

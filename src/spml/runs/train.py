@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from .console import Console
 from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
 from .fit.local import fit_with_windows
+from .fit.logs import Add, check_logger, open_log
 from .fit.recording import Recorder, choose_samples
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
@@ -47,6 +48,7 @@ def run_training(
     pictures: bool = True,
     cluster: str | None = None,
     command: str = "",
+    logger: str = "none",
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -60,6 +62,7 @@ def run_training(
         cluster: Address of a Ray cluster that computes the features of a frozen backbone, empty to start Ray
             on this machine; None = this process computes them.
         command: Command that makes the run, for its summary; empty where it is made by other means.
+        logger: Where settings and metrics are logged, too: `none`, `tensorboard`, `wandb` or `mlflow`.
 
     Returns:
         The folder.
@@ -69,6 +72,7 @@ def run_training(
         SpmlError: Training failed; the last checkpoint is in the folder.
     """
     started = time.perf_counter()
+    check_logger(logger)
     config, first = _with_folder(config, resume), _is_first(config)
     folder = Path(config.output)
     console = (console or Console()) if first else Console(silent=True)
@@ -83,7 +87,12 @@ def run_training(
             if resume:
                 _check_same_settings(run.config)
             train = partial(
-                run_training, console=console, open_data=open_data, pictures=pictures, cluster=cluster
+                run_training,
+                console=console,
+                open_data=open_data,
+                pictures=pictures,
+                cluster=cluster,
+                logger=logger,
             )
             with only_trainer:
                 fine_tune(
@@ -108,10 +117,12 @@ def run_training(
         if run.start and build.carried:
             console.line(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
         # Before other processes are started, which would wait for one that has given up.
-        with only_trainer:
+        with only_trainer, ExitStack() as stack:
             fingerprint = _start_folder(build, resume)
+            own = logger if build.fabric.is_global_zero else "none"
+            log = stack.enter_context(open_log(own, run.config, resume=resume, report=console.line))
             features = _place(build, console, cluster)
-            fitted = _fit(build, judge, recorded, fingerprint, resume=resume, console=console)
+            fitted = _fit(build, judge, recorded, fingerprint, resume=resume, console=console, log=log)
             try:
                 scores = final_scores(build, fitted)
                 if build.fabric.is_global_zero:
@@ -122,6 +133,7 @@ def run_training(
                     if pictures:
                         assert build.classifier is not None
                         _report(run, build.classifier, card)
+                    log(_final_metrics(folder), int(fitted.history[-1].get("epoch", 0)))
                     console.line(lines)
                 build.fabric.barrier()
             except KeyboardInterrupt as stop:
@@ -257,8 +269,9 @@ def _fit(
     *,
     resume: bool,
     console: Console,
+    log: Add,
 ) -> Fitted:
-    """Train the model or solve its head; writes checkpoints, metrics and recordings."""
+    """Train the model or solve its head; writes checkpoints, metrics, recordings and the log."""
     run, config, folder = build.run, build.run.config, Path(build.run.config.output)
     recorder = Recorder(folder / run_files.SCORES, config, build.data, recorded)
     if recorder.samples:
@@ -270,6 +283,7 @@ def _fit(
         history = trainer.state.history
         run_files.write_lines(folder / run_files.METRICS, history)
         last = history[-1]
+        log(last, int(last["epoch"]))
         scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, judge)}"
         console.line(f"epoch {last['epoch']:>3}/{config.epochs}  {scores}  {last['seconds']:.1f} s")
 
@@ -296,6 +310,13 @@ def _fit(
         # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
         run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
     return fitted
+
+
+def _final_metrics(folder: Path) -> dict[str, Any]:
+    """Metrics of the chosen epoch or solution, from the summary of the run."""
+    summary = read_summary(folder)
+    test = {f"test/{name}": value for name, value in (summary["test"] or {}).items()}
+    return {f"final/{name}": value for name, value in {**summary["validation"], **test}.items()}
 
 
 def _report(run: Resolved, classifier: Classifier, card: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
 REPORT = "report.html"
 EVALUATION = "evaluation.json"
+LOGS, EVENTS, EVENT_FILES, MLFLOW = "logs.json", "tensorboard", "events.out.tfevents.*", "mlflow.db"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
     CONFIG,
@@ -51,6 +52,7 @@ _FILES = (
     THRESHOLDS_PICTURE,
     REPORT,
     EVALUATION,
+    LOGS,
     CURRENT,
     NEW,
     PREVIOUS,
@@ -151,13 +153,14 @@ def clear(folder: Path) -> None:
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)
-    scores = folder / SCORES
-    if scores.is_dir():  # files that `spml` did not write stay, and the folder with them
-        for path in (scores / SCORED_SAMPLES, *scores.glob(SCORED_EPOCHS)):
-            path.unlink(missing_ok=True)
-        remove_leftovers(scores)
-        with suppress(OSError):
-            scores.rmdir()
+    scores, events = folder / SCORES, folder / EVENTS
+    for path in (scores / SCORED_SAMPLES, *scores.glob(SCORED_EPOCHS), *events.glob(EVENT_FILES)):
+        path.unlink(missing_ok=True)
+    for inner in (scores, events):
+        if inner.is_dir():  # files that `spml` did not write stay, and the folder with them
+            remove_leftovers(inner)
+            with suppress(OSError):
+                inner.rmdir()
 
 
 _CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "

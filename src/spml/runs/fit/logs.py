@@ -1,0 +1,192 @@
+"""Logs of a training for programs that draw it while it runs: TensorBoard, Weights & Biases, MLflow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...common.errors import InputError, first_line, nearest, require_packages
+from ...common.files import write_json
+from ...common.locks import Report
+from ...common.parsing import parse_json
+from ...config import Config, flat
+from ..folder import layout as run_files
+
+Add = Callable[[Mapping[str, Any], int], None]
+"""Adds the numbers among some values to the log, at an epoch."""
+
+
+class _Log(Protocol):
+    """Log of a run.
+
+    Attributes:
+        id: What the program calls the run.
+    """
+
+    id: str
+
+    def settings(self, values: Mapping[str, Any]) -> None:
+        """Add the settings of the run."""
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        """Add numbers."""
+
+    def close(self, finished: bool) -> None:
+        """Close the log of a run that has finished, or that has stopped for another reason."""
+
+
+class _TensorBoard:
+    """Event files in the folder of the run, which TensorBoard reads together."""
+
+    id = run_files.EVENTS
+
+    def __init__(self, folder: Path, known: str, name: str) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder / run_files.EVENTS))
+
+    def settings(self, values: Mapping[str, Any]) -> None:
+        rows = [f"| {name} | `{value}` |" for name, value in values.items()]
+        self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]))
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()  # it would wait for two minutes
+
+    def close(self, finished: bool) -> None:
+        self._writer.close()
+
+
+class _Wandb:
+    """A run of Weights & Biases, in the project and mode that its environment variables and settings name."""
+
+    def __init__(self, folder: Path, known: str, name: str) -> None:
+        import wandb
+
+        # A run that the caller has open is another one.
+        self._run = wandb.init(
+            dir=str(folder), name=name, id=known or None, resume="allow", reinit="create_new"
+        )
+        self.id = self._run.id
+
+    def settings(self, values: Mapping[str, Any]) -> None:
+        self._run.config.update(dict(values))
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self, finished: bool) -> None:
+        self._run.finish(exit_code=0 if finished else 1)
+
+
+class _MLflow:
+    """A run of MLflow, at the tracking address that is set, or in a database in the folder of the run."""
+
+    def __init__(self, folder: Path, known: str, name: str) -> None:
+        # It would report its use to its makers, also where the log stays on this machine.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        import mlflow
+
+        own = f"sqlite:///{folder.absolute().as_posix()}/{run_files.MLFLOW}"
+        self._client = mlflow.MlflowClient(mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else own)
+        if not known:
+            title = os.environ.get("MLFLOW_EXPERIMENT_NAME", "spml")
+            experiment = self._client.get_experiment_by_name(title)
+            number = experiment.experiment_id if experiment else self._client.create_experiment(title)
+            known = self._client.create_run(number, run_name=name).info.run_id
+        self._client.update_run(known, status="RUNNING")  # if it exists
+        self.id = known
+
+    def settings(self, values: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        self._client.log_batch(self.id, params=[Param(name, str(value)) for name, value in values.items()])
+
+    def metrics(self, values: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        self._client.log_batch(self.id, [Metric(name, value, now, step) for name, value in values.items()])
+
+    def close(self, finished: bool) -> None:
+        self._client.set_terminated(self.id, "FINISHED" if finished else "FAILED")
+
+
+_LOGS: dict[str, Callable[[Path, str, str], _Log]] = {
+    "tensorboard": _TensorBoard, "wandb": _Wandb, "mlflow": _MLflow,
+}  # fmt: skip
+
+
+def check_logger(name: str) -> None:
+    """Check, before any work, that a logger is known and installed.
+
+    Raises:
+        InputError: It is not.
+    """
+    if name not in ("none", *_LOGS):
+        raise InputError(f"logger {name!r} is unknown. {nearest(name, ('none', *_LOGS))}")
+    if name != "none":
+        require_packages(name, name)  # extra and package are called the same
+
+
+@contextmanager
+def open_log(name: str, config: Config, *, resume: bool, report: Report) -> Iterator[Add]:
+    """Log a run, with its settings. A log that fails is given up, and the training goes on.
+
+    Args:
+        name: Name of a logger.
+        config: Resolved settings.
+        resume: Go on with the log that the folder of the run names, if it names one.
+        report: Callback for a message.
+
+    Raises:
+        InputError: The log can't be opened.
+    """
+    if name == "none":
+        yield lambda values, step: None
+        return
+    folder = Path(config.output)
+    path = folder / run_files.LOGS
+    try:
+        logs = parse_json(path.read_bytes()) if resume and path.is_file() else {}
+        log = _LOGS[name](folder, logs.get(name, ""), config.output)
+        if name not in logs:
+            log.settings(flat(asdict(config)))
+    except Exception as error:
+        if not resume:
+            run_files.clear(folder)  # so that the next command finds no run there
+        raise InputError(
+            f"--logger {name} can't be used ({first_line(error)}). Correct its settings, or leave it out."
+        ) from error
+    write_json(path, {**logs, name: log.id})
+    works, finished = True, False
+
+    def attempt(action: Callable[[], None]) -> None:
+        nonlocal works
+        try:
+            if works:
+                action()
+        except Exception as error:  # libraries that talk to servers raise almost anything
+            works = False
+            report(f"note: nothing more is logged with {name}: {first_line(error)}")
+
+    def add(values: Mapping[str, Any], step: int) -> None:
+        numbers = {
+            key: float(value)
+            for key, value in values.items()
+            if isinstance(value, (int, float)) and key not in ("epoch", "step")
+        }
+        attempt(partial(log.metrics, numbers, step))
+
+    try:
+        yield add
+        finished = True
+    finally:
+        attempt(partial(log.close, finished))
