@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -95,6 +95,33 @@ def test_a_search_selects_without_full_labels():
     assert search.best_params_ == {"singlepositiveclassifier__lr": 0.1}
     assert mean_average_precision(search, NEW_X, NEW_FULL) > 0.8
     assert search.predict(NEW_X).shape == (60, 3)
+
+
+@pytest.mark.parametrize("scoring", ["average_precision", "f1_macro", "roc_auc", "accuracy"])
+def test_scorers_by_name_need_full_labels_and_training_may_hide_them(scoring):
+    """As the page on scikit-learn says."""
+    hiding = ridge(unlisted="negative", settings={"data": {"observe": "single"}})
+    scores = cross_val_score(hiding, X, FULL, cv=KFold(3), scoring=scoring, error_score="raise")
+    assert ((scores > 0) & (scores <= 1)).all()
+    assert hiding.fit(X, FULL).summary_["data"]["observed"]["train"] == "single-positive"
+    if scoring in ("f1_macro", "accuracy"):
+        with pytest.raises(ValueError, match="a mix of multiclass and multilabel-indicator targets"):
+            cross_val_score(ridge(), X, ONE, cv=KFold(3), scoring=scoring, error_score="raise")
+    unknown = np.where(np.random.default_rng(0).random(FULL.shape) < 0.5, 2 * FULL - 1, 0)
+    with pytest.raises(ValueError, match="multiclass-multioutput"):
+        cross_val_score(ridge(), X, unknown, cv=KFold(3), scoring=scoring, error_score="raise")
+
+
+@pytest.mark.filterwarnings("ignore")  # of scikit-learn, that F1 is not defined
+def test_classes_without_positives_in_a_fold():
+    labels = np.column_stack([FULL, np.zeros(len(FULL), int)])  # which is never predicted
+    f1 = make_scorer(f1_score, average="macro", zero_division=np.nan)
+    as_zero, left_out, precision, map_ = (
+        cross_val_score(ridge(unlisted="negative"), X, labels, cv=KFold(3), scoring=scoring)
+        for scoring in ("f1_macro", f1, "average_precision", mean_average_precision)
+    )
+    np.testing.assert_allclose(left_out, as_zero * 4 / 3)
+    np.testing.assert_allclose(map_, precision * 4 / 3)
 
 
 @pytest.mark.long
