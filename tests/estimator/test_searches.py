@@ -117,7 +117,9 @@ def test_classes_without_positives_in_a_fold():
     labels = np.column_stack([FULL, np.zeros(len(FULL), int)])  # which is never predicted
     f1 = make_scorer(f1_score, average="macro", zero_division=np.nan)
     as_zero, left_out, precision, map_ = (
-        cross_val_score(ridge(unlisted="negative"), X, labels, cv=KFold(3), scoring=scoring)
+        cross_val_score(
+            ridge(unlisted="negative"), X, labels, cv=KFold(3), scoring=scoring, error_score="raise"
+        )
         for scoring in ("f1_macro", f1, "average_precision", mean_average_precision)
     )
     np.testing.assert_allclose(left_out, as_zero * 4 / 3)

@@ -73,7 +73,7 @@ def predict(
         if output.exists() and not overwrite:
             raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
 
-    from ..common.phrases import counted
+    from ..common.phrases import counted, first_few
     from ..runs.api import load
     from ..runs.compute.prediction_files import make_format, scores_to_give
     from ..runs.compute.sidecars import Sidecars
@@ -109,7 +109,12 @@ def predict(
         for note in model.notes(ids, skipped):
             console.line(note)
         if writer:
-            console.line(f"{counted(len(ids) - len(skipped), 'sidecar')} written")
+            if writer.left:
+                console.line(
+                    f"note: {counted(len(writer.left), 'sidecar')} that another program has made "
+                    f"in the meantime not replaced ({first_few(writer.left, 3)})."
+                )
+            console.line(f"{counted(writer.written, 'sidecar')} written")
         return
     identity = {
         "model": sha256_file(model.folder / "model.json"),  # which names the SHA-256 of the weights

@@ -59,11 +59,21 @@ def test_existing_sidecars_are_named_and_counted(tmp_path):
     files = [tmp_path / f"{number}.jpg" for number in range(6)]
     for number in range(1, 6):
         Path(f"{files[number]}.xmp").write_text("of another program")
-    with pytest.raises(InputError, match=r"5 sidecars exist already: .*1\.jpg\.xmp, .*3\.jpg\.xmp, \.\.\."):
+    with pytest.raises(
+        InputError, match=r"5 sidecars exist already \(.*1\.jpg\.xmp, .*3\.jpg\.xmp, \.\.\.\)\. Pass"
+    ):
         Sidecars(photos(*files), overwrite=False)
     Sidecars(photos(*files), overwrite=True).write(np.array([1]), [["cat"]])
     assert subjects((tmp_path / "1.jpg.xmp").read_bytes()) == ["cat"]
     assert (tmp_path / "2.jpg.xmp").read_text() == "of another program"
+
+
+def test_a_sidecar_that_appears_in_the_meantime_is_left_as_it_is(tmp_path):
+    writer = Sidecars(photos(tmp_path / "a.jpg", tmp_path / "b.jpg"), overwrite=False)
+    (tmp_path / "a.jpg.xmp").write_text("ratings")
+    writer.write(np.array([0, 1]), [["cat"], ["dog"]])
+    assert (tmp_path / "a.jpg.xmp").read_text() == "ratings"
+    assert (writer.written, writer.left) == (1, [str(tmp_path / "a.jpg.xmp")])
 
 
 def test_links_are_never_written_through(tmp_path):

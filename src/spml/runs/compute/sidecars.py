@@ -49,6 +49,10 @@ class Sidecars:
         inputs: Samples to predict.
         overwrite: Replace sidecars that exist.
 
+    Attributes:
+        written: Number of sidecars that were written.
+        left: Those that another program made in the meantime, which are left as they are.
+
     Raises:
         InputError: The samples are not photos, a sidecar exists, or a folder may not be written to.
     """
@@ -59,12 +63,13 @@ class Sidecars:
                 "--sidecars writes next to photos, but the samples are features. Leave it out, or name the "
                 "photos."
             )
-        self._photos = inputs.paths
+        self._photos, self._overwrite = inputs.paths, overwrite
+        self.written, self.left = 0, list[str]()
         existing = [] if overwrite else [*filter(os.path.lexists, map(_sidecar, self._photos))]
         if existing:
             raise InputError(
-                f"{counted(len(existing), 'sidecar exists', 'sidecars exist')} already: "
-                f"{first_few(existing, 3)}. Pass --overwrite to replace them with all that they hold, such "
+                f"{counted(len(existing), 'sidecar exists', 'sidecars exist')} already "
+                f"({first_few(existing, 3)}). Pass --overwrite to replace them with all that they hold, such "
                 "as ratings and captions of another program, or move them away."
             )
         for folder in sorted({os.path.dirname(_sidecar(photo)) or "." for photo in self._photos}):
@@ -83,7 +88,12 @@ class Sidecars:
             SpmlError: One can't be written.
         """
         for row, names in zip(rows.tolist(), labels, strict=True):
-            write_text(Path(_sidecar(self._photos[row])), packet(names))
+            path = _sidecar(self._photos[row])
+            if not self._overwrite and os.path.lexists(path):
+                self.left.append(path)
+                continue
+            write_text(Path(path), packet(names))
+            self.written += 1
 
 
 def _sidecar(photo: object) -> str:

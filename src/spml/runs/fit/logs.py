@@ -101,7 +101,7 @@ class _MLflow:
             experiment = self._client.get_experiment_by_name(title)
             number = experiment.experiment_id if experiment else self._client.create_experiment(title)
             known = self._client.create_run(number, run_name=name).info.run_id
-        self._client.update_run(known, status="RUNNING")  # if it exists
+        self._client.update_run(known, status="RUNNING")  # an error if it is not there
         self.id = known
 
     def settings(self, values: Mapping[str, Any]) -> None:
