@@ -1,0 +1,69 @@
+"""The tutorials run as notebooks, give what their pages say, and the pages show them as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+jupytext = pytest.importorskip("jupytext")
+pytest.importorskip("nbclient")
+ROOT = Path(__file__).resolve().parents[1]
+spec = importlib.util.spec_from_file_location("make_tutorials", ROOT / "docs" / "make_tutorials.py")
+make_tutorials = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(make_tutorials)
+SOURCES = sorted(make_tutorials.TUTORIALS.glob("*.py"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=[source.stem for source in SOURCES])
+def test_the_page_shows_the_notebook(source):
+    def words(text):
+        return " ".join(text.split())
+
+    page = words(source.with_suffix(".md").read_text(encoding="utf-8"))
+    for cell in jupytext.read(source).cells:
+        code = f"```python {words(cell.source)} ```" if cell.cell_type == "code" else None
+        assert (code or words(cell.source.partition("\n")[2])) in page
+    for picture in re.findall(r"\(([\w-]+\.webp)\)", page):
+        assert (make_tutorials.TUTORIALS / picture).is_file()
+    assert not re.search(r"/(tmp|home|work|root)/", page)
+
+
+def printed(notebook):
+    """Everything that the cells of a notebook print."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return "".join(output.get("text", "") for output in outputs)
+
+
+@pytest.mark.long
+def test_photographs(tmp_path, shared):
+    weights = shared / "data/models/mobilenetv2_100_tf_bncal.safetensors"
+    settings = {"model": {"backbone": "mobilenetv2_100", "weights": str(weights)}}
+    text = printed(
+        make_tutorials.run_tutorial(make_tutorials.TUTORIALS / "photos.py", tmp_path, str(settings))
+    )
+    score, f1 = map(float, re.search(r"mAP ([\d.]+), micro F1 ([\d.]+)", text).groups())
+    assert score > 90
+    assert f1 > 85
+
+
+@pytest.mark.long
+def test_features(tmp_path):
+    text = printed(make_tutorials.run_tutorial(make_tutorials.TUTORIALS / "features.py", tmp_path))
+    usual, default, chosen = map(float, re.findall(r"mAP ([\d.]+)", text))
+    assert default > usual + 3  # as the text says
+    assert default > chosen
+    few, most = map(float, re.findall(r"predicts ([\d.]+) labels", text))
+    assert few < 0.5
+    assert abs(most - 3) < 0.5
+
+
+@pytest.mark.long
+def test_own_loss(tmp_path):
+    text = printed(make_tutorials.run_tutorial(make_tutorials.TUTORIALS / "own_loss.py", tmp_path))
+    assert "16 of 16 runs are finished" in text
+    found = re.findall(r"^(\w[\w ]*?) +(?:\(.*?\) +)?([\d.]+) ±", make_tutorials.strip_ansi(text), re.M)
+    scores = {name: float(score) for name, score in found}
+    assert scores["full labels"] > scores["gr"] > scores["an"]
