@@ -14,9 +14,11 @@ import json
 import logging
 import posixpath
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import griffe
 from lunr import lunr
 from mkdocs.structure.files import File
 
@@ -89,9 +91,32 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     # Guides come before what is looked up in them, and questions before guides.
     boost = 4.0 if path == "faq.md" else 0.5 if "/" in path else 2.0
     page.meta |= {"description": describe(markdown), "search": {"boost": boost}}
+    if path.startswith("api/"):
+        markdown = add_summary(markdown)
     source = ELSEWHERE.get(path, f"docs/{path}")
     pages = {ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri for file in files}
-    return rewrite_links(markdown, path, source, pages, config.extra["repository"])
+    return rewrite_links(markdown, path, source, pages, config.repo_url)
+
+
+def add_summary(markdown: str) -> str:
+    """Put a table of the documented objects, with the first line of each, before the first section."""
+    rows = [
+        f"| [`{name.rpartition('.')[2]}`][{name}] | {_first_line(name)} |"
+        for name in re.findall(r"^::: ([\w.]+)$(?!\n    options: \{members: false)", markdown, re.M)
+    ]
+    intro, section, rest = markdown.partition("\n## ")
+    return "\n".join([intro, "| name | what it is |", "|---|---|", *rows, section]) + rest
+
+
+def _first_line(name: str) -> str:
+    """The first line of a docstring, for a cell of a table."""
+    documented = _package()[name.removeprefix("spml.")]
+    return documented.docstring.value.partition("\n")[0].replace("|", "\\|")
+
+
+@cache
+def _package() -> Any:
+    return griffe.load("spml", search_paths=[ROOT / "src"], resolve_aliases=True)
 
 
 def describe(markdown: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -30,7 +32,7 @@ def test_the_address_of_the_repository_is_the_same_everywhere():
     urls = re.findall(r'= "(https://.*)"', text("pyproject.toml").partition("[project.urls]")[2])
     assert len(urls) >= 3
     assert all(url.startswith(repository) for url in urls)
-    assert f"  repository: {repository}\n" in text("mkdocs.yml")
+    assert f"repo_url: &repository {repository}\n" in text("mkdocs.yml")
 
 
 def test_every_extra_is_on_the_page_on_installing():
@@ -95,6 +97,38 @@ def hooks():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+API = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
+
+
+def test_every_public_class_and_function_of_a_room_is_on_one_page_of_the_api():
+    names = [name.rpartition(".") for name in re.findall(r"^::: ([\w.]+\.\w+)$", API, re.M)]
+    rooms = {room: importlib.import_module(room) for room, _, _ in names}
+    documented = [getattr(rooms[room], name) for room, _, name in names]
+    documented = [each for each in documented if inspect.isclass(each) or inspect.isfunction(each)]
+    assert len(documented) == len(set(documented)), "documented twice"
+    documented += spml.losses.LossModule.__subclasses__()  # as the functions that they call
+    for room in rooms.values():
+        missing = [each.__name__ for each in public(room) if each not in documented]
+        assert not missing, f"add these names of {room.__name__} to a page of docs/api: {missing}"
+
+
+def public(room):
+    """The classes and functions that a package offers: `__all__`, or what a module without it defines."""
+    offered = [getattr(room, name) for name in getattr(room, "__all__", ())] or [
+        each
+        for name, each in vars(room).items()
+        if not name.startswith("_") and getattr(each, "__module__", "") == room.__name__
+    ]
+    return [each for each in offered if inspect.isclass(each) or inspect.isfunction(each)]
+
+
+def test_every_public_attribute_of_a_run_is_on_the_page_of_the_api():
+    entry = re.search(r"^::: spml\.Run\n    options:\n.*?members:\n((?: +- \w+\n)+)", API, re.M | re.S)[1]
+    members = re.findall(r"- (\w+)", entry)
+    public = {name for name, each in inspect.getmembers(spml.Run) if not name.startswith("_")}
+    assert sorted(members) == sorted(public)
 
 
 PAGES = {"README.md": "index.md", "docs/data.md": "data.md", "docs/methods/an.md": "methods/an.md"}
