@@ -24,7 +24,7 @@ from method_pictures import EPOCHS, METHODS, change, curves, gradient_is_slope, 
 import spml.losses
 from spml.analysis.probe import MEAN_LABELS, SIZE, makes_inputs, start_logits
 from spml.methods.base import Objective
-from spml.methods.cards import NOTATION, arguments, readable, summary
+from spml.methods.cards import arguments, readable, summary
 from spml.methods.registry import hyper_parameters
 from spml.models import CLOSED_FORM
 
@@ -32,6 +32,9 @@ FOLDER = Path(__file__).resolve().parent / "methods"
 BENCHMARK = FOLDER.parent / "benchmarks" / "methods.md"
 BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}
 COMBINATION = "combine"
+_FORMULAS = (FOLDER.parent / "formulas.md").read_text(encoding="utf-8")
+NOTATION = re.findall(r"^- (\$.*)$", _FORMULAS, re.M)
+FORMULAS = dict(re.findall(r"^## (\w+)\n\n(.*?)\s*(?=^## |\Z)", _FORMULAS, re.M | re.S))
 _FEW_PROBABILITIES = tuple(np.linspace(0.02, 0.98, 9).tolist())
 _BIAS = {"zero": "0", "prior": "logit(K / C), with K = 2 if none is stated"}
 _NEEDS = {
@@ -52,7 +55,7 @@ _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "full": ("labelled.csv", " --data.unlisted negative", {"data": {"unlisted": "negative"}}, ""),
 }
 
-_INDEX = """# Methods
+_INDEX = r"""# Methods
 
 `spml train photos/ --method NAME` trains with any of these {count} methods; `spml methods NAME` prints the
 content of its page. Generated from the code by `python docs/make_methods.py`. Which of them to try first, and
@@ -86,7 +89,9 @@ Heads that need no method: {heads}.
 ## The formulas
 
 {notation}
-- "mean over B C of [... on P, ... on U]": every label of every sample in the batch has one of these values.
+- A brace after a sum over $`b, c`$: every label of every sample in the batch has one of these values.
+- A hyper-parameter has its name: $`\alpha`$ is `alpha`, $`\gamma_{{\text{{pos}}}}`$ is `gamma_pos`,
+  $`\text{{weight}}`$ is `weight`. `spml methods NAME` prints the formula in plain characters.
 - Values that are constant in the derivative are detached (`detach`).
 
 ## The pictures
@@ -197,7 +202,7 @@ def _page(name: str) -> str:
         f"# {card.title}",
         f"- Name: `{name}`\n- Paper: {_paper(card.paper)}\n- Equations: {card.equations}",
         summary(cls),
-        f"```\n{card.formula}\n```",
+        FORMULAS[name],
         f"{'; '.join(NOTATION[:2])} ([more](README.md#the-formulas)).",
         _picture(name),
         f"- State besides the model: {card.state}\n"

@@ -31,7 +31,8 @@ import spml
 from spml.cli.main import main, parse
 from spml.config import from_dict
 from spml.data.readers import readers
-from spml.methods.registry import create, methods
+from spml.methods.cards import NOTATION
+from spml.methods.registry import create, hyper_parameters, methods
 from spml.review.labelling import Labelling
 from spml.review.queue import Selection
 from spml.review.session import Review
@@ -613,6 +614,21 @@ def test_a_picture_is_the_same_file_each_time():
     first, second = (method_pictures.picture("em") for _ in range(2))
     assert first == second
     assert first.count("<path") > 10
+
+
+def test_every_method_has_its_formula_in_plain_characters_and_in_latex():
+    assert sorted(make_methods.FORMULAS) == sorted(methods())
+    assert len(make_methods.NOTATION) == len(NOTATION)
+
+
+@pytest.mark.parametrize("name", methods())
+def test_both_formulas_of_a_method_have_the_same_hyper_parameters(name):
+    names, latex = hyper_parameters(methods()[name]), make_methods.FORMULAS[name]
+    in_plain = set(re.findall(r"\w+", methods()[name].card.formula)) & set(names)
+    latex = re.sub(r"\\text|[{}]", "", latex).replace("\\lambda", "lam")
+    in_latex = {name for name in names if re.search(rf"(?<![a-zA-Z_]){name}(?![a-zA-Z_])", latex)}
+    in_latex |= {name for name in names if name[-1].isdigit() and f"{name[:-1]}_{name[-1]}" in latex}
+    assert in_latex == in_plain
 
 
 P = np.array([0.05, 0.3, 0.5, 0.8, 0.97])

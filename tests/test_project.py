@@ -93,7 +93,12 @@ def test_make_help_lists_every_target():
 @pytest.fixture(scope="module")
 def hooks():
     pytest.importorskip("mkdocs", reason="mkdocs, which builds the site, is not installed")
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "site_hooks.py")
+    return load("site_hooks")
+
+
+def load(name):
+    """A module of docs, which is not a package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -185,3 +190,14 @@ def test_pages_load_nothing_from_other_hosts(hooks, caplog, html, external):
 
     assert hooks.on_post_page(html, Page, {}) == html
     assert ("from another host" in caplog.text) is external
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="latex2mathml, which converts formulas, is not installed")
+    markdown = pytest.importorskip("markdown")
+    formulas = load("site_math")
+    html = markdown.markdown(r"With $`-p \log p`$, not `$x$`.", extensions=[formulas.Formulas()])
+    space = '<mspace width="0.17em" />'
+    assert f'<mo form="prefix">&#x02212;</mo><mi>p</mi>{space}<mi>log</mi>{space}<mi>p</mi>' in html
+    assert "</math>, not <code>$x$</code>" in html
+    assert formulas.block("x").count("<math") == 1
