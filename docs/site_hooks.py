@@ -17,6 +17,7 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import griffe
 from lunr import lunr
@@ -66,7 +67,9 @@ FOUND = {
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
 _ASSET = re.compile(
-    r"<(?:script|img|iframe)[^>]*\bsrc=[\"']?(?:https?:)?//|<link[^>]*\bhref=[\"']?(?:https?:)?//", re.I
+    r"<(?:script|img|iframe)[^>]*\bsrc=[\"']?(?:https?:)?//"
+    r"|<link(?! rel=[\"']?canonical)[^>]*\bhref=[\"']?(?:https?:)?//",
+    re.I,
 )
 
 
@@ -174,6 +177,20 @@ def rewrite_links(markdown: str, page: str, source: str, pages: dict[str, str], 
         parts += [_LINK.sub(rewrite, markdown[end : fence.start()]), fence[0]]
         end = fence.end()
     return "".join([*parts, _LINK.sub(rewrite, markdown[end:])])
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """Make the page for what does not exist work at any depth of a server, and from disk."""
+    address = config.site_url or "/"
+    if template_name == "sitemap.xml":
+        # The selector of versions keeps to the page only if the sitemap has the address of the folder.
+        return output_content.replace(f"<loc>{address}index.html<", f"<loc>{address}<", 1)
+    if template_name != "404.html":
+        return output_content
+    base = urlsplit(address).path
+    head = f'''<head><base href="{base}">
+    <script>location.protocol === "file:" && document.querySelector("base").remove()</script>'''
+    return output_content.replace(f'="{base}', '="').replace("<head>", head, 1)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

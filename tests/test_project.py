@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -181,6 +182,7 @@ def test_a_link_to_a_file_that_does_not_exist_fails_the_build(hooks, caplog):
         ("<link rel=stylesheet href=//fonts.example/b.css>", True),
         ('<img alt="x" src="http://images.example/c.png">', True),
         ('<script src="assets/a.js"><a href="https://example.org">', False),
+        ('<link rel="canonical" href="https://example.org/a.html">', False),
     ],
 )
 def test_pages_load_nothing_from_other_hosts(hooks, caplog, html, external):
@@ -201,3 +203,26 @@ def test_formulas_become_mathml():
     assert f'<mo form="prefix">&#x02212;</mo><mi>p</mi>{space}<mi>log</mi>{space}<mi>p</mi>' in html
     assert "</math>, not <code>$x$</code>" in html
     assert formulas.block("x").count("<math") == 1
+
+
+def test_the_page_for_what_does_not_exist_works_at_any_depth(hooks):
+    class Config:
+        site_url = "https://example.org/spml/0.1.0/"
+
+    html = '<html><head><link href="/spml/0.1.0/a.css"></head><a href="/spml/0.1.0/faq.html"></html>'
+    changed = hooks.on_post_template(html, "404.html", Config)
+    assert changed.index('<base href="/spml/0.1.0/">') < changed.index('<link href="a.css">')
+    assert '<a href="faq.html">' in changed
+    assert hooks.on_post_template(html, "other.html", Config) == html
+
+
+def test_versions_are_listed_from_the_newest(tmp_path):
+    for version in ("0.9.0", "0.10.0", "0.10.0rc1"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "404.html").write_text(version)
+    load("publish").list_versions(tmp_path)
+    versions = json.loads((tmp_path / "versions.json").read_text())
+    assert [entry["version"] for entry in versions] == ["0.10.0", "0.10.0rc1", "0.9.0"]
+    assert [entry["aliases"] for entry in versions] == [["latest"], [], []]
+    assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "404.html").read_text() == "0.10.0"
