@@ -38,8 +38,8 @@ def mathml(latex: str, *, block: bool) -> str:
 
 
 def block(source: str, *_: Any, **__: Any) -> str:
-    """A block of its own that scrolls where it is too wide, also with the keyboard."""
-    return f'<div class="formula" tabindex="0">{mathml(source, block=True)}</div>'
+    """A block of its own, which scrolls where it is too wide."""
+    return f'<div class="formula">{mathml(source, block=True)}</div>'
 
 
 class _Inline(InlineProcessor):
