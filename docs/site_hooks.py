@@ -119,7 +119,8 @@ def _first_line(name: str) -> str:
 
 @cache
 def _package() -> Any:
-    return griffe.load("spml", search_paths=[ROOT / "src"], resolve_aliases=True)
+    extensions = griffe.load_extensions(str(ROOT / "docs" / "docstring_formulas.py"))
+    return griffe.load("spml", search_paths=[ROOT / "src"], extensions=extensions, resolve_aliases=True)
 
 
 def describe(markdown: str) -> str:

@@ -21,10 +21,16 @@ _SPACES = [
         r'\1<mspace width="0.17em" />',
     ),
     (
-        re.compile(r"(<mi>(?:log|exp|det)</mi>)(?=<m(?:i|n|frac|sub|sup|subsup)>)"),
+        re.compile(
+            r"(<mi>(?:log|exp|det)</mi>|<msub><mi>(?:max|min)</mi><mrow>(?:(?!</mrow>).)*</mrow></msub>)"
+            r"(?=<m(?:i|n|frac|sub|sup|subsup)>)"
+        ),
         r'\1<mspace width="0.17em" />',
     ),
-    (re.compile(r"(<mrow>|=</mo>|&#x0003D;</mo>)<mo>&#x02212;</mo>"), r'\1<mo form="prefix">&#x02212;</mo>'),
+    (
+        re.compile(r"(<mrow>|&#x000(?:28|2C|3D);</mo>)<mo>&#x02212;</mo>"),
+        r'\1<mo form="prefix">&#x02212;</mo>',
+    ),
 ]
 
 

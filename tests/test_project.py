@@ -226,3 +226,16 @@ def test_versions_are_listed_from_the_newest(tmp_path):
     assert [entry["aliases"] for entry in versions] == [["latest"], [], []]
     assert "url=0.10.0/index.html" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "404.html").read_text() == "0.10.0"
+
+
+def test_formulas_of_docstrings_are_typeset():
+    pytest.importorskip("griffe", reason="griffe, which reads docstrings for the site, is not installed")
+    formulas = load("docstring_formulas")
+    written = formulas.typeset("weight_neg L- if\np <=\ntau and `p > tau`, else -log(1 - p) ^ 2")
+    weight, tau = r"\text{weight}_{\text{neg}} \, L^-", r"p \leq \tau"
+    assert written == f"$`{weight}`$ if\n$`{tau}`$ and `p > tau`, else $`- \\log ( 1 - p )`$ ^ 2"
+    assert formulas.latex("p^gamma_neg z_i / k0") == r"p ^{\gamma_{\text{neg}}} z_{i} / k_{0}"
+    losses = [inspect.getdoc(getattr(spml.losses, name)) or "" for name in spml.losses.__all__]
+    text = " ".join(" ".join(losses).split())
+    assert len(set(formulas.FORMULAS)) == len(formulas.FORMULAS)
+    assert not [formula for formula in formulas.FORMULAS if formula not in text]
