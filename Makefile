@@ -24,7 +24,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo 'Another Python: make PYTHON=python3.12 test'
 
-demo: setup ## Train and compare four methods on handwritten digits (3 minutes)
+demo: setup ## Train and compare four methods on handwritten digits (minutes)
 	$(BIN)/spml demo
 
 test: setup ## Run the tests that take seconds

@@ -29,7 +29,7 @@ from spml.review.queue import Selection
 from spml.runs.audits.sample import scores_of_sample
 
 PICTURES = Path(__file__).resolve().parent / "screens"
-PHOTOS, NEW = 1_000, 6
+PHOTOS, NEW = 1_000, 4
 CARDS = 12
 
 

@@ -55,7 +55,7 @@ ELSEWHERE = {
 # What a search must find first, the beginning of its address.
 FOUND = {
     "quickstart": "quickstart.html",
-    "tutorial": "quickstart.html",
+    "tutorial": "tutorials/index.html",
     "glossary": "glossary.html",
     "heic": "faq.html#my-photos-are-heic",
     "local weights": "faq.html#can-it-work-without-the-network",
@@ -92,12 +92,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Describe a page, and rewrite its links."""
     path = page.file.src_uri
     # Guides come before what is looked up in them, and questions before guides.
-    boost = 4.0 if path == "faq.md" else 0.5 if "/" in path else 2.0
+    first, looked_up = path in ("faq.md", "tutorials/index.md"), "/" in path and "tutorials" not in path
+    boost = 4.0 if first else 0.5 if looked_up else 2.0
     page.meta |= {"description": describe(markdown), "search": {"boost": boost}}
     if path.startswith("api/"):
         markdown = add_summary(markdown)
     source = ELSEWHERE.get(path, f"docs/{path}")
-    pages = {ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri for file in files}
+    pages = {
+        ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri
+        for file in files
+        if not file.inclusion.is_excluded()
+    }
     return rewrite_links(markdown, path, source, pages, config.repo_url)
 
 
