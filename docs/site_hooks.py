@@ -64,6 +64,13 @@ FOUND = {
     "gpu": "faq.html#does-it-need-a-gpu",
     "cite": "faq.html#how-do-i-cite-it",
 }
+# Words of the glossary whose first mention on a page is a link: those that people would not guess.
+EXPLAINED = (
+    "known positive", "known negative", "hidden label", "mean labels per sample", "uniform draw", "backbone",
+    "auto head", "local evidence", "SP-score", "tie set", "oracle", "held-out scores", "out-of-fold",
+    "audit sample",
+)  # fmt: skip
+_ENTRY = re.compile(r"<p><strong>(.*?)</strong>: ")
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
 _ASSET = re.compile(
@@ -104,6 +111,41 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if not file.inclusion.is_excluded()
     }
     return rewrite_links(markdown, path, source, pages, config.repo_url)
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
+    """Make the entries of the glossary places to link to, and link its words where a page first has them."""
+    path = page.file.src_uri
+    if path == "glossary.md":
+        return _ENTRY.sub(lambda entry: f'<p id="{_slug(entry[1])}"><strong>{entry[1]}</strong>: ', content)
+    if path.startswith(("api/", "changelog", "contributing")):
+        return content
+    return link_words(content, posixpath.relpath("glossary.html", posixpath.dirname(page.url) or "."))
+
+
+def link_words(content: str, glossary: str) -> str:
+    """Link the first mention of each explained word in text that is no heading, code, or link itself."""
+    entries = re.findall(
+        r"^\*\*(.+?)\*\*: ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.M
+    )
+    left = {word: next(entry for entry in entries if word.lower() in entry.lower()) for word in EXPLAINED}
+    parts, inside = re.split(r"(<[^>]*>)", content), 0
+    for number, part in enumerate(parts):
+        if tag := re.match(r"<(/?)(?:a|code|pre|h\d|th|summary|math)\b", part):
+            inside += -1 if tag[1] else 1
+        elif not inside and not part.startswith("<"):
+            for word in [word for word in left if word.lower() in part.lower()]:
+                link = rf'<a class="explained" href="{glossary}#{_slug(left[word])}">\1</a>'
+                part, found = re.subn(rf"(?<![\w-])({word}s?)(?![\w-])", link, part, count=1, flags=re.I)
+                if found:
+                    del left[word]
+            parts[number] = part
+    return "".join(parts)
+
+
+def _slug(entry: str) -> str:
+    """Anchor of an entry of the glossary: its first word."""
+    return re.sub(r"\W+", "-", re.sub(r"<[^>]*>", "", entry).partition(",")[0].lower()).strip("-")
 
 
 def add_summary(markdown: str) -> str:
