@@ -18,6 +18,7 @@ import numpy as np
 from ..common.errors import InputError
 from ..common.locks import Report
 from ..common.phrases import counted
+from ..common.progress import Progress, no_progress
 from ..config import DataConfig
 from .assemble import Purpose, check_share_skipped, name_skipped, remarks, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
@@ -67,12 +68,14 @@ def start_opening(
     *,
     purpose: Purpose = "train",
     report: Report = lambda line: None,
+    progress: Progress = no_progress,
     records: Records | None = None,
 ) -> Opening:
     """Read labels and list images, without decoding any.
 
     Args:
         config, purpose, report: As in `open_dataset`.
+        progress: Makes a progress bar from a total and a label, as `Console.progress` does.
         records: Data in memory, as `read_memory` returns it; None = what `config.path` names.
 
     Example:
@@ -87,7 +90,8 @@ def start_opening(
             effect.
     """
     check_observe(config)
-    return Opening(read(config) if records is None else select(records, config), config, purpose, report)
+    records = read(config) if records is None else select(records, config)
+    return Opening(records, config, purpose, report, progress)
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,14 @@ class Opening:
         config: Settings of the data.
         purpose: `train` or `evaluate`.
         report: Receives a line before slow work.
+        progress: Makes a progress bar.
     """
 
     records: Records
     config: DataConfig
     purpose: Purpose
     report: Report
+    progress: Progress = no_progress
 
     @property
     def name(self) -> str:
@@ -167,7 +173,10 @@ class Opening:
         if not isinstance(records.inputs, Sequence):
             return Checked(records, [], {})
         self.report(f"{records.source}: checking {counted(len(records.ids), 'image')}")
-        checked = check_images(records.inputs, max_pixels=config.max_pixels, workers=config.workers)
+        with self.progress(len(records.ids), "checking images") as advance:
+            checked = check_images(
+                records.inputs, max_pixels=config.max_pixels, workers=config.workers, progress=advance
+            )
         return merge_same_content(Checked(records, *checked), config)
 
 

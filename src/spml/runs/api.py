@@ -122,7 +122,9 @@ def train(
         config = from_dict(settings)  # refuses wrong settings before samples are looked at
         config.data, records = labelled(source, y, data, classes=classes, split=split)
         if records is not None:
-            open_data = partial(open_for_backbone, report=console.line, records=records)
+            open_data = partial(
+                open_for_backbone, report=console.line, progress=console.progress, records=records
+            )
     with at_hand(network):
         folder = run_training(
             config,

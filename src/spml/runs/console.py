@@ -76,7 +76,8 @@ class Console:
 
         class Pace(ProgressColumn):
             def render(self, task: Task) -> Text:
-                return Text(f"{task.speed:.3g}/s" if task.speed else "")
+                speed = task.speed or 0.0
+                return Text(f"{speed:,.{0 if speed >= 10 else 1}f}/s" if speed else "")
 
         last = (TextColumn("{task.fields[left]}"),) if left else (Pace(), TimeRemainingColumn())
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *last)

@@ -81,7 +81,7 @@ def run_training(
         run_files.check_free(folder, resume=resume, overwrite=overwrite)
         only_trainer = run_files.only_trainer(folder, console.line, resume=resume, overwrite=overwrite)
     with _threads(config.threads), torch.random.fork_rng():
-        opener = open_data or partial(open_for_backbone, report=console.line)
+        opener = open_data or partial(open_for_backbone, report=console.line, progress=console.progress)
         run = resolve(config, opener, features=partial(some_features, report=console.line))
         if run.fine_tunes:
             if resume:
@@ -105,7 +105,7 @@ def run_training(
                     pictures=pictures,
                 )
                 if pictures:
-                    _report(run, *load_model(folder))
+                    _report(run, *load_model(folder), console)
                 return folder
         recorded = choose_samples(config.record_samples, run.data) if config.record == "scores" else {}
         check_recording(run.data, recorded)
@@ -132,7 +132,7 @@ def run_training(
                     )
                     if pictures:
                         assert build.classifier is not None
-                        _report(run, build.classifier, card)
+                        _report(run, build.classifier, card, console)
                     log(_final_metrics(folder), int(fitted.history[-1].get("epoch", 0)))
                     console.line(lines)
                 build.fabric.barrier()
@@ -319,10 +319,10 @@ def _final_metrics(folder: Path) -> dict[str, Any]:
     return {f"final/{name}": value for name, value in {**summary["validation"], **test}.items()}
 
 
-def _report(run: Resolved, classifier: Classifier, card: dict[str, Any]) -> None:
+def _report(run: Resolved, classifier: Classifier, card: dict[str, Any], console: Console) -> None:
     """Write the report of the run that has ended."""
     finished = TrainedModel(Path(run.config.output), classifier, card)
-    write_report(finished, run.data.splits.values(), Engine(device=run.config.accelerator))
+    write_report(finished, run.data.splits.values(), Engine(device=run.config.accelerator, console=console))
 
 
 def _cost(build: Build, fitted: Fitted, features: dict[str, float] | None, started: float) -> dict[str, Any]:

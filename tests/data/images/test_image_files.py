@@ -509,3 +509,10 @@ def test_twelve_bits_are_not_looked_for_in_large_images(tmp_path):
     path = grey16(tmp_path / "x.png", 4095)
     loaded = ImageFiles([path], [""], size=8, max_pixels=10).load([0], np.empty(0, np.uint64))
     assert loaded.unreadable == {0: "8 x 8 = 64 pixels, more than data.max_pixels = 10"}
+
+
+def test_progress_of_checks_is_told(tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    steps = []
+    check_images([tmp_path / "a.png"] * 200, max_pixels=10**6, progress=steps.append)
+    assert steps == [64, 64, 64]

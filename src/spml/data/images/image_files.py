@@ -19,6 +19,7 @@ from PIL import Image
 from ...common.draws import raw
 from ...common.errors import InputError, SpmlError
 from ...common.phrases import counted
+from ...common.progress import Advance
 from ..dataset import Augment, Kind, Loaded, Rows
 from ..files.names import FilesBelow, take
 from . import decoding
@@ -36,6 +37,7 @@ MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
 
 _NO_KEYS = np.empty(0, np.uint64)
+_STEP = 64  # images between two steps of a progress bar
 _TWELVE_BITS = " 12 bits"  # at the end of the digest of an image whose pixels are scaled by 12 bits
 
 
@@ -228,12 +230,22 @@ def changed_since(sample: object, reason: str) -> SpmlError:
 
 
 def check_images(
-    paths: Sequence[ImageSource | str], *, max_pixels: int, workers: int = -1
+    paths: Sequence[ImageSource | str],
+    *,
+    max_pixels: int,
+    workers: int = -1,
+    progress: Advance = lambda done: None,
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once to find those that can't be used.
 
     JPEG files are decoded at an eighth of their size, which is fast and still reads the entire file, so that
-    truncation is detected. `workers` is the number of threads; -1 = one per CPU, at most 8.
+    truncation is detected.
+
+    Args:
+        paths: The images.
+        max_pixels: Pixels above which an image is not decoded.
+        workers: Number of threads; -1 = one per CPU, at most 8.
+        progress: Called with the number of images that were checked since the last call.
 
     Returns:
         The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
@@ -251,7 +263,11 @@ def check_images(
     threads = min(8, os.cpu_count() or 1) if workers < 0 else max(1, workers)
     pool = ThreadPoolExecutor(threads)
     try:
-        results = list(pool.map(check, paths))
+        results = []
+        for result in pool.map(check, paths):
+            results.append(result)
+            if len(results) % _STEP == 0:
+                progress(_STEP)
     finally:
         pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...common.phrases import counted
+from ...common.progress import Advance, Progress, no_progress
 from ...config import DataConfig
 from ...labels import IntArray, ObservedLabels
 from ..assemble import check_share_skipped, group_equal, to_dataset
@@ -33,15 +33,12 @@ BLOCK = 256  # images between two steps of a progress bar
 _EXAMPLES = 12
 _THUMBNAIL = 160  # side of an example in pixels
 
-Advance = Callable[[int], None]
-Progress = Callable[[int, str], AbstractContextManager[Advance]]
-
 
 def inspect(
     config: DataConfig,
     *,
     report: Callable[[str], None] = lambda line: None,
-    progress: Progress = lambda total, label: nullcontext(lambda done: None),
+    progress: Progress = no_progress,
 ) -> Inspection:
     """Read a data set completely and report on its content.
 

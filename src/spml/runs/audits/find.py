@@ -110,7 +110,7 @@ def run_audit(
         k = _mean_labels(mean_labels, run)
         config = from_dict({"data": {**asdict(run.settings.data), **settings}}).data
         config = with_names(config, run.names)
-        data = open_for_run(run, config, report)
+        data = open_for_run(run, config, report, engine.display.progress)
         if all(samples.observed.full for samples in data.splits.values()):
             raise InputError(
                 f"{config.path}: every label is known, so none is missing. To try an audit on such data, "

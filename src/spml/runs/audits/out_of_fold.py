@@ -14,6 +14,7 @@ from ...common.errors import InputError, SpmlError
 from ...common.files import same_path
 from ...common.locks import Report
 from ...common.phrases import counted
+from ...common.progress import Progress, no_progress
 from ...config import Config, DataConfig
 from ...data import Dataset, Samples, start_opening
 from ...labels import ObservedLabels
@@ -49,14 +50,14 @@ class Scored(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def open_for_run(run: Run, config: DataConfig, report: Report) -> Dataset:
+def open_for_run(run: Run, config: DataConfig, report: Report, progress: Progress = no_progress) -> Dataset:
     """Open data for the model of a run.
 
     Raises:
         InputError: The data can't be opened, has a class that the model does not know, or samples of another
             kind or width than the model takes.
     """
-    opening = start_opening(config, report=report)
+    opening = start_opening(config, report=report, progress=progress)
     run.columns(config.path, opening.classes)
     data = opening.finish(size=config.size or run.spec.size, interpolation=run.spec.interpolation)
     check_samples(run.folder, run.classifier, next(iter(data.splits.values())).inputs)

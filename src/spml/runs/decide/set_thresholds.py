@@ -104,7 +104,8 @@ def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records
         InputError: The model has learned from all samples.
     """
     report = engine.display.line
-    opening = start_opening(data, purpose="evaluate", report=report, records=content)
+    progress = engine.display.progress
+    opening = start_opening(data, purpose="evaluate", report=report, progress=progress, records=content)
     columns = run.columns(data.path, opening.classes)
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)

@@ -98,7 +98,13 @@ def evaluate(
         data, y, settings, classes=classes, known=first.classes, names=_common_names(named)
     )
     engine = engine._replace(cache=engine.cache or config.cache)
-    opening = start_opening(config, purpose="evaluate", report=engine.display.line, records=records)
+    opening = start_opening(
+        config,
+        purpose="evaluate",
+        report=engine.display.line,
+        progress=engine.display.progress,
+        records=records,
+    )
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache

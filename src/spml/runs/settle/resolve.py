@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ... import models
 from ...common.errors import InputError
+from ...common.progress import Progress, no_progress
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
 from ...data import MEMORY, Dataset, Inputs, Records, start_opening, wanted_names
@@ -198,6 +199,7 @@ def open_for_backbone(
     config: Config,
     start: Start | None = None,
     report: Callable[[str], None] = lambda line: None,
+    progress: Progress = no_progress,
     records: Records | None = None,
 ) -> tuple[Dataset, models.BackboneSpec]:
     """Open the data of a run with images of the size that its backbone takes.
@@ -206,12 +208,13 @@ def open_for_backbone(
         config: Settings; only those of data and model are used.
         start: Finished run whose backbone is used instead of the one that `config` names.
         report: Called with a line before something that takes long.
+        progress: Makes a progress bar from a total and a label, as `Console.progress` does.
         records: Data in memory; None = what `config.data.path` names.
 
     Raises:
         InputError: The data can't be opened, or the backbone does not suit it.
     """
-    opening = start_opening(config.data, report=report, records=records)
+    opening = start_opening(config.data, report=report, progress=progress, records=records)
     if start:
         start.check(opening)
         spec = start.spec(config.data.size)
