@@ -81,7 +81,9 @@ _ASSET = re.compile(
 
 
 def on_config(config: Any) -> Any:
-    """Add every method to the navigation."""
+    """Add every method to the navigation. A site on its own has no other versions to choose from."""
+    if not config.site_url:
+        config.extra.pop("version")
     pages = sorted(path.name for path in (ROOT / "docs" / "methods").glob("*.md"))
     section = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
     section += [{Path(name).stem: f"methods/{name}"} for name in pages if name != "README.md"]

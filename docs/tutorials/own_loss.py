@@ -5,7 +5,7 @@
 # it in a plain loop of PyTorch, make it a method with two more lines, and compare it with others under one protocol.
 #
 # The idea: treat unknown labels as absent, as *assume negative* does, but let each count less the more the model
-# believes in it. With p the probability of a label, an unknown one has the loss $-(1 - p)^{\gamma} \log(1 - p)$.
+# believes in it. With p the probability of a label, an unknown one has the loss `-(1 - p)^gamma log(1 - p)`.
 
 # %%
 import os
