@@ -141,7 +141,8 @@ INTRODUCTION = """# The papers, figure by figure
 
 <!-- Written by docs/papers.py. -->
 
-Every figure of the [papers](items.md) is drawn by one command from runs of your own. Here they are
+Every figure of the [papers](items.md) is drawn by one command from runs of your own;
+[what the papers claim](claims.md) stands next to what was seen. Here they are
 redrawn on data that anybody has: scenes of handwritten digits, which come with the program, and, for
 some, a few thousand photographs of animals from PASCAL VOC 2012. The papers have larger images, networks
 and data sets, so curves need not look like theirs; the text says where they do not. `spml analyse

@@ -339,7 +339,9 @@ def test_settings_of_a_table_differ_as_the_table_says():
         "k": (True, False, False), "v": (False, True, False), "q": (False, False, True),
         "k and v": (True, True, False), "k and q": (True, False, True), "v and q": (False, True, True),
         "k, v and q": (True, True, True),
+        **{f"k, v and q, {shape}": (True, True, True) for shape in ("fixed", "cosine", "exponential")},
     }  # fmt: skip
+    assert rows["k, v and q, fixed"]["schedule"] == "constant"
 
 
 def test_the_cases_of_lasd_are_those_of_its_table():
