@@ -178,14 +178,24 @@ class ModelConfig:
             the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
             layer; `correlated`, a linear layer whose logits are corrected by the probabilities of the other
             classes with a learned matrix, which starts at 0, or from co-occurrence in the predictions of a
-            run with a linear head (init_from); `auto` = as the card of the method says. Three heads are
+            run with a linear head (init_from); `queries`, a transformer decoder with a learned query per
+            class on the feature map (images only); `auto` = as the card of the method says. Three heads are
             solved in seconds instead of trained, on features of a pretrained, frozen backbone or of a file,
             without a method; epochs and `optim` then have no effect: `ridge`, regression of the observed
             labels (unknown = 0) with the best of 13 penalties by the validation score; `lda`, linear
             discriminant analysis with the best of 12; and `mean_difference`, the mean of the samples with a
             label minus that of all. Short on the command line: --head.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
-        dropout: Share of features dropped before the head.
+        width: Width of `queries`, even and a multiple of `attention_heads`; 0 = that of the feature map, as
+            in the papers.
+        attention_heads: Heads of each attention of `queries`; 4 in the papers.
+        encoder_layers: Layers of `queries` in which the positions of the map attend to each other; 1 in the
+            papers.
+        decoder_layers: Layers of `queries` in which the classes attend to the positions; 2 in the papers.
+        ffn: Hidden units of each layer of `queries`; 8192 in the papers, with 151 million parameters on
+            ResNet-50.
+        dropout: Share of features dropped before the head; of `queries`, share dropped in its layers instead,
+            0.1 in the papers.
         scores: Output of the model: the `logits` of the head, or their `log_softmax`, log-probabilities over
             the classes of a sample. The latter is for losses that only compare classes of the same sample,
             and so leave the logits of different samples incomparable. `auto` = as the card of the method
@@ -208,9 +218,23 @@ class ModelConfig:
     weights: str = "pretrained"
     frozen: Literal["auto", "yes", "no"] = "auto"
     head: Literal[
-        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "ridge", "lda", "mean_difference"
+        "auto",
+        "linear",
+        "mlp",
+        "boosted_cam",
+        "gaussian",
+        "correlated",
+        "queries",
+        "ridge",
+        "lda",
+        "mean_difference",
     ] = "auto"
     hidden: Positive = 512
+    width: Count = 0
+    attention_heads: Positive = 4
+    encoder_layers: Annotated[int, Meta(ge=0, le=100, description="from 0 to 100")] = 1
+    decoder_layers: Annotated[int, Meta(ge=1, le=100, description="from 1 to 100")] = 2
+    ffn: Positive = 512
     dropout: Fraction = 0.0
     scores: Literal["auto", "logits", "log_softmax"] = "auto"
     head_bias: Literal["auto", "zero", "prior"] = "auto"

@@ -55,6 +55,7 @@ hiding:
   uniform: {observe: single}
 candidates:
   - {name: an on photos, method: an}
+  - {name: queries on photos, method: an, model.head: queries, optim.lr: 1e-4}  # rounding grows slowly
   - {name: boostlu, method: boostlu}
   - {name: ignore, method: ignore, hp.warmup: 1}
   - {name: plc on photos, method: plc}

@@ -97,11 +97,12 @@ def test_every_head_on_features(head, digits, tmp_path):
 
 
 @pytest.mark.long
-def test_boosted_cam_and_variants(tmp_path):
+@pytest.mark.parametrize("head", ["boosted_cam", "queries"])
+def test_heads_on_maps_and_variants(head, tmp_path):
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster
-    save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head="boosted_cam")), spec, CARD)
+    save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head=head)), spec, CARD)
     save_thresholds(tmp_path)
     run = spml.load(tmp_path)
     images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)

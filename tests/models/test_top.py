@@ -75,7 +75,14 @@ def test_mlp_has_one_hidden_layer() -> None:
 
 @pytest.mark.parametrize(
     ("head", "layer"),
-    [("linear", ""), ("mlp", "2"), ("boosted_cam", "last"), ("gaussian", "last"), ("correlated", "last")],
+    [
+        ("linear", ""),
+        ("mlp", "2"),
+        ("boosted_cam", "last"),
+        ("gaussian", "last"),
+        ("correlated", "last"),
+        ("queries", "last"),
+    ],
 )
 def test_start_bias(head: str, layer: str) -> None:
     torch.manual_seed(0)

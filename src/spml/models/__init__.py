@@ -2,8 +2,9 @@
 
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .classifier import Classifier, Located, load_classifier, save_classifier
-from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
+from .heads import CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
 from .local import LocalScores, Windows, crops, fit_local, windows_of
+from .queries import QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
 from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .solved.ensemble import Ensemble
@@ -13,7 +14,6 @@ from .spec import BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
-    "BOOSTED_CAM",
     "CLOSED_FORM",
     "CORRELATED",
     "FEW",
@@ -23,9 +23,11 @@ __all__ = [
     "LINEAR",
     "LOGITS",
     "LOG_SOFTMAX",
+    "MAP_HEADS",
     "MEAN_DIFFERENCE",
     "MOST_SCORES",
     "PENALTIES",
+    "QUERIES",
     "RAW",
     "RIDGE",
     "SQRT_L2",
@@ -41,6 +43,7 @@ __all__ = [
     "LocalScores",
     "Located",
     "OwnNetwork",
+    "QuerySettings",
     "Standardise",
     "Top",
     "Windows",

@@ -23,6 +23,7 @@ from .backbones.hugging_face import require_transformers
 from .backbones.outputs import same_probe
 from .heads import LINEAR
 from .local import LocalSettings
+from .queries import QuerySettings
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
 from .spec import HUGGING_FACE, BackboneSpec, origin_of
@@ -43,6 +44,7 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     scaling: str = STANDARD
     scores: str = LOGITS
     ensemble: EnsembleSettings | None = None
+    queries: QuerySettings | None = None
     local: LocalSettings | None = None
 
 

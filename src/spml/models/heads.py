@@ -8,9 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, CORRELATED = (
-    "linear", "mlp", "boosted_cam", "gaussian", "correlated"
+from .queries import QueryHead, QuerySettings
+
+HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, CORRELATED, QUERIES = (
+    "linear", "mlp", "boosted_cam", "gaussian", "correlated", "queries"
 )  # fmt: skip
+MAP_HEADS = BOOSTED_CAM, QUERIES
+"""Heads that take feature maps instead of features."""
 _BOOST = 5.0
 _DRAWS = 10
 _LARGEST_LOG_STD = 6.0
@@ -145,16 +149,28 @@ class CorrelatedHead(nn.Module):
         return logits + functional.linear(logits.sigmoid() - self.centre, others)
 
 
-def make_head(kind: str, num_features: int, num_classes: int, hidden: int) -> nn.Module:
+def make_head(
+    kind: str,
+    num_features: int,
+    num_classes: int,
+    *,
+    hidden: int = 512,
+    queries: QuerySettings | None = None,
+    dropout: float = 0.0,
+) -> nn.Module:
     """Create a head with random weights, drawn from torch's global random state.
 
     Args:
-        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian` or
-            `correlated`.
+        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`, `correlated`
+            or `queries`.
         num_features: Number of features D.
         num_classes: Number of classes C.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
+        queries: Sizes of `queries`; None = its defaults.
+        dropout: Share that is dropped inside of `queries`.
     """
+    if kind == QUERIES:
+        return QueryHead(num_features, num_classes, queries or QuerySettings(), dropout)
     if kind == MLP:
         return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
     if kind == GAUSSIAN:

@@ -16,6 +16,7 @@ from ..data.dataset import Inputs
 from ..methods.base import Outputs
 from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
 from .local import LocalScores, LocalSettings, variants
+from .queries import QueryHead, QuerySettings
 from .scaling import RAW, STANDARD, make_scaling
 from .solved.ensemble import Ensemble, EnsembleSettings
 
@@ -29,27 +30,31 @@ class Top(nn.Module):
     """Network that maps features to logits: scaling, dropout and head.
 
     This is all that is trained on a frozen backbone. The initial weights of the head are drawn from torch's
-    global random state (uniform, +- 1 / sqrt(D)); for its bias see `start_bias`. All computation is in
-    float32, also under autocast.
+    global random state (uniform, +- 1 / sqrt(D); of `queries` see `QueryHead`); for its bias see
+    `start_bias`. All computation is in float32, also under autocast.
 
     Args:
         num_features: Number of features D.
         num_classes: Number of classes C.
         head: Kind of head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature
             maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `correlated`, where
-            the probabilities of the other classes correct a logit (see `CorrelatedHead`); `ensemble`, solved
+            the probabilities of the other classes correct a logit (see `CorrelatedHead`); `queries`, where a
+            query per class attends to the positions of feature maps (see `QueryHead`); `ensemble`, solved
             instead of trained (see `Ensemble`).
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
-        dropout: Share of features dropped before the head in training.
+        dropout: Share of features dropped before the head in training; of `queries`, share dropped inside of
+            its layers instead.
         scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
             never scaled.
         scores: Output of the head, its `logits` or their `log_softmax` over the classes.
         ensemble: Structure of the head `ensemble`; None for other heads.
+        queries: Sizes of the head `queries`; None = its defaults.
         local: Structure of what combines scores of windows with those of the whole image; None = the whole
             image alone is scored.
 
     Raises:
         ValueError: There is no such head, scaling or output, or the structure of an ensemble is missing.
+        InputError: The sizes of the head `queries` do not go together.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Top(nn.Module):
         scaling: str = STANDARD,
         scores: str = LOGITS,
         ensemble: EnsembleSettings | None = None,
+        queries: QuerySettings | None = None,
         local: LocalSettings | None = None,
     ) -> None:
         super().__init__()
@@ -76,18 +82,23 @@ class Top(nn.Module):
                 raise ValueError("the head ensemble needs its structure")
             self.head = Ensemble(num_features, num_classes, ensemble)
         else:
-            self.head = make_head(head, num_features, num_classes, hidden)
+            self.head = make_head(
+                head, num_features, num_classes, hidden=hidden, queries=queries, dropout=dropout
+            )
         scaling = RAW if self.takes_maps else scaling
         self.scaling = make_scaling(scaling, num_features)
-        # A feature of a map is dropped at all positions.
-        self.dropout = nn.Dropout2d(dropout) if self.takes_maps else nn.Dropout(dropout)
+        self.dropout: nn.Module
+        if isinstance(self.head, QueryHead):
+            self.dropout = nn.Identity()
+        else:  # a feature of a map is dropped at all positions
+            self.dropout = nn.Dropout2d(dropout) if self.takes_maps else nn.Dropout(dropout)
         self.local = LocalScores(num_classes, local) if local else None
         self._settings = {"head": head, "hidden": hidden, "dropout": dropout, "scaling": scaling}
 
     @property
     def takes_maps(self) -> bool:
         """Whether the input is feature maps (B, D, h, w) instead of features (B, D)."""
-        return isinstance(self.head, BoostedCAM)
+        return isinstance(self.head, (BoostedCAM, QueryHead))
 
     @property
     def scale(self) -> Literal["sigmoid", "exp"]:
@@ -101,6 +112,8 @@ class Top(nn.Module):
         settings = {**sizes, **self._settings, "scores": self.scores}
         if isinstance(self.head, Ensemble):
             settings["ensemble"] = msgspec.to_builtins(self.head.settings)
+        if isinstance(self.head, QueryHead):
+            settings["queries"] = msgspec.to_builtins(self.head.settings)
         if self.local:
             settings["local"] = msgspec.to_builtins(self.local.settings)
         return settings

@@ -84,7 +84,11 @@ def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed() -> None
 
 @pytest.mark.parametrize(
     ("head", "needs", "who"),
-    [("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"), ("linear", MAPS, "method 'an'")],
+    [
+        ("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"),
+        ("queries", NOTHING, "head 'queries' (method 'an')"),
+        ("linear", MAPS, "method 'an'"),
+    ],
 )
 def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str) -> None:
     frozen = refusal(ModelConfig(head=head, frozen="yes"), PHOTOS, needs)
@@ -101,7 +105,11 @@ def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str)
 
 @pytest.mark.parametrize(
     ("head", "needs", "who"),
-    [("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"), ("linear", MAPS, "method 'an'")],
+    [
+        ("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"),
+        ("queries", NOTHING, "head 'queries' (method 'an')"),
+        ("linear", MAPS, "method 'an'"),
+    ],
 )
 def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -> None:
     for name, fits in (("resnet18", True), ("test_vit", False)):
@@ -135,7 +143,7 @@ def test_views_and_further_passes_suit_every_model() -> None:
 # -- whole runs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head", ["boosted_cam", "gaussian"])
+@pytest.mark.parametrize("head", ["boosted_cam", "gaussian", "queries"])
 def test_a_head_learns_and_predicts_the_same_after_loading(head: str, tmp_path: Path) -> None:
     run = spml.train(
         "digits",
@@ -155,6 +163,34 @@ def test_a_head_learns_and_predicts_the_same_after_loading(head: str, tmp_path: 
     assert run.evaluate("digits", split="test")["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)
 
 
+def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: Path) -> None:
+    sizes = {"width": 8, "attention_heads": 2, "encoder_layers": 0, "decoder_layers": 1, "ffn": 6}
+    settings: dict[str, Any] = {"method": "an", "epochs": 1, "threads": 1, "quiet": True}
+    first = spml.train(
+        "digits",
+        model={"head": "queries", **sizes},
+        data={"sample_rows": 100},
+        output=str(tmp_path / "first"),
+        **settings,
+    )
+    assert first.card["top"]["queries"] == sizes
+    head = first.classifier.top.head
+    assert {name: tuple(value.shape) for name, value in head.named_parameters() if value.ndim == 2} == {
+        "project.weight": (8, 64),
+        "decoder.0.attention.in_proj_weight": (24, 8),
+        "decoder.0.attention.out_proj.weight": (8, 8),
+        "decoder.0.widen.weight": (6, 8),
+        "decoder.0.narrow.weight": (8, 6),
+        "queries": (10, 8),
+        "last.weight": (10, 8),
+    }
+    settings |= {"data": {"sample_rows": 100}, "init_from": str(tmp_path / "first")}
+    second = spml.train("digits", output=str(tmp_path / "second"), **settings)
+    assert second.card["top"] == first.card["top"]
+    with pytest.raises(InputError, match=r"is 7, but the model of .* has 6"):
+        spml.train("digits", model={"ffn": 7}, output=str(tmp_path / "third"), **settings)
+
+
 class Needy(Objective):
     """Needs a random code and is given none."""
 
@@ -166,6 +202,11 @@ class Needy(Objective):
     ("changes", "words"),
     [
         ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
+        ({"model": {"head": "queries"}}, "the data holds feature vectors"),
+        (
+            {"source": "digits", "model": {"head": "queries", "attention_heads": 3}},
+            "an even width that is a multiple of its 3 attention heads, got 64, that of the feature map",
+        ),
         ({"method": "needy"}, "pass head='gaussian'"),
         (
             {

@@ -66,7 +66,8 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
 
     Raises:
         InputError: The weights can't be read or downloaded, or the backbone lacks a feature map that the run
-            needs, or it gives too many features for a head that is solved.
+            needs, or one whose width suits its label queries, or it gives too many features for a head that
+            is solved.
     """
     if run.backbone is not None:
         return run.backbone
@@ -80,6 +81,8 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
             backbone.check_maps()
         except InputError as error:
             raise InputError(f"{run.needs_maps} needs a feature map, but {error}") from error
+    if queries := run.top["queries"]:
+        queries.width_on(backbone.num_features)
     if run.solved:
         models.check_size(len(run.data.splits["train"]), backbone.num_features)
     run.backbone = backbone

@@ -224,4 +224,4 @@ def needs_maps(method: str, head: str, needs: Needs) -> str:
     """Name of the part that needs the feature map of the backbone, for messages; empty if none does."""
     if needs.class_maps:
         return f"method {method!r}"
-    return f"head {head!r} (method {method!r})" if head == models.BOOSTED_CAM else ""
+    return f"head {head!r} (method {method!r})" if head in models.MAP_HEADS else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from torch import Tensor
 
 from ... import models
@@ -87,12 +88,14 @@ class Resolved:
     def top(self) -> dict[str, Any]:
         """Arguments of `models.Top` except its size."""
         model, on_features = self.config.model, self.frozen or self.data.kind == "feature"
+        queries = msgspec.convert(model, models.QuerySettings, from_attributes=True)
         return {
             "head": model.head if self.objective else models.LINEAR,
             "hidden": model.hidden,
             "dropout": model.dropout,
             "scaling": model.scaling if on_features else models.RAW,
             "scores": model.scores,
+            "queries": queries if model.head == models.QUERIES else None,
         }
 
     def mean_labels(self, split: str = "") -> SettledK:

@@ -1,0 +1,389 @@
+"""The head with label queries: reference values, a second implementation, and what must not change it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from spml.common.errors import InputError
+from spml.losses import mime_loss
+from spml.models import QuerySettings, Top
+from spml.models.queries import ClassWiseLinear, QueryHead, sine_code
+from tests.goldens import Case, cases
+
+SMALL = QuerySettings(attention_heads=2, ffn=7)
+PARTS = {"self_attn": "attention", "multihead_attn": "attention", "linear1": "widen", "linear2": "narrow"}
+NORMS = {"encoder": ("norm1", "norm2"), "decoder": ("norm2", "norm3")}
+
+
+def make_head(settings: QuerySettings = SMALL, features: int = 6, classes: int = 3) -> QueryHead:
+    torch.manual_seed(0)
+    head = QueryHead(features, classes, settings).double()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)  # biases and norms are not at their start
+    return head.eval()
+
+
+def maps_of(rows: int = 5, features: int = 6, seed: int = 1) -> Tensor:
+    return torch.randn(
+        rows, features, 2, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+
+
+# -- reference values ------------------------------------------------------------------------------------
+
+
+def released_head(inputs: dict[str, Any], prefix: str) -> QueryHead:
+    """The head with the weights that are stored under the names of the released code."""
+    weights = {
+        name.removeprefix(prefix): torch.from_numpy(value)
+        for name, value in inputs.items()
+        if name.startswith(prefix)
+    }
+    state = {"queries": weights["query_embed.weight"]}
+    for name, value in weights.items():
+        path = name.split(".")
+        if path[:2] == ["encoder", "decoder"] and path[2] == "norm":
+            state[f"norm.{path[3]}"] = value
+        elif path[0] == "encoder":
+            side, index, part = path[1], path[3], path[4]
+            norms = dict(zip(NORMS[side], ("after_attention", "after_ffn"), strict=True))
+            state[".".join([side, index, (PARTS | norms)[part], *path[5:]])] = value
+    classes, width = state["queries"].shape
+    ffn = len(state["encoder.0.widen.bias"])
+    head = QueryHead(width, classes, QuerySettings(ffn=ffn)).double().eval()
+    if weights["fc.W"].shape[2] == width:
+        state |= {"last.weight": weights["fc.W"][0], "last.bias": weights["fc.b"][0]}
+    missing, unexpected = head.load_state_dict(state, strict=False)
+    assert not unexpected
+    assert set(missing) <= {"last.weight", "last.bias"}
+    return head
+
+
+def vectors_of(head: QueryHead, case: Case, source: Tensor) -> Tensor:
+    """Class vectors of maps with the stored position code, which is float32."""
+    return head.decode(source.flatten(2).transpose(1, 2), case.tensor("pos")[0].flatten(1).T)
+
+
+def network(case: Case, prefix: str) -> nn.Sequential:
+    """The network of two layers after the class vectors."""
+    layers = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
+    for index in (0, 2):
+        for part in ("weight", "bias"):
+            setattr(layers[index], part, nn.Parameter(case.tensor(f"{prefix}proj.{index}.{part}")))
+    return layers
+
+
+def compare(actual: Tensor, expected: Any, tolerance: float = 1e-6) -> None:
+    error = np.abs(actual.detach().numpy() - expected).max()
+    assert error <= tolerance * np.abs(expected).max()
+
+
+def records(shared: Path, name: str) -> list[tuple[Case, dict[str, Any]]]:
+    """Cases of a name, one for each input, with the arrays that the released code returned."""
+    folder = shared / "goldens" / "networks"
+    with np.load(folder / "released.npz") as stored:
+        return [
+            (case, {key: stored[path] for key, path in case.record["outputs"].items()})
+            for case in cases(folder, "released")
+            if case.name == name
+        ]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "wrt",
+    ["src", "net.query_embed.weight", "net.proj.0.weight", "net.encoder.decoder.layers.1.linear1.weight"],
+)
+def test_the_network_of_lac(shared: Path, wrt: str) -> None:
+    found = records(shared, f"lac_net@{wrt}")
+    assert len(found) == 2
+    for case, outputs in found:
+        head = released_head(case.inputs, "net.")
+        source = case.tensor("src").requires_grad_()
+        vectors = vectors_of(head, case, source)
+        logits = head.last(vectors)
+        projector = network(case, "net.")
+        embeddings = functional.normalize(projector(vectors), dim=-1)
+        compare(logits, outputs["logits"])
+        compare(embeddings, outputs["feats"])
+        loss = (case.tensor("w_logits") * logits).sum() + (case.tensor("w_feats") * embeddings).sum()
+        assert loss.item() == pytest.approx(case.record["loss"], rel=1e-6)
+        variable = {
+            "src": source,
+            "net.query_embed.weight": head.queries,
+            "net.proj.0.weight": projector.get_parameter("0.weight"),
+            "net.encoder.decoder.layers.1.linear1.weight": head.get_parameter("decoder.1.widen.weight"),
+        }[wrt]
+        compare(torch.autograd.grad(loss, variable)[0], case.gradient)
+        # With a code of our own: the same to what float32 holds.
+        compare(head(source), outputs["logits"], 2e-6)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("wrt", ["gl_x", "gl.W", "gl.b"])
+def test_the_linear_layer_of_lac(shared: Path, wrt: str) -> None:
+    found = records(shared, f"lac_groupwise_linear@{wrt}")
+    assert len(found) == 2
+    for case, outputs in found:
+        layer = ClassWiseLinear(*reversed(case.inputs["gl.W"].shape[1:])).double()
+        layer.load_state_dict({"weight": case.tensor("gl.W")[0], "bias": case.tensor("gl.b")[0]})
+        vectors = case.tensor("gl_x").requires_grad_()
+        logits = layer(vectors)
+        compare(logits, outputs["out"])
+        loss = (case.tensor("w_logits") * logits).sum()
+        assert loss.item() == pytest.approx(case.record["loss"], rel=1e-6)
+        variable = {"gl_x": vectors, "gl.W": layer.weight, "gl.b": layer.bias}[wrt]
+        compare(torch.autograd.grad(loss, variable)[0], case.gradient.reshape(variable.shape))
+
+
+@pytest.mark.shared
+def test_the_position_code(shared: Path) -> None:
+    folder = shared / "goldens" / "networks"
+    stored = json.loads((folder / "discrete.json").read_text())
+    found = {name: record for name, record in stored.items() if name.startswith("sine_position")}
+    assert len(found) == 2
+    with np.load(folder / "discrete.npz") as arrays:
+        for record in found.values():
+            hp, expected = record["hp"], arrays[record["outputs"]["pos"]][0]
+            code = sine_code(hp["maxH"], hp["maxW"], 2 * hp["num_pos_feats"])
+            compare(code.T.reshape(expected.shape), expected)
+
+
+@pytest.mark.shared
+def test_the_class_vectors_of_mime(shared: Path) -> None:
+    """Its code, a network of two layers for all classes, is put on top here."""
+    found = records(shared, "mime_net@net.query_embed.weight")
+    assert len(found) == 2
+    for case, outputs in found:
+        head = released_head(case.inputs, "net.")
+        mean, raw = network(case, "net.")(vectors_of(head, case, case.tensor("src"))).chunk(2, -1)
+        std = (raw / 2).clamp(-6, 6).exp()
+        code = (mean + std * case.tensor("eps")).mean(0)
+        logits = (code * case.tensor("net.fc.W")[0]).sum(-1) + case.tensor("net.fc.b")[0]
+        for name, value in (("mu", mean), ("std", std), ("logits", logits)):
+            compare(value, outputs[name])
+        loss = mime_loss(logits, case.tensor("obs"), mean, std, beta=1e-4, eps=1e-5)
+        assert loss.item() == pytest.approx(case.record["loss"], rel=1e-6)
+        compare(torch.autograd.grad(loss, head.queries)[0], case.gradient)
+
+
+@pytest.mark.shared
+def test_the_class_vectors_of_smile(shared: Path) -> None:
+    """Its Beta distributions, two more linear layers per class, are put on top here."""
+    found = records(shared, "smile_img_net@src")
+    assert len(found) == 2
+    for case, outputs in found:
+        head = released_head(case.inputs, "snet.")
+        vectors = vectors_of(head, case, case.tensor("src"))
+        compare(head.last(vectors), outputs["logits"])
+        mean, raw = network(case, "snet.")(vectors).chunk(2, -1)
+        compare(mean, outputs["mu"])
+        compare(functional.softplus(raw), outputs["std"])
+        for name in ("alpha", "beta"):
+            weight, bias = (case.tensor(f"snet.d_encoder_{name}.{part}")[0] for part in "Wb")
+            compare(functional.softplus((vectors * weight).sum(-1) + bias) + 1e-6, outputs[name])
+
+
+# -- a second implementation -----------------------------------------------------------------------------
+
+
+def normalised(values: Any, layer: nn.Module) -> Any:
+    weight, bias = (layer.get_parameter(name).detach().numpy() for name in ("weight", "bias"))
+    centred = values - values.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def attended(query: Any, key: Any, value: Any, attention: nn.Module, heads: int) -> Any:
+    """Attention of rows (n, W) to rows (T, W), head by head."""
+    weight, bias, last, offset = (
+        attention.get_parameter(name).detach().numpy()
+        for name in ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+    )
+    inputs = zip((query, key, value), np.split(weight, 3), np.split(bias, 3), strict=True)
+    parts = [np.split(rows @ matrix.T + shift, heads, 1) for rows, matrix, shift in inputs]
+    results = []
+    for q, k, v in zip(*parts, strict=True):
+        weights = np.exp(q @ k.T / math.sqrt(q.shape[1]))
+        results.append(weights / weights.sum(1, keepdims=True) @ v)
+    return np.concatenate(results, 1) @ last.T + offset
+
+
+def layer_of(layer: nn.Module, start: Any, query: Any, key: Any, value: Any, heads: int) -> Any:
+    attention = layer.get_submodule("attention")
+    middle = normalised(
+        start + attended(query, key, value, attention, heads), layer.get_submodule("after_attention")
+    )
+    matrices = [
+        [layer.get_parameter(f"{part}.{name}").detach().numpy() for name in ("weight", "bias")]
+        for part in ("widen", "narrow")
+    ]
+    hidden = np.maximum(middle @ matrices[0][0].T + matrices[0][1], 0)
+    return normalised(middle + hidden @ matrices[1][0].T + matrices[1][1], layer.get_submodule("after_ffn"))
+
+
+def code_of(height: int, width: int, channels: int) -> Any:
+    code, half = np.zeros((height * width, channels)), channels // 2
+    for position, channel in np.ndindex(code.shape):
+        row, column = divmod(position, width)
+        place, side, n = (row, height, channel) if channel < half else (column, width, channel - half)
+        angle = 2 * math.pi * (place + 1) / (side + 1e-6) / 10000 ** (2 * (n // 2) / half)
+        code[position, channel] = math.cos(angle) if n % 2 else math.sin(angle)
+    return code
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SMALL,
+        QuerySettings(width=8, attention_heads=4, encoder_layers=2, decoder_layers=1, ffn=5),
+        QuerySettings(attention_heads=3, encoder_layers=0, decoder_layers=3, ffn=4),
+    ],
+)
+def test_logits_equal_those_of_a_second_implementation(settings: QuerySettings) -> None:
+    head, maps, heads = make_head(settings), maps_of(), settings.attention_heads
+    projection = list(head.project.parameters())
+    assert len(projection) == (2 if settings.width else 0)
+    logits = []
+    for image in maps.numpy():
+        positions = image.reshape(6, 6).T
+        if projection:
+            positions = positions @ projection[0].detach().numpy().T + projection[1].detach().numpy()
+        queries = head.queries.detach().numpy()
+        code = code_of(2, 3, queries.shape[1])
+        for layer in head.encoder:
+            coded = positions + code
+            positions = layer_of(layer, positions, coded, coded, positions, heads)
+        vectors = np.zeros_like(queries)
+        for layer in head.decoder:
+            vectors = layer_of(layer, vectors, vectors + queries, positions + code, positions, heads)
+        weight, bias = (parameter.detach().numpy() for parameter in (head.last.weight, head.last.bias))
+        logits.append((normalised(vectors, head.norm) * weight).sum(1) + bias)
+    assert np.std(logits) > 0.1
+    np.testing.assert_allclose(head(maps).detach(), logits, rtol=1e-5, atol=1e-6)  # code in float32
+
+
+@pytest.mark.parametrize(("height", "width", "channels"), [(14, 14, 2048), (3, 5, 6), (1, 1, 4)])
+def test_the_position_code_of_any_map(height: int, width: int, channels: int) -> None:
+    code = sine_code(height, width, channels)
+    assert code.dtype == torch.float32
+    np.testing.assert_allclose(code, code_of(height, width, channels), atol=2e-6)
+
+
+# -- what must not change it -----------------------------------------------------------------------------
+
+
+def test_classes_are_in_the_order_of_their_queries() -> None:
+    head, maps, order = make_head(classes=5), maps_of(), torch.tensor([3, 0, 4, 1, 2])
+    before, vectors = head(maps), head.class_vectors(maps)
+    with torch.no_grad():
+        for parameter in (head.queries, head.last.weight, head.last.bias):
+            parameter.copy_(parameter[order].clone())
+    torch.testing.assert_close(head(maps), before[:, order])
+    torch.testing.assert_close(head.class_vectors(maps), vectors[:, order])
+    assert (before - before[:, order]).abs().min() > 1e-3
+
+
+def test_only_the_code_tells_positions_apart() -> None:
+    head, order = make_head(), torch.tensor([5, 2, 0, 1, 4, 3])
+    positions, code = torch.randn(4, 6, 6).double(), torch.randn(6, 6).double()
+    expected = head.decode(positions, code)
+    torch.testing.assert_close(head.decode(positions[:, order], code[order]), expected)
+    assert (head.decode(positions[:, order], code) - expected).abs().max() > 1e-2
+
+
+def test_evaluation_repeats_itself_and_training_drops() -> None:
+    top, maps = Top(6, 3, head="queries", queries=SMALL, dropout=0.5), maps_of().float()
+    assert torch.equal(top.eval()(maps).logits, top(maps).logits)
+    torch.manual_seed(0)
+    assert not torch.equal(top.train()(maps).logits, top(maps).logits)
+    assert isinstance(top.dropout, nn.Identity)  # nothing is dropped in front of the head
+    shapes: list[torch.Size] = []
+    for part in top.modules():
+        if isinstance(part, nn.Dropout):
+            assert part.p == 0.5
+            part.register_forward_hook(lambda _, __, output: shapes.append(output.shape))
+    top(maps)
+    # Of each layer the result of attention, the hidden units, and the result of the two-layer network.
+    of_layer = [[(5, rows, 6), (5, rows, 7), (5, rows, 6)] for rows in (6, 3, 3)]
+    assert shapes == [shape for layer in of_layer for shape in layer]
+    attentions = [part for part in top.modules() if isinstance(part, nn.MultiheadAttention)]
+    assert [attention.dropout for attention in attentions] == [0.5] * 3
+
+
+def test_class_maps_are_the_logits_of_maps_of_one_position() -> None:
+    top, maps = Top(6, 3, head="queries", queries=SMALL, dropout=0.5), maps_of(60).float()
+    assert maps[:, 0].numel() > 256  # more than are computed at a time
+    class_maps = top.eval().class_maps(maps)
+    assert class_maps.shape == (60, 3, 2, 3)
+    for y, x in np.ndindex(2, 3):
+        expected = top(maps[:, :, y : y + 1, x : x + 1]).logits.detach()
+        torch.testing.assert_close(class_maps[:, :, y, x], expected)
+
+
+# -- start and size --------------------------------------------------------------------------------------
+
+
+def test_parameters_start_as_those_of_the_released_code() -> None:
+    torch.manual_seed(0)
+    head = QueryHead(64, 200, QuerySettings(ffn=256))
+    bounds = {  # of uniform draws: sqrt(6 / (rows + columns)) for Xavier
+        "attention.in_proj_weight": math.sqrt(6 / (4 * 64)),
+        "attention.out_proj.weight": math.sqrt(6 / (2 * 64)),
+        "widen.weight": math.sqrt(6 / (64 + 256)),
+        "narrow.weight": math.sqrt(6 / (64 + 256)),
+        "widen.bias": 1 / math.sqrt(64),
+        "narrow.bias": 1 / math.sqrt(256),
+    }
+    for layer in (*head.encoder, *head.decoder):
+        for name, bound in bounds.items():
+            values = layer.get_parameter(name)
+            assert 0.9 * bound < values.abs().max() <= bound
+        for name in ("attention.in_proj_bias", "attention.out_proj.bias"):
+            assert not layer.get_parameter(name).any()
+    assert head.last.weight.abs().max().item() == pytest.approx(1 / 8, rel=1e-3)
+    assert head.last.bias.abs().max().item() == pytest.approx(1 / 8, rel=0.05)
+    assert head.queries.std().item() == pytest.approx(1, rel=0.03)
+    assert head.queries.abs().max() > 3
+
+
+def test_the_size_of_the_published_network() -> None:
+    with torch.device("meta"):
+        head = QueryHead(2048, 20, QuerySettings(ffn=8192))
+        code = [nn.Linear(2048, 2048), nn.Linear(2048, 2 * 256), ClassWiseLinear(256, 20)]
+    size = [sum(value.numel() for value in part.parameters()) for part in (head, *head.encoder, head.last)]
+    assert size == [151_160_852, 50_358_272, 40_980]
+    mime = size[0] - size[2] + sum(value.numel() for part in code for value in part.parameters())
+    assert round(mime / 1e6, 1) == 156.4
+
+
+@pytest.mark.parametrize(
+    ("features", "settings", "message"),
+    [
+        (
+            6,
+            QuerySettings(),
+            "multiple of its 4 attention heads, got 6, that of the feature map: change --model.width",
+        ),
+        (
+            64,
+            QuerySettings(width=10),
+            "multiple of its 4 attention heads, got 10: change --model.width or --model",
+        ),
+        (5, QuerySettings(attention_heads=1), "needs an even width"),
+    ],
+)
+def test_a_width_that_cannot_be_divided_is_refused(
+    features: int, settings: QuerySettings, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        QueryHead(features, 2, settings)
