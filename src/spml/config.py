@@ -174,6 +174,9 @@ class ModelConfig:
             prepared. `small_cnn` always starts from random weights.
         frozen: Compute the features of the backbone once and train the head only; `auto` = yes for a
             pretrained backbone, unless head or method needs its feature map.
+        frozen_parts: Parts of a backbone that is trained which stay as they are: `norms`, the statistics and
+            constants of every batch normalisation, and names of modules, after commas. MIME and LAC freeze
+            `norms,conv1,layer1` of a ResNet.
         head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of
             the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
             layer; `correlated`, a linear layer whose logits are corrected by the probabilities of the other
@@ -217,18 +220,11 @@ class ModelConfig:
     backbone: str = "auto"
     weights: str = "pretrained"
     frozen: Literal["auto", "yes", "no"] = "auto"
+    frozen_parts: str = ""
     head: Literal[
-        "auto",
-        "linear",
-        "mlp",
-        "boosted_cam",
-        "gaussian",
-        "correlated",
-        "queries",
-        "ridge",
-        "lda",
-        "mean_difference",
-    ] = "auto"
+        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "queries",
+        "ridge", "lda", "mean_difference",
+    ] = "auto"  # fmt: skip
     hidden: Positive = 512
     width: Count = 0
     attention_heads: Positive = 4

@@ -363,3 +363,43 @@ def test_missing_and_damaged_files_are_named(saved: Path, file: str) -> None:
     path.unlink()
     with pytest.raises(InputError, match=f"{file} is missing"):
         load_classifier(saved)
+
+
+def test_frozen_parts_stay_as_they_are_in_training() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig("resnet18", weights="random")
+    backbone = build_backbone(describe(config, PHOTOS, size=64), config)
+    for norm in backbone.parts("norms"):
+        torch.nn.init.ones_(norm.get_parameter("weight"))  # some are 0, and nothing before them would learn
+    classifier = Classifier(backbone, Top(512, 2, scaling="raw"), frozen_parts="norms, conv1,layer1")
+    classifier.train()
+    before = {name: value.clone() for name, value in classifier.state_dict().items()}
+    parameters = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
+    classifier(photos()).logits.square().sum().backward()
+    torch.optim.SGD(parameters, lr=0.1).step()
+    changed = {
+        name for name, value in classifier.state_dict().items() if not torch.equal(value, before[name])
+    }
+    names = {
+        name for name in before if "conv" in name or name.startswith("top.head") or "downsample.0" in name
+    }
+    stem = ("backbone.network.conv1", "backbone.network.layer1")
+    assert changed == {name for name in names if not name.startswith(stem)}
+    assert len(changed) == 17  # 12 convolutions, 3 of shortcuts, the weight and the bias of the head
+    assert classifier.backbone.network.get_submodule("layer2").training
+    assert all(parameter.grad is None for parameter in classifier.parameters() if not parameter.requires_grad)
+
+
+def test_norms_are_trained_unless_they_are_frozen() -> None:
+    classifier = photo_classifier("linear").train()
+    norm = classifier.backbone.network.get_submodule("layer4.1.bn2")
+    before = norm.get_buffer("running_mean").clone()
+    classifier(photos())
+    assert not torch.equal(norm.get_buffer("running_mean"), before)
+
+
+def test_a_part_that_does_not_exist_is_refused() -> None:
+    backbone = photo_classifier("linear").backbone
+    with pytest.raises(InputError) as caught:
+        Classifier(backbone, Top(512, 2), frozen_parts="norms,layer9")
+    assert str(caught.value).startswith("backbone resnet18 has no part 'layer9'. Did you mean layer")

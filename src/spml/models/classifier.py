@@ -78,17 +78,24 @@ class Classifier(nn.Module):
         top: Network that maps features to logits.
         frozen: Whether the backbone is never trained: it has no gradient, and its batch normalisation and
             dropout stay in evaluation mode.
+        frozen_parts: Names of parts of the backbone that are never trained, as `Backbone.parts` takes them.
+
+    Raises:
+        ValueError: The top is for another number of features.
+        InputError: The backbone has no such part.
     """
 
-    def __init__(self, backbone: Backbone, top: Top, *, frozen: bool = False) -> None:
+    def __init__(self, backbone: Backbone, top: Top, *, frozen: bool = False, frozen_parts: str = "") -> None:
         super().__init__()
         if backbone.num_features != top.num_features:
             raise ValueError(
                 f"a top for {top.num_features} features on a backbone of {backbone.num_features}"
             )
-        self.backbone, self.top, self.frozen = backbone, top, frozen
-        if frozen:
-            backbone.requires_grad_(False).eval()
+        self.backbone, self.top = backbone, top
+        # Kept in a tuple, which does not register them a second time.
+        self._frozen: tuple[nn.Module, ...] = (backbone,) if frozen else (*backbone.parts(frozen_parts),)
+        for part in self._frozen:
+            part.requires_grad_(False).eval()
 
     @property
     def spec(self) -> BackboneSpec:
@@ -103,10 +110,10 @@ class Classifier(nn.Module):
         return (*parts, self.top.num_features)
 
     def train(self, mode: bool = True) -> Classifier:
-        """Set training mode; a frozen backbone stays in evaluation mode."""
+        """Set training mode; what is frozen stays in evaluation mode."""
         super().train(mode)
-        if self.frozen:
-            self.backbone.eval()
+        for part in self._frozen:
+            part.eval()
         return self
 
     def forward(self, inputs: Tensor, class_maps: bool = False) -> Outputs:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import spml
 from spml.common.errors import InputError
@@ -134,6 +135,13 @@ def test_a_random_code_needs_its_head() -> None:
         assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
 
 
+def test_parts_are_frozen_of_a_network_that_is_trained() -> None:
+    parts = ModelConfig("resnet18", frozen_parts="norms,conv1", frozen="no")
+    assert settled(parts).model.frozen_parts == "norms,conv1"
+    with pytest.raises(InputError, match=r"frozen_parts 'norms,conv1' names .* the backbone is frozen"):
+        settled(replace(parts, frozen="auto"))
+
+
 def test_views_and_further_passes_suit_every_model() -> None:
     needs = Needs(views=("weak", "strong"), train_pass=True, batch_coupled=True)
     for data in (FEATURES, GREY, PHOTOS):
@@ -191,6 +199,27 @@ def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: P
         spml.train("digits", model={"ffn": 7}, output=str(tmp_path / "third"), **settings)
 
 
+def test_frozen_norms_keep_their_statistics_in_a_run(tmp_path: Path) -> None:
+    changed = {}
+    for parts in ("", "norms"):
+        run = spml.train(
+            "digits",
+            method="an",
+            model={"frozen_parts": parts},
+            data={"sample_rows": 100},
+            epochs=1,
+            threads=1,
+            quiet=True,
+            output=str(tmp_path / f"run {parts}"),
+        )
+        state = run.classifier.backbone.state_dict()
+        start = make_backbone(resolved(ModelConfig("small_cnn"), GREY), print).state_dict()
+        changed[parts] = {name for name in state if not torch.equal(state[name], start[name])}
+    norms = {name for name in changed[""] if name.startswith(("network.layers.2", "network.layers.5"))}
+    assert any("running_mean" in name for name in norms)
+    assert changed["norms"] == {f"network.layers.{index}.weight" for index in (0, 3, 7)}
+
+
 class Needy(Objective):
     """Needs a random code and is given none."""
 
@@ -203,6 +232,11 @@ class Needy(Objective):
     [
         ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
         ({"model": {"head": "queries"}}, "the data holds feature vectors"),
+        ({"model": {"frozen_parts": "norms"}}, "names parts of a network .* the data holds feature vectors"),
+        (
+            {"source": "digits", "model": {"frozen_parts": "layer1"}},
+            "backbone small_cnn has no part 'layer1'. Did you mean layers",
+        ),
         (
             {"source": "digits", "model": {"head": "queries", "attention_heads": 3}},
             "an even width that is a multiple of its 3 attention heads, got 64, that of the feature map",

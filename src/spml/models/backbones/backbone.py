@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from ...common.errors import InputError
+from ...common.errors import InputError, nearest
+from ...common.safe import quote
 from ..spec import NONE, BackboneSpec
 from .outputs import MAPS, TENSOR, pattern, read_features
 
@@ -22,6 +24,7 @@ Report = Callable[[str], None]
 _LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 """Packages whose source does not count: it changes with every version, and hardly ever what is computed."""
 _PROBED = 16
+_NORMS = "norms"
 
 
 class Backbone(nn.Module):
@@ -168,6 +171,26 @@ class Backbone(nn.Module):
         rows, _, height, width = maps.shape
         features = self.pool(maps.permute(0, 2, 3, 1).flatten(0, 2)[..., None, None])
         return features.reshape(rows, height, width, self.num_features).permute(0, 3, 1, 2)
+
+    def parts(self, names: str) -> list[nn.Module]:
+        """Return modules of the network by their names, which commas separate.
+
+        `norms` stands for every batch normalisation.
+
+        Raises:
+            InputError: The network has no such module.
+        """
+        modules = dict(self.network.named_modules())
+        found: list[nn.Module] = []
+        for name in filter(None, names.replace(" ", "").split(",")):
+            if name == _NORMS:
+                found += [module for module in modules.values() if isinstance(module, _BatchNorm)]
+            elif name in modules:
+                found.append(modules[name])
+            else:
+                near = nearest(name, [_NORMS, *(part for part, _ in self.network.named_children())])
+                raise InputError(f"backbone {self.spec.name} has no part {quote(name)}. {near}")
+        return found
 
     @torch.no_grad()
     def check_maps(self) -> None:

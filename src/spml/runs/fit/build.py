@@ -66,8 +66,8 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
 
     Raises:
         InputError: The weights can't be read or downloaded, or the backbone lacks a feature map that the run
-            needs, or one whose width suits its label queries, or it gives too many features for a head that
-            is solved.
+            needs, or one whose width suits its label queries, or a part that shall stay frozen, or it gives
+            too many features for a head that is solved.
     """
     if run.backbone is not None:
         return run.backbone
@@ -81,6 +81,7 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
             backbone.check_maps()
         except InputError as error:
             raise InputError(f"{run.needs_maps} needs a feature map, but {error}") from error
+    backbone.parts(run.config.model.frozen_parts)
     if queries := run.top["queries"]:
         queries.width_on(backbone.num_features)
     if run.solved:
@@ -184,7 +185,9 @@ class Build:
         self.top.to(device)
         self.classifier = None
         if self.backbone is not None:
-            self.classifier = models.Classifier(self.backbone, self.top, frozen=run.frozen).to(device)
+            parts = run.config.model.frozen_parts
+            classifier = models.Classifier(self.backbone, self.top, frozen=run.frozen, frozen_parts=parts)
+            self.classifier = classifier.to(device)
         trained = self.top if run.frozen else self.classifier
         assert trained is not None
         self.trained = trained

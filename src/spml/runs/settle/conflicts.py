@@ -10,6 +10,7 @@ import numpy as np
 from ... import models
 from ...common.errors import InputError
 from ...common.files import same_path
+from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, ModelConfig, check
 from ...data import Inputs
 from ...data.matrix import FeatureMatrix
@@ -187,7 +188,8 @@ def _check_lbfgs(config: Config, head: str) -> None:
 
 
 def check_needs(config: Config, needs: Needs) -> None:
-    """Check that the model gives what the method or the head needs, and that it can be compiled if it shall.
+    """Check that the model gives what the method or the head needs, and that a network is trained where
+    settings are about one.
 
     Raises:
         InputError: It does not.
@@ -214,7 +216,12 @@ def check_needs(config: Config, needs: Needs) -> None:
         reason = "the data holds feature vectors"
     elif model.frozen == "yes":
         reason = "the backbone is frozen (--model.frozen no trains it)"
-    elif consumer:
+    if reason and model.frozen_parts:
+        raise InputError(
+            f"--model.frozen_parts {quote(model.frozen_parts)} names parts of a network that is trained, but "
+            f"{reason}: leave it out."
+        )
+    if consumer and not reason:
         reason = f"{consumer} calls only the first part of the network, for its feature map"
     if config.compile and reason:
         raise InputError(f"--compile yes compiles the network that is trained, but {reason}: leave it out.")
