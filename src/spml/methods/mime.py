@@ -35,12 +35,18 @@ class VariationalPseudoLabels(WithRule):
         defaults={"voc": {"warmup": 2}, "coco": {"warmup": 2}, "nus": {"warmup": 2}, "cub": {"warmup": 5}},
         deviations=(
             "the paper's network is not included: a transformer decoder with one query, one code and one "
-            "output per class. Here there is one code per sample for all classes, computed from the "
-            "backbone's features, so numbers can't be compared with the paper's",
+            "output per class. The head `queries` is this decoder without the codes. Here there is one code "
+            "per sample for all classes, computed from the backbone's features, so numbers can't be compared "
+            "with the paper's",
+            "the released code averages 10 draws of the code in evaluation, too, and where labels are "
+            "inferred; here: the mean of the code",
             "the released objective is simpler than the paper's mutual label enhancement; here: the released "
             "one",
-            "the epoch from which warmup is counted is not known. Reading: the first pseudo-labels follow "
-            "the warmup-th epoch; none follow the last, after which there is no training",
+            "the released code infers labels from flipped images, and not those of the last, incomplete "
+            "batch of the shuffled samples; here: of all samples, as they are. None follow the last epoch, "
+            "after which there is no training",
+            "the released recipe (Adamax with a learning rate of 1e-3, of 1e-4 for the backbone, without "
+            "weight decay; frozen batch normalisation, first convolution and first stage) is not the default",
             "the released code adds 1e-5 inside logarithms (mime_loss(eps=1e-5)); the default has none",
         ),
     )

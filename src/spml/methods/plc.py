@@ -32,11 +32,11 @@ class PseudoLabelConsistency(Objective):
         "p' of the strong view, M = these three sets of labels; p is constant in the second mean",
         head_bias="prior",
         deviations=(
-            "a part of LAC only: the transformer decoder, the contrastive second stage (LAGC) and the "
-            "training recipe (AdamW, one-cycle learning rate, average of weights) are not included",
+            "a part of LAC only: the contrastive second stage (LAGC) and the training recipe (AdamW, "
+            "one-cycle learning rate, average of weights) are not included. LAC's network has the head "
+            "`queries`; the default is a linear head",
             "the ordinary view is the weak one",
-            "the weight of the strong view is not known; default: 1. tau is that of the first stage; the "
-            "second stage uses 0.9",
+            "weight and tau are those of the first stage of the released code; in the second, tau is 0.9",
         ),
     )
     needs = Needs(batch_coupled=True, views=("strong",))

@@ -29,15 +29,16 @@ class WeightedLabelEnhancement(Objective):
         paper="Xu et al., One Positive Label is Sufficient: Single-Positive Multi-Label Learning with Label "
         "Enhancement, NeurIPS 2022",
         year=2022,
-        equations="the classifier loss of the released code",
+        equations="the classifier loss, in a form that the released code holds but does not use",
         formula="L = mean over B C of [l+ on P, rate (d l+ + (1 - d) l-) on U]\n"
         "d = mu D + (1 - mu) prior; D = decay D + (1 - decay) p in each step, prior before the first",
         state="average prediction (float, N x C)",
         deviations=(
             "in the paper D comes from a variational autoencoder on a graph of similar samples, which is "
             "trained together with the classifier. It is not included. Here D is a running average of the "
-            "classifier's own predictions, which is our reading",
-            "the paper's d is mu D + (1 - mu) on known positives, but its released loss is l+ there",
+            "classifier's own predictions; an ablation in the released code takes the current one",
+            "the paper's d is mu D + (1 - mu) on known positives, and so is that of the released training; "
+            "here: l+ there, as in a function of the released code that is not called",
             "the released values (prior .001-.1, mu .01-.9, rate .1-.7) are for tables, not for images; the "
             "defaults lie within these ranges and were tried on the embedded digits only",
             "the released code adds 1e-5 inside logarithms (smile_loss(eps=1e-5)); the default has none",
