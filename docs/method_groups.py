@@ -19,6 +19,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "smile": "You compare with SMILE; this is its weighted loss without its network",
             "mime": "You compare with MIME; this is its loss on a head for features",
             "pumlc": "You want a loss of positive and unlabelled learning, with mixed samples",
+            "crisp": "As nnPU, but the share of each class is estimated during training; mostly too high",
             "softmax": "Samples seldom have a second label; solve it on features (`--optim.name lbfgs`)",
         },
     ),
@@ -29,6 +30,8 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "en": "Classes are frequent enough that the expected number of negatives of each means something",
             "epr": "You want the mean number of predicted labels to be K, and nothing else",
             "role": "As EPR, but with an estimate of every label that is learned beside the network",
+            "nnpu": "You want a loss of positive and unlabelled learning that assumes no negatives",
+            "upu": "You compare with nnPU; without its correction, networks overfit",
             "show": "Each label was equally likely to be the known one; solve it on features",
         },
     ),
@@ -95,5 +98,7 @@ PAPERS = {
     "Positive Label Is All You Need for Multi-Label Classification": "2306.16016",
     "Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to Full Labels": "2302.14695",  # noqa: E501
     "ZLPR: A Novel Loss for Multi-label Classification": "2208.02955",
+    "Positive-Unlabeled Learning with Non-Negative Risk Estimator": "1703.00593",
+    "Can Class-Priors Help Single-Positive Multi-Label Learning?": "2309.13886",
 }
 """Number on arXiv of each paper that is there, by its title as cards have it."""

@@ -714,6 +714,7 @@ def test_the_examples_of_a_page(name):
         "strong_logits": torch.randn(6, 4),
         "mean": torch.zeros(6, 2),
         "std": torch.ones(6, 2),
+        "prior": torch.full((4,), 0.5),
     }
     for block in losses:
         exec(compile(block, f"{name}.md", "exec"), names)

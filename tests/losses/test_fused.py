@@ -53,11 +53,13 @@ SEPARABLE = {
 }
 NEEDS_ALL = {
     "csl_loss": {},
+    "crisp_loss": {"prior": SOFT[0]},
     "epr_loss": {"mean_labels": 1.5},
     "ignore_loss": {"strong_logits": SOFT},
     "ll_loss": {"rate": 0.2},
     "opml_loss": {},
     "plc_loss": {"strong_logits": SOFT},
+    "pu_loss": {"prior": SOFT[0]},
     "pumlc_loss": {},
     "role_loss": {"estimates": SOFT, "mean_labels": 1.5},
     "show_loss": {"mean_labels": 1.5},

@@ -17,7 +17,7 @@ MODULES = [
     for each in vars(losses).values()
     if isinstance(each, type) and issubclass(each, LossModule) and each is not LossModule
 ]
-REQUIRED = {"mean_labels": 1.5, "rate": 0.2}
+REQUIRED = {"mean_labels": 1.5, "rate": 0.2, "prior": torch.tensor([0.4, 0.2, 0.5, 0.1])}
 
 
 def test_every_loss_is_a_module():

@@ -87,6 +87,12 @@ VARIANTS = [
     ("show", {"rho": 1.0, "weight": 1.0, "momentum": 0.1}),
     ("pumlc", {"gamma": 0.85, "alpha": 2.0}),
     ("pumlc", {"mix": 0}),
+    ("upu", {"surrogate": "sigmoid", "unlabelled": "rest"}),
+    ("upu", {"priors": [0.3] * 7, "unlabelled": "rest", "counts": "batch"}),
+    ("nnpu", {"surrogate": "sigmoid", "unlabelled": "rest", "counts": "batch"}),
+    ("nnpu", {"beta": 0.05, "gamma": 0.5, "momentum": 0.2}),
+    ("crisp", {"priors": "stated", "warmup": 0}),
+    ("crisp", {"priors": [0.4] * 7, "momentum": 1.0}),
 ]
 
 

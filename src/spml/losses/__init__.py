@@ -34,6 +34,7 @@ from .modules import (
     ANLSLoss,
     ASLLoss,
     CostSensitiveLoss,
+    CRISPLoss,
     CSLLoss,
     EMAPLLoss,
     EMLoss,
@@ -55,6 +56,7 @@ from .modules import (
     OPMLLoss,
     PLCLoss,
     PRLoss,
+    PULoss,
     PUMLCLoss,
     ROLELoss,
     SHOWLoss,
@@ -69,6 +71,7 @@ from .modules import (
 from .pairwise import pr_loss
 from .penalty import weight_penalty_loss
 from .pseudo import gpr_loss, vlpl_loss
+from .pu import crisp_loss, crisp_priors, negative_risk, pu_loss
 from .pumlc import mixed_consistency_loss, mixed_log_target, pumlc_loss
 from .robust import gr_loss
 from .show import expected_labels, show_loss
@@ -80,6 +83,7 @@ __all__ = [
     "ANLSLoss",
     "ANLoss",
     "ASLLoss",
+    "CRISPLoss",
     "CSLLoss",
     "CostSensitiveLoss",
     "EMAPLLoss",
@@ -102,6 +106,7 @@ __all__ = [
     "OPMLLoss",
     "PLCLoss",
     "PRLoss",
+    "PULoss",
     "PUMLCLoss",
     "ROLELoss",
     "SHOWLoss",
@@ -119,6 +124,8 @@ __all__ = [
     "beta_kl_loss",
     "consistency_loss",
     "cost_sensitive_loss",
+    "crisp_loss",
+    "crisp_priors",
     "csl_loss",
     "em_apl_loss",
     "em_loss",
@@ -144,9 +151,11 @@ __all__ = [
     "mixed_consistency_loss",
     "mixed_log_target",
     "n_ls_loss",
+    "negative_risk",
     "opml_loss",
     "plc_loss",
     "pr_loss",
+    "pu_loss",
     "pumlc_loss",
     "role_loss",
     "show_loss",

@@ -25,6 +25,7 @@ from .logsum import opml_loss, soft_opml_loss, zlpr_loss
 from .mime import mime_loss
 from .pairwise import pr_loss
 from .pseudo import gpr_loss, vlpl_loss
+from .pu import crisp_loss, pu_loss
 from .pumlc import pumlc_loss
 from .robust import gr_loss
 from .show import show_loss
@@ -101,6 +102,7 @@ ANLoss = _module("ANLoss", an_loss)
 ANLSLoss = _module("ANLSLoss", an_ls_loss)
 ASLLoss = _module("ASLLoss", asl_loss)
 CostSensitiveLoss = _module("CostSensitiveLoss", cost_sensitive_loss)
+CRISPLoss = _module("CRISPLoss", crisp_loss)
 CSLLoss = _module("CSLLoss", csl_loss)
 EMAPLLoss = _module("EMAPLLoss", em_apl_loss)
 EMLoss = _module("EMLoss", em_loss)
@@ -121,6 +123,7 @@ NLSLoss = _module("NLSLoss", n_ls_loss)
 OPMLLoss = _module("OPMLLoss", opml_loss)
 PLCLoss = _module("PLCLoss", plc_loss)
 PRLoss = _module("PRLoss", pr_loss)
+PULoss = _module("PULoss", pu_loss)
 PUMLCLoss = _module("PUMLCLoss", pumlc_loss)
 ROLELoss = _module("ROLELoss", role_loss)
 SHOWLoss = _module("SHOWLoss", show_loss)
