@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
+from spml.common.errors import InputError
 from spml.losses import an_loss, gr_loss, iu_loss
 from spml.losses.robust import InstanceWeight, PseudoLabel
-from tests.reference.gr import gr_unknown
+from spml.methods.registry import create
+from tests.reference.gr import gr_unknown, robust_loss
 
 FORMS = [(k, "gaussian") for k in get_args(PseudoLabel)] + [("logistic", v) for v in get_args(InstanceWeight)]
 HP = {"w": 3.0, "b": -2.0, "mu": 0.7, "sigma": 0.6, "q2": 0.01, "q3": 1.5, "a": 0.4, "tau": 0.6, "share": 0.3}
@@ -178,3 +180,128 @@ def test_the_forms_compile_as_one_graph(form):
     torch.compiler.reset()
     compiled = torch.compile(lambda z: gr_loss(z, target, **form), backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(z), gr_loss(z, target, **form))
+
+
+# -- other robust losses ---------------------------------------------------------------------------------
+
+AN = {"k": "constant", "share": 0.0, "v": "one"}
+ROBUST = [
+    ("taylor", {"order": 1}),
+    ("taylor", {"order": 5}),
+    ("sce", {"alpha": 2.0, "beta": 0.3, "log_zero": -4.0}),
+    ("nce", {"alpha": 2.0, "beta": 0.3, "log_zero": -4.0}),
+    ("nfl", {"gamma": 2.0, "alpha": 0.5, "beta": 0.1, "log_zero": -1.0}),
+    ("nfl", {"gamma": 0.5, "alpha": 1.0, "beta": 0.0, "log_zero": -1.0}),
+    ("ngce", {"q": 0.3, "alpha": 1.0, "beta": 2.0, "log_zero": -1.0}),
+]
+
+
+def each(z: torch.Tensor, positive: bool, robust: str, constants: dict[str, float], **hp) -> torch.Tensor:
+    target = torch.full(z.shape, int(positive), dtype=torch.int8)
+    settings = {**AN, "robust": robust, "constants": constants, "reduction": "none", **hp}
+    return gr_loss(z, target, **settings)
+
+
+@pytest.mark.parametrize(("robust", "constants"), ROBUST)
+def test_robust_losses_are_those_of_the_reference(robust, constants):
+    z = torch.tensor([[-9.0, -2.0, -0.1, 0.0, 0.7, 3.0, 9.0]], dtype=torch.float64, requires_grad=True)
+    for sign in (1, -1):
+        loss = each(z, sign == 1, robust, constants)
+        expected = [robust_loss(value, sign, robust, constants) for value in z[0].tolist()]
+        assert loss[0].tolist() == pytest.approx(expected, rel=1e-9)
+        (gradient,) = torch.autograd.grad(loss.sum(), z)
+        step = 1e-6
+        sides = [
+            [robust_loss(value + side * step, sign, robust, constants) for value in z[0].tolist()]
+            for side in (1, -1)
+        ]
+        numerical = [(up - down) / (2 * step) for up, down in zip(*sides, strict=True)]
+        assert gradient[0].tolist() == pytest.approx(numerical, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(("robust", "constants"), ROBUST)
+def test_an_unknown_label_has_a_mixture_of_both_robust_losses(robust, constants):
+    z = torch.tensor([[-2.0, 0.7, 3.0]], dtype=torch.float64)
+    settings = {"k": "constant", "share": 0.3, "v": "gaussian", "mu": 0.6, "sigma": 0.4}
+    loss = gr_loss(z, UNKNOWN, robust=robust, constants=constants, reduction="none", **settings)
+    mixed = 0.3 * each(z, True, robust, constants) + 0.7 * each(z, False, robust, constants)
+    weight = torch.exp(-((z.sigmoid() - 0.6) ** 2) / (2 * 0.4**2))
+    torch.testing.assert_close(loss, weight * mixed, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", ["nce", "nfl", "ngce"])
+def test_normalised_losses_are_symmetric(name):
+    """The losses of a label and of its opposite have a constant sum, from which noise tolerance follows."""
+    z = torch.linspace(-30, 30, 61, dtype=torch.float64)[None]
+    for constants, expected in (({"beta": 0.0}, 1.0), ({"beta": 0.5, "log_zero": -4.0}, 3.0)):
+        total = each(z, True, name, constants) + each(z, False, name, constants)
+        torch.testing.assert_close(total, torch.full_like(z, expected), rtol=1e-12, atol=0)
+
+
+def test_others_are_not_symmetric():
+    z = torch.tensor([[0.0, 3.0]], dtype=torch.float64)
+    for name in ("sce", "taylor"):
+        total = each(z, True, name, {}) + each(z, False, name, {})
+        assert total[0, 0] != pytest.approx(total[0, 1].item(), rel=1e-2)
+
+
+def test_the_series_goes_from_the_absolute_error_to_the_cross_entropy():
+    z = torch.logit(torch.tensor([[0.31, 0.5, 0.9]], dtype=torch.float64))
+    p = z.sigmoid()
+    torch.testing.assert_close(each(z, True, "taylor", {"order": 1}), 1 - p)
+    torch.testing.assert_close(each(z, True, "taylor", {"order": 60}), -p.log(), rtol=1e-6, atol=1e-12)
+
+
+def test_defaults_of_the_constants():
+    z = torch.tensor([[-1.0, 0.5]], dtype=torch.float64)
+    log_zero = math.log(1e-4)
+    for robust, constants in (
+        ("taylor", {"order": 2}),
+        ("sce", {"alpha": 0.1, "beta": 1, "log_zero": log_zero}),
+        ("nce", {"alpha": 1, "beta": 1, "log_zero": log_zero}),
+        ("nfl", {"gamma": 0.5, "alpha": 1, "beta": 1, "log_zero": log_zero}),
+        ("ngce", {"q": 0.7, "alpha": 1, "beta": 1, "log_zero": log_zero}),
+    ):
+        assert torch.equal(each(z, True, robust, {}), each(z, True, robust, constants))
+
+
+@pytest.mark.parametrize(("robust", "constants"), ROBUST)
+def test_robust_losses_of_extreme_logits_and_in_low_precision(robust, constants):
+    z = torch.tensor([[-20.0, -3.0, 0.2, 3.0, 20.0]], dtype=torch.float64)
+    for positive in (True, False):
+        exact = each(z, positive, robust, constants)
+        low = each(z.float(), positive, robust, constants)
+        torch.testing.assert_close(low.double(), exact, rtol=1e-5, atol=1e-6)
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            extreme = torch.tensor([[-6e4, -800.0, -100.0, 100.0, 800.0, 6e4]], dtype=dtype).requires_grad_()
+            loss = each(extreme, positive, robust, constants)
+            loss.sum().backward()
+            assert loss.isfinite().all()
+            assert extreme.grad.isfinite().all()
+            # Every step moves towards the label.
+            assert ((extreme.grad <= 0) if positive else (extreme.grad >= 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"robust": "hinge"}, "robust must be one of gce, taylor, sce, nce, nfl, ngce, got 'hinge'"),
+        ({"constants": {"q": 0.7}}, "constants of robust='gce': none, got 'q'"),
+        ({"robust": "nce", "constants": {"q": 1}}, "robust='nce': alpha, beta, log_zero, got 'q'"),
+        ({"robust": "nce", "constants": {"alpha": "one"}}, "must be numbers, got alpha='one'"),
+        ({"robust": "nce", "constants": {"beta": -1}}, "beta must be at least 0"),
+        ({"robust": "sce", "constants": {"log_zero": 4}}, "log_zero must be at most 0, got 4"),
+        ({"robust": "nfl", "constants": {"gamma": -1}}, "gamma must be at least 0"),
+        ({"robust": "ngce", "constants": {"q": 0}}, "q must be greater than 0"),
+        (
+            {"robust": "taylor", "constants": {"order": 1.5}},
+            "must be a whole number, at least 1, got 1.5",
+        ),
+        ({"robust": "taylor", "constants": {"order": 0}}, "order must be"),
+    ],
+)
+def test_wrong_robust_losses_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        gr_loss(torch.zeros(1, 3), UNKNOWN, **settings)
+    with pytest.raises(InputError, match=f"method 'gr': .*{message}"):
+        create("gr", settings)

@@ -33,6 +33,21 @@ def gr_unknown(z: float, at: float, k: str, v: str, hp: dict[str, float]) -> flo
     return weight * (share * l2 + (1 - share) * l3)
 
 
+def robust_loss(z: float, sign: int, robust: str, c: dict[str, float]) -> float:
+    """Loss of one label, a positive (sign = 1) or a negative (sign = -1), with logit z."""
+    t = 1 / (1 + math.exp(-sign * z))
+    if robust == "taylor":
+        return sum((1 - t) ** i / i for i in range(1, int(c["order"]) + 1))
+    given, other = {
+        "sce": lambda t: (-math.log(t), None),
+        "nce": lambda t: (-math.log(t), -math.log(1 - t)),
+        "nfl": lambda t: (-((1 - t) ** c["gamma"]) * math.log(t), -(t ** c["gamma"]) * math.log(1 - t)),
+        "ngce": lambda t: (1 - t ** c["q"], 1 - (1 - t) ** c["q"]),
+    }[robust](t)
+    active = given if other is None else given / (given + other)
+    return c["alpha"] * active + c["beta"] * abs(c["log_zero"]) * (1 - t)
+
+
 def gr(logits: list[list[float]], target: list[list[int]], k: str, v: str, hp: dict[str, float]) -> float:
     """Mean over B * C."""
     total, count = 0.0, 0
@@ -58,4 +73,19 @@ def _gr(case: Case) -> object:
     return lambda logits: gr_loss(logits, case.tensor("obs"), **settings)
 
 
-GOLDENS = [(r"(exact_)?gr_(voc|coco_nus|cub)_ep[0-9]+(_q1.*)?", _gr)]
+def _robust(case: Case) -> object:
+    """Losses of other papers in the framework of GR, with AN as pseudo-label."""
+    hp, robust = dict(case.record["hp"]), case.name.split("_")[0]
+    constants = {} if robust == "taylor" else {"alpha": 1.0, "beta": 0.0}
+    names = {"t": "order", "A": "log_zero"}
+    constants |= {names.get(name, name): value for name, value in hp.items()}
+    if case.name.startswith("nce_mae"):
+        constants["log_zero"] = -1.0
+    settings = {"k": "constant", "share": 0.0, "v": "one", "robust": robust, "constants": constants}
+    return lambda logits: gr_loss(logits, case.tensor("obs"), **settings)
+
+
+GOLDENS = [
+    (r"(exact_)?gr_(voc|coco_nus|cub)_ep[0-9]+(_q1.*)?", _gr),
+    (r"(taylor_ce|sce|nce|nfl|ngce)(_.*)?", _robust),
+]

@@ -11,7 +11,7 @@ from ._core.domains import check_choice, check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.point import Point
-from ._core.terms import Term, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.terms import added, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
 from .assume_negative import iu_loss
 
 Norm: TypeAlias = Literal["elements", "samples"]
@@ -159,12 +159,8 @@ def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int,
     return elementwise(
         logits,
         target,
-        positive=_sum(scaled(known_weight, positive), crossed),
+        positive=added(scaled(known_weight, positive), crossed),
         unknown=crossed,
-        negative=_sum(scaled(known_weight, negative), crossed),
+        negative=added(scaled(known_weight, negative), crossed),
         constants={"teacher": teacher},
     )
-
-
-def _sum(first: Term, second: Term) -> Term:
-    return lambda x: tuple(a + b for a, b in zip(first(x), second(x), strict=True))  # type: ignore[return-value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from ._core import terms, weights
 from ._core.domains import check_non_negative, check_positive, check_share, check_thresholds
 from ._core.elementwise import Reduction, elementwise
+from ._core.robust_terms import Robust, robust_terms
 from ._core.terms import Number, Weight
 
 PseudoLabel: TypeAlias = Literal[
@@ -37,6 +38,8 @@ def gr_loss(
     q1: float = 0.0,
     q2: float = 0.01,
     q3: float = 1.0,
+    robust: Robust = "gce",
+    constants: Mapping[str, float] | None = None,
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -72,6 +75,13 @@ def gr_loss(
             for w and b.
         q1, q2, q3: Exponents, >= 0; 0 = cross-entropy (Eq. 17). The paper has q1 = 0.01, the released code q1
             = 0, which is the default.
+        robust: Losses L1 and L2 of a positive and L3 of a negative: `gce` with q1, q2, q3, or another loss in
+            place of all three. With t = p for a positive and t = 1 - p for a negative, a loss f(t) of its own
+            and r = beta |log_zero| (1 - t): `taylor` = sum of (1 - t)^i / i for i up to order, `sce` = r -
+            alpha log t, and three of the form alpha f(t) / (f(t) + f(1 - t)) + r: `nce` with f(t) = -log t,
+            `nfl` with f(t) = -(1 - t)^gamma log t, `ngce` with f(t) = 1 - t^q.
+        constants: Constants of these losses by name. Default: order = 2; alpha = 0.1 of `sce`, else 1; beta =
+            1; log_zero = log 1e-4 (r is RCE; with -1 it is MAE); gamma = 0.5; q = 0.7.
         eps: Added inside the logarithm of L1 if q1 = 0; 1e-7 reproduces the released code.
         reduction: Reduction of the losses: `mean` over B * C (released code), `sum`, or `none`. The paper's
             Eq. 4 is `sum` divided by B.
@@ -89,21 +99,23 @@ def gr_loss(
         0.5966
 
     Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
-    IJCAI 2024, Eq. 4-8, 11 and 14-18.
+    IJCAI 2024, Eq. 4-8, 11 and 14-18. The other robust losses are those of one class of many in Feng et al.,
+    IJCAI 2020 (`taylor`), Wang et al., ICCV 2019 (`sce`) and Ma et al., ICML 2020, for two classes.
     """
     check_non_negative(q1=q1, q2=q2, q3=q3, eps=eps)
     check_thresholds(tau_low, tau_high)
     weight = _instance_weight(v, mu, sigma, tau_low, tau_high)
+    pseudo_label = _pseudo_label(k, w, b, a, tau, tau_high, share, degree)
+    first = terms.positive_power_loss(q1) if q1 else terms.positive_eps_loss(eps)
+    second, third = terms.positive_power_loss(q2), terms.negative_power_loss(q3)
+    others = robust_terms(robust, constants or {})
+    if others is not None:
+        first, second, third = others[0], *others
     return elementwise(
         logits,
         target,
-        positive=terms.positive_power_loss(q1) if q1 else terms.positive_eps_loss(eps),
-        unknown=terms.unified(
-            _pseudo_label(k, w, b, a, tau, tau_high, share, degree),
-            weight,
-            terms.positive_power_loss(q2),
-            terms.negative_power_loss(q3),
-        ),
+        positive=first,
+        unknown=terms.unified(pseudo_label, weight, second, third),
         reduction=reduction,
         learned=(w, b, mu, sigma),
     )

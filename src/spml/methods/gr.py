@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -18,6 +18,7 @@ from ..losses._core.domains import (
     check_share,
     check_thresholds,
 )
+from ..losses._core.robust_terms import Robust, robust_terms
 from ..losses.robust import InstanceWeight, PseudoLabel
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
 from .registry import register
@@ -59,6 +60,13 @@ class GeneralizedRobust(Objective):
             unknown labels; needs mean_labels.
         degree: Exponent of `polynomial` for k, scheduled.
         q1, q2, q3: Exponents of L1, L2, L3, scheduled; 0 = log loss.
+        robust: Losses L1 and L2 of a positive and L3 of a negative: `gce` with q1, q2, q3, or one loss in
+            place of all three: `taylor`, the first terms of the series of the cross-entropy; `sce` = alpha
+            cross-entropy + beta RCE; `nce`, `nfl` or `ngce` = alpha times the normalised cross-entropy, focal
+            loss or GCE + beta RCE.
+        constants: Constants of another loss than `gce`, by name. Defaults: order = 2 of `taylor`; alpha = 0.1
+            of `sce`, else 1; beta = 1; log_zero = -9.21, the log 0 of RCE (-1: MAE); gamma = 0.5 of `nfl`; q
+            = 0.7 of `ngce`.
         norm: Divisor of the sum over labels: B * C (`elements`, released code) or B (`samples`, paper).
         schedule: Shape of the schedules: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
         timing: Fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
@@ -76,6 +84,7 @@ class GeneralizedRobust(Objective):
         formula="L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n"
         "k = sigmoid(w p + b), v = exp(-(p - mu)^2 / (2 sigma^2)), both constant in the derivative\n"
         "L1 = (1 - p^q1) / q1, l+ for q1 = 0; L2 = (1 - p^q2) / q2; L3 = (1 - (1 - p)^q3) / q3\n"
+        "or one robust loss with its constants for all three\n"
         "share of positives in U (auto): (K - a) / (C - a - n) with a known positives and n known negatives\n"
         "per sample, (K - 1) / (C - 1) for single-positive labels; K = mean labels per sample",
         state="none; per-class w, b, mu, sigma if learned",
@@ -85,11 +94,18 @@ class GeneralizedRobust(Objective):
             "L1: the paper uses q1 = 0.01, the released code -log(p + 1e-7); default: q1 = 0, the exact log",
             "the paper sums over classes and averages over samples (norm = samples), the released code "
             "averages over batch and classes; default: norm = elements",
-            "schedules: in the released code w and b never reach their end values; default timing: released",
+            "schedules: in the released code w and b never reach their end values; default timing: released. "
+            "The paper counts t = 0 ... T with T epochs, one value too many; timing = paper has the first "
+            "value in the first epoch and the last one in the last",
             "b starts at -2, where k = 0.119; the paper says that k starts at the share of positives among "
             "unknown labels (b = [auto, end]), which is 0.024 for VOC",
             "the polynomial and exponential forms are not from the paper, which calls its logistic k one "
             "choice of several; they share its parameters",
+            "the losses other than gce are not from the paper. They were published for one class of many, "
+            "and are those of the two outcomes p and 1 - p here. The order of taylor is not known. log_zero "
+            "is log 1e-4 in the released code of sce, whose alpha and beta are 0.1 and 1 for CIFAR-10; those "
+            "of nce are 1 and 1. Released codes normalise RCE and MAE by other constants than their papers; "
+            "beta has them here. With log_zero = -9.21 the loss is about 9 times as large as AN",
         ),
     )
 
@@ -110,6 +126,8 @@ class GeneralizedRobust(Objective):
         q1: Scheduled = 0.0,
         q2: Scheduled = 0.01,
         q3: Scheduled = 1.0,
+        robust: Robust = "gce",
+        constants: Mapping[str, float] = {},
         norm: Literal["elements", "samples"] = "elements",
         schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
         timing: Literal["released", "paper"] = "released",
@@ -119,10 +137,11 @@ class GeneralizedRobust(Objective):
         check_choice("k", k, get_args(FormOfK))
         check_choice("v", v, get_args(FormOfV))
         check_choice("norm", norm, ("elements", "samples"))
+        robust_terms(robust, constants)
         check_choice("schedule", schedule, SHAPES)
         check_choice("timing", timing, ("released", "paper"))
         self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
-        self.norm = norm
+        self.norm, self.losses = norm, {"robust": robust, "constants": constants}
         self.scheduled: dict[str, Any] = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau}
         self.scheduled |= {"tau_low": tau_low, "tau_high": tau_high, "share": share, "degree": degree}
         self.scheduled |= {"q1": q1, "q2": q2, "q3": q3}
@@ -171,7 +190,8 @@ class GeneralizedRobust(Objective):
         k: Any = "logistic" if self.k == "learned" else self.k
         v: Any = "gaussian" if self.v == "learned" else self.v
         learned = {name: getattr(self, f"learned_{name}") for name in self._learned()}
-        loss = gr_loss(outputs.logits, batch.target, k=k, v=v, a=self.a, **self.now, **learned)
+        hp = {"a": self.a, **self.losses, **self.now, **learned}
+        loss = gr_loss(outputs.logits, batch.target, k=k, v=v, **hp)
         return {"gr": loss if self.norm == "elements" else outputs.logits.shape[1] * loss}
 
     def _set_ends(self, hidden_share: float) -> None:

@@ -210,6 +210,17 @@ def scaled(factor: Number, term: Term) -> Term:
     return product
 
 
+def added(first: Term, second: Term) -> Term:
+    """Sum of two terms."""
+
+    def total(x: Point) -> tuple[Tensor, Tensor]:
+        value1, slope1 = first(x)
+        value2, slope2 = second(x)
+        return value1 + value2, slope1 + slope2
+
+    return total
+
+
 def unified(k: Weight, v: Weight | None, l2: Term, l3: Term) -> Term:
     """Loss of unknown labels in the unified framework: v(p) [k(p) L2 + (1 - k(p)) L3]; v = 1 if None.
 
