@@ -141,6 +141,10 @@ EQUAL = {
         lambda z, t: high_rank_loss(z, form="singular", delta=0.1),
         lambda z, t: high_rank(z, "singular", 0.1),
     ),
+    "high rank trace": (
+        lambda z, t: high_rank_loss(z, form="trace"),
+        lambda z, t: high_rank(z, "trace", 1e-3),
+    ),
 }
 # These have factors that are constant in the derivative, which are tested below and by the contract suite.
 HELD = ("role", "role samples", "soft opml product", "soft opml score", "pumlc")
@@ -225,6 +229,7 @@ EMPTY = {
     "plc": lambda z, t: plc_loss(z, t, z),
     "high rank": lambda z, t: high_rank_loss(z),
     "high rank singular": lambda z, t: high_rank_loss(z, form="singular"),
+    "high rank trace": lambda z, t: high_rank_loss(z, form="trace"),
 }
 
 
@@ -538,6 +543,23 @@ def test_the_high_rank_term_uses_the_smaller_of_both_products(shape):
     assert high_rank_loss(z).item() == pytest.approx(expected.item(), rel=1e-12)
 
 
+def test_minus_the_trace_norm():
+    """The order of samples does not matter, and equal samples have equal gradients."""
+    p = torch.sigmoid(Z)
+    nuclear = torch.linalg.matrix_norm(p, "nuc").item()
+    assert high_rank_loss(Z, form="trace", delta=0.0).item() == pytest.approx(-nuclear, rel=1e-12)
+    order = torch.tensor([2, 0, 3, 1])
+    turned = high_rank_loss(Z[order], form="trace")
+    assert turned.item() == pytest.approx(high_rank_loss(Z, form="trace").item(), rel=1e-12)
+    z = Z[:1].repeat(4, 1).requires_grad_()
+    high_rank_loss(z, form="trace").backward()
+    torch.testing.assert_close(z.grad, z.grad[:1].repeat(4, 1), rtol=1e-6, atol=1e-9)
+    # One singular value |p| sqrt(4), in the direction of p.
+    row = p[0]
+    expected = -row / row.norm() * row * (1 - row) / 2
+    torch.testing.assert_close(z.grad[0], expected, rtol=1e-5, atol=1e-9)
+
+
 # -- arguments -------------------------------------------------------------------------------------------
 
 
@@ -564,8 +586,9 @@ def test_the_high_rank_term_uses_the_smaller_of_both_products(shape):
         (lambda: soft_opml_loss(Z, INDEX, smoothing="label"), "smoothing must be"),
         (lambda: soft_opml_loss(Z, INDEX, smoothing="score"), r"needs average_precision of shape \(6,\)"),
         (lambda: soft_opml_loss(Z, INDEX, share=2), "share must lie"),
-        (lambda: high_rank_loss(Z, form="trace"), "form must be"),
+        (lambda: high_rank_loss(Z, form="norm"), "form must be"),
         (lambda: high_rank_loss(Z, delta=0), "delta must be greater"),
+        (lambda: high_rank_loss(Z, form="trace", delta=-1), "delta must be at least 0"),
         (lambda: show_loss(Z, INDEX, mean_labels=6), "mean_labels must lie between 0 and 6"),
         (lambda: show_loss(Z, INDEX, mean_labels=1, rho=2), "rho must lie"),
         (lambda: show_loss(Z, INDEX, mean_labels=1, momentum=0), "momentum must be greater"),

@@ -61,9 +61,11 @@ def smoothing(logits: list[list[float]], ap: list[float], gamma: float, kind: st
 
 
 def high_rank(logits: list[list[float]], form: str, delta: float) -> float:
-    """-sum log(1 + s^2) or -sum log(s + delta) over the singular values s of the probabilities."""
+    """Minus the sum of log(1 + s^2), log(s + delta) or sqrt(s^2 + delta^2), s the singular values of P."""
     probabilities = 1 / (1 + np.exp(-np.array(logits)))
     values = np.linalg.svd(probabilities, compute_uv=False)
+    if form == "trace":
+        return -sum(math.sqrt(s * s + delta * delta) for s in values)
     return -sum(math.log(1 + s * s if form == "determinant" else s + delta) for s in values)
 
 
@@ -82,8 +84,13 @@ def _high_rank(case: Case) -> object:
     return lambda logits: high_rank_loss(logits, form="determinant")
 
 
+def _trace(case: Case) -> object:
+    return lambda logits: high_rank_loss(logits, form="trace", delta=case.record["hp"].get("delta", 0.0))
+
+
 GOLDENS = [
     (r"opml_a[0-9.]+_b[0-9.]+", _opml),
     (r"soft_opml_eps0.1", _soft),
     (r"highrank_logdet_I_plus_PtP", _high_rank),
+    (r"trace_norm(_smooth_delta0.001)?", _trace),
 ]

@@ -88,6 +88,7 @@ VARIANTS = [
     ("opml", {"form": "hard"}),
     ("opml_sp", {"smoothing": "none", "rank_weight": 0.0, "correction": 0.0}),
     ("opml_sp", {"smoothing": "constant", "share": 0.3, "rank": "singular", "delta": 0.1}),
+    ("opml_sp", {"smoothing": "none", "rank": "trace", "rank_weight": 0.1}),
     ("opml_sp", {"smoothing": "score", "gamma": 2.0, "rank_weight": 0.01}),
     ("show", {"rho": 1.0, "weight": 1.0, "momentum": 0.1}),
     ("pumlc", {"gamma": 0.85, "alpha": 2.0}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]
-HighRank: TypeAlias = Literal["determinant", "singular"]
+HighRank: TypeAlias = Literal["determinant", "singular", "trace"]
 Maximum: TypeAlias = Literal["smooth", "hard"]
 
 
@@ -171,17 +171,18 @@ def soft_opml_loss(
     return _opml(z, target, falls, rises, alpha, beta, reduction)
 
 
-def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: float = 1.0) -> Tensor:
+def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: float | None = None) -> Tensor:
     """High-rank regulariser of the matrix P of predicted probabilities, which keeps labels distinct.
 
     The published equation, -log det(.) of the predictions, is lost; each value of `form` is one
     interpretation. With the singular values s of P: `determinant` is -log det(I + P'P) = -sum log(1 + s^2),
-    `singular` is -sum log(s + delta).
+    `singular` is -sum log(s + delta). `trace` is the alternative that the paper mentions, minus the trace
+    norm, as -sum sqrt(s^2 + delta^2), whose gradient is unique where the rows of P are equal, too.
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        form: Interpretation of the equation, `determinant` or `singular`.
-        delta: Constant of `singular`, > 0.
+        form: Interpretation of the equation, `determinant`, `singular` or `trace`.
+        delta: Constant of `singular`, > 0, or of `trace`, >= 0; None: 1 or 1e-3.
 
     Returns:
         Scalar, a statistic of the batch (not divided by B); 0 for an empty batch.
@@ -194,20 +195,34 @@ def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: flo
         >>> round(high_rank_loss(torch.zeros(1, 4)).item(), 4)
         -0.6931
 
-    Source: Li et al., arXiv 2302.14695, Eq. 10.
+    Source: Li et al., arXiv 2302.14695, Eq. 10 and Section III-D.
     """
-    check_positive(delta=delta)
-    check_choice("form", form, ("determinant", "singular"))
+    delta = high_rank_delta(form, delta)
     with torch.autocast(logits.device.type, enabled=False):
         p = torch.sigmoid(upcast(logits))
-        if form == "singular":
+        if form != "determinant":
             values: Tensor = torch.linalg.svdvals(p)
-            return -(values + delta).log().sum()
+            if form == "singular":
+                return -(values + delta).log().sum()
+            return -(values.square() + delta**2).sqrt().sum() if delta else -values.sum()
         gram = p.T @ p if p.shape[1] < p.shape[0] else p @ p.T
         identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         # cholesky_ex does not wait for the device to report success, which is certain for I + P'P.
         factor: Tensor = torch.linalg.cholesky_ex(gram + identity).L
         return -2 * factor.diagonal().log().sum()
+
+
+def high_rank_delta(form: str, delta: float | None) -> float:
+    """Constant of a form of `high_rank_loss`; None stands for its default.
+
+    Raises:
+        ValueError: The form or the constant is not allowed.
+    """
+    check_choice("form", form, get_args(HighRank))
+    if delta is None:
+        return 1e-3 if form == "trace" else 1.0
+    (check_non_negative if form == "trace" else check_positive)(delta=delta)
+    return delta
 
 
 def _opml(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
 from ..losses._core.domains import check_choice, check_non_negative, check_positive, check_share
+from ..losses.logsum import HighRank, high_rank_delta
 from ..metrics import average_precision
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
 from .inference_rules import HighestScores
@@ -87,8 +88,8 @@ class OnePairApartSinglePositive(Objective):
         share: Share in `constant`, in [0, 1].
         gamma: Exponent in `product` and `score`, > 0.
         rank_weight: lambda, weight of the high-rank term, >= 0; 0 = off.
-        rank: Form of the high-rank term, `determinant` or `singular`.
-        delta: Constant in `singular`, > 0.
+        rank: Form of the high-rank term, `determinant`, `singular` or `trace`.
+        delta: Constant in `singular`, > 0, or in `trace`, >= 0; None: 1 or 0.001.
         correction: Factor r in [0, 1]; 0 = off. After each epoch, int(r N (1 - AP)) unknown labels of a
             class, those with the highest scores, become positives permanently.
     """
@@ -109,9 +110,12 @@ class OnePairApartSinglePositive(Objective):
             _ALPHA,
             "smoothing: readings (p AP)^gamma (default), p AP^gamma, and a constant; gamma is not known",
             "high-rank term: readings -log det(I + P'P) (default) and -sum log(s + delta) of the predicted "
-            "probabilities of the batch, not divided by B; its weight is not known",
+            "probabilities of the batch, not divided by B; its weight is not known. The alternative of the "
+            "paper, minus the trace norm, has no unique gradient where all samples have the same scores, as "
+            "at the start; here -sum sqrt(s^2 + delta^2), with delta = 0 the trace norm itself",
             "label correction: reading n = r N (1 - AP), cumulative over epochs; r is not known; none for a "
-            "class without a known positive",
+            "class without a known positive. In the paper the number also depends on how many observed "
+            "labels the class has and on a parameter that is never specified; here it does not",
             "none of the defaults is published",
         ),
     )
@@ -127,16 +131,17 @@ class OnePairApartSinglePositive(Objective):
         share: float = 0.1,
         gamma: float = 1.0,
         rank_weight: float = 1e-3,
-        rank: Literal["determinant", "singular"] = "determinant",
-        delta: float = 1.0,
+        rank: HighRank = "determinant",
+        delta: float | None = None,
         correction: float = 1e-3,
     ) -> None:
         super().__init__()
-        check_positive(alpha=alpha, beta=beta, gamma=gamma, delta=delta)
+        check_positive(alpha=alpha, beta=beta, gamma=gamma)
         check_non_negative(rank_weight=rank_weight)
         check_share(share=share, correction=correction)
         check_choice("smoothing", smoothing, ("product", "score", "constant", "none"))
-        check_choice("rank", rank, ("determinant", "singular"))
+        check_choice("rank", rank, get_args(HighRank))
+        high_rank_delta(rank, delta)
         self.hp = _constants(constants, alpha, beta)
         self.smoothing = (
             {"smoothing": smoothing, "share": share, "gamma": gamma} if smoothing != "none" else {}
