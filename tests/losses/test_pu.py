@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from functools import partial
@@ -195,15 +196,26 @@ def test_a_perfect_classifier_has_no_loss_in_crisp():
 
 @pytest.mark.parametrize("target", [TARGET, INDEX], ids=["matrix", "index"])
 def test_estimated_priors_are_those_of_the_reference(target):
-    # Rounded, so that scores are equal.
-    z = Z.round()
-    found = crisp_priors(z, target, delta=0.1, tau=0.2)
+    z = Z.round()  # so that scores are equal
     labels = torch.tensor(matrix(target))
-    for c in range(6):
-        expected = estimated_prior(z[:, c].tolist(), (labels[:, c] == 1).tolist(), 0.1, 0.2)
+    for c, delta, tau in itertools.product(range(6), (0.1, 1.0), (0.0, 0.2)):
+        found = crisp_priors(z, target, delta=delta, tau=tau)
+        expected = estimated_prior(z[:, c].tolist(), (labels[:, c] == 1).tolist(), delta, tau)
         assert found[c].item() == pytest.approx(expected, rel=1e-12, nan_ok=True)
     assert found.isnan().any()
-    assert (found[~found.isnan()] >= (labels == 1).double().mean(0)[~found.isnan()]).all()
+    share = (labels == 1).double().mean(0)
+    assert (found >= share)[~found.isnan()].all()
+
+
+def test_the_bound_has_a_margin():
+    scores, _, known = simulated(400, 0.2, 2.0, 0.3)
+    found = {}
+    for tau in (0.0, 3.0):
+        found[tau] = crisp_priors(scores, known, tau=tau).item()
+        expected = estimated_prior(scores[:, 0].tolist(), (known[:, 0] == 1).tolist(), 0.01, tau)
+        assert found[tau] == pytest.approx(expected, rel=1e-12)
+    # A wider margin prefers thresholds below more of the known positives.
+    assert found[0.0] < found[3.0]
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,7 @@ def test_robust_losses_of_extreme_logits_and_in_low_precision(robust, constants)
         ({"constants": {"q": 0.7}}, "constants of robust='gce': none, got 'q'"),
         ({"robust": "nce", "constants": {"q": 1}}, "robust='nce': alpha, beta, log_zero, got 'q'"),
         ({"robust": "nce", "constants": {"alpha": "one"}}, "must be numbers, got alpha='one'"),
+        ({"robust": "nce", "constants": 3}, "constants must be numbers by name, such as {beta: 1}, got 3"),
         ({"robust": "nce", "constants": {"beta": -1}}, "beta must be at least 0"),
         ({"robust": "sce", "constants": {"log_zero": 4}}, "log_zero must be at most 0, got 4"),
         ({"robust": "nfl", "constants": {"gamma": -1}}, "gamma must be at least 0"),

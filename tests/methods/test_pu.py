@@ -141,6 +141,13 @@ def test_the_mean_labels_must_be_stated(method, hp, mean_labels):
         start(method, facts, **hp)
 
 
+def test_a_message_names_the_setting_that_needs_the_mean_labels():
+    facts = Facts(FACTS.observed, FACTS.ids, FACTS.classes)
+    start("crisp", facts)
+    with pytest.raises(InputError, match="method 'crisp' with priors = 'stated' needs the mean number"):
+        start("crisp", facts, priors="stated")
+
+
 @pytest.mark.parametrize(("method", "hp"), METHODS)
 def test_data_without_a_known_positive_is_refused(method, hp):
     observed = ObservedLabels.from_ternary(np.full((N, C), -1))

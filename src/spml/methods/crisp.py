@@ -96,9 +96,10 @@ class ClassPriorsInduced(Objective):
         share = torch.from_numpy(facts.observed.positives_per_class() / len(facts.observed)).float()
         # Before the first estimate, the least that the prior can be.
         prior = share
-        if self.priors != "estimated":
-            stated = None if self.priors == "stated" else self.priors
-            prior = class_priors(facts, "'crisp' with priors", stated).float()
+        if self.priors == "stated":
+            prior = class_priors(facts, "'crisp' with priors = 'stated'").float()
+        elif not isinstance(self.priors, str):
+            prior = class_priors(facts, "'crisp'", self.priors).float()
         self.register_buffer("prior", prior.clone())
         self.register_buffer("share", share, persistent=False)
         self.register_buffer("running", prior.clone())

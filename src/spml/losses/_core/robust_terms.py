@@ -48,6 +48,8 @@ def robust_terms(robust: str, constants: Mapping[str, float]) -> tuple[Term, Ter
         ValueError: The loss or a constant is unknown, or a constant lies outside its domain.
     """
     check_choice("robust", robust, get_args(Robust))
+    if not isinstance(constants, Mapping):
+        raise ValueError(f"constants must be numbers by name, such as {{beta: 1}}, got {constants!r}")
     known = _CONSTANTS[robust]
     for name, value in constants.items():
         if name not in known:
