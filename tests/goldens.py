@@ -37,12 +37,14 @@ class Case:
         record: Entry of the JSON file.
         inputs: Arrays of the input that the record names, by name.
         gradient: Reference gradient.
+        outputs: Further results that the record names, by name.
     """
 
     kind: str
     record: dict[str, Any]
     inputs: dict[str, np.ndarray]
     gradient: np.ndarray
+    outputs: dict[str, np.ndarray]
 
     @property
     def name(self) -> str:
@@ -103,7 +105,8 @@ def cases(folder: Path, kind: str) -> Iterator[Case]:
             inputs.setdefault(name, {})[part] = stored[key]
         for record in records.values():
             if record["dtype"] == "f64":
-                yield Case(kind, record, inputs[record["input"]], gradients[record["grad_key"]])
+                outputs = {name: gradients[key] for name, key in record.get("outputs", {}).items()}
+                yield Case(kind, record, inputs[record["input"]], gradients[record["grad_key"]], outputs)
 
 
 def ours() -> list[tuple[re.Pattern[str], Ours, Corrected | None]]:

@@ -74,7 +74,7 @@ CASES = {
     ),
     "smile": (
         lambda z: smile_loss(z, TARGET, 0.3 * ONES, eps=EPS),
-        lambda p, q: added(p),
+        lambda p, q: 0.3 * added(p) + 0.7 * added(q),
         lambda p, q: 0.3 * added(p) + 0.7 * added(q),
     ),
     "vlpl": (

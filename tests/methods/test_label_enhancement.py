@@ -47,7 +47,8 @@ def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
     objective = start("smile", prior=0.05, **settings)
     weight = 1 / (C - 1) if settings.get("bias") else settings["rate"]
     mu, decay = settings["mu"], settings["decay"]
-    expected, predicted = [[0.05] * C] * N, []
+    target = OBSERVED.to_ternary().tolist()
+    expected, predicted = smile.soft_labels([], target, 0.05, mu, decay), []
     for epoch in range(3):
         actual = objective(Outputs(Z, Z), BATCH)["smile"].item()
         slow = smile.smile(Z.tolist(), BATCH.target.tolist(), expected, weight)
@@ -56,11 +57,11 @@ def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
         predicted.append(torch.sigmoid(z).tolist())
         for rows in (ROWS[::2], ROWS[1::2]):
             objective.after_step(Outputs(z[rows], z[rows]), Batch(OBSERVED.target(rows), rows))
-        expected = smile.soft_labels(predicted, 0.05, mu, decay)
+        expected = smile.soft_labels(predicted, target, 0.05, mu, decay)
 
 
 def test_smile_without_predictions_is_label_smoothing_of_unknown_labels():
-    objective = start("smile", mu=0.0, prior=0.1, rate=1.0)
+    objective = start("smile", mu=0.0, prior=0.1, rate=1.0, known_positives="one")
     objective.after_step(Outputs(draw(1), Z), BATCH)
     actual = objective(Outputs(Z, Z), BATCH)["smile"]
     assert actual.item() == pytest.approx(n_ls_loss(Z, BATCH.target, swap=0.1).item(), rel=1e-12)
@@ -70,7 +71,8 @@ def test_a_sample_that_was_never_predicted_has_the_prior():
     objective = start("smile", mu=1.0, prior=0.2, rate=1.0)
     rows = torch.tensor([5])
     objective.after_step(Outputs(Z[rows], Z[rows]), Batch(OBSERVED.target(rows), rows))
-    soft = torch.full((N, C), 0.2, dtype=torch.float64)
+    known = torch.from_numpy(OBSERVED.to_ternary()) == 1
+    soft = torch.full((N, C), 0.2, dtype=torch.float64).masked_fill(known, 1)
     soft[5] = torch.sigmoid(Z[5])
     actual = objective(Outputs(Z, Z), BATCH)["smile"]
     assert actual.item() == pytest.approx(smile_loss(Z, BATCH.target, soft).item(), rel=1e-12)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import torch
 from torch import Tensor
 
-from ._core.domains import check_non_negative
-from ._core.elementwise import Reduction, check_soft, log_losses
+from ._core.domains import check_choice, check_non_negative
+from ._core.elementwise import Reduction, check_soft, elementwise
 from ._core.evaluate import upcast
-from ._core.terms import cross_entropy, scaled
+from ._core.terms import cross_entropy, negative_eps_loss, positive_eps_loss, scaled
 from ._core.weights import lookup
+
+KnownPositives: TypeAlias = Literal["soft", "one"]
 
 
 def smile_loss(
@@ -18,20 +22,23 @@ def smile_loss(
     soft: Tensor,
     *,
     unknown_weight: float = 1.0,
+    known_positives: KnownPositives = "soft",
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Classifier loss of SMILE: binary cross-entropy with soft labels d for unknown labels.
+    """Classifier loss of SMILE: binary cross-entropy with soft labels d, weighted on unknown labels.
 
-    l+ on known positives, unknown_weight [d l+ + (1 - d) l-] on unknown labels.
+    d l+ + (1 - d) l- on known positives, unknown_weight times this on unknown labels.
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
         target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
             negatives get -log(1 - p).
-        soft: Soft labels d, floating point of shape (B, C) in [0, 1]; used only where the target is unknown;
-            gets no gradient.
+        soft: Soft labels d, floating point of shape (B, C) in [0, 1]; gets no gradient. Known negatives do
+            not use it.
         unknown_weight: Weight of unknown labels, >= 0. The option `bias` of the released code is 1 / (C - 1).
+        known_positives: Loss of known positives: with their `soft` label, as in the released training, or l+
+            (`one`), as in a function of the released code that is never called.
         eps: Added inside the logarithms; 1e-5 reproduces the released code.
         reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
@@ -44,7 +51,7 @@ def smile_loss(
 
     Example:
         >>> import torch
-        >>> z, soft = torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]])
+        >>> z, soft = torch.tensor([[0.0, 2.0]]), torch.tensor([[0.9, 1.0]])
         >>> round(smile_loss(z, torch.tensor([0]), soft, reduction="sum").item(), 4)
         0.8201
 
@@ -52,9 +59,18 @@ def smile_loss(
     Enhancement", NeurIPS 2022.
     """
     check_non_negative(unknown_weight=unknown_weight, eps=eps)
+    check_choice("known_positives", known_positives, ("soft", "one"))
     check_soft(logits, soft)
-    unknown = scaled(unknown_weight, cross_entropy(lookup("soft"), eps))
-    return log_losses(logits, target, unknown, eps=eps, reduction=reduction, constants={"soft": soft})
+    with_soft = cross_entropy(lookup("soft"), eps)
+    return elementwise(
+        logits,
+        target,
+        positive=with_soft if known_positives == "soft" else positive_eps_loss(eps),
+        unknown=scaled(unknown_weight, with_soft),
+        negative=negative_eps_loss(eps),
+        reduction=reduction,
+        constants={"soft": soft},
+    )
 
 
 def beta_kl_loss(a: Tensor, b: Tensor) -> Tensor:

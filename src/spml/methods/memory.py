@@ -114,10 +114,10 @@ class RunningAverage(nn.Module):
             before == _NOT_PREDICTED, latest, self.decay * before + (1 - self.decay) * latest
         )
 
-    def rows(self, index: Tensor, otherwise: float) -> Tensor:
+    def rows(self, index: Tensor, otherwise: float | Tensor) -> Tensor:
         """Return the averages (B, C) of the samples at `index`; `otherwise` stands for a missing one."""
         average = self.average[index]
-        return average.masked_fill(average == _NOT_PREDICTED, otherwise)
+        return torch.where(average == _NOT_PREDICTED, otherwise, average)
 
 
 def known_first(target: Tensor, inferred: Tensor) -> Tensor:
