@@ -37,9 +37,10 @@ def run_tutorial(source: Path, folder: Path, settings: str = "{}") -> Any:
     for cell in notebook.cells:
         cell.source = cell.source.replace("SETTINGS = {}", f"SETTINGS = {settings}")
     (folder / "examples").symlink_to(ROOT / "examples")
-    os.environ["PYTHONWARNINGS"] = "ignore"  # tqdm, which others import, asks for ipywidgets
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=600, coalesce_streams=True, resources=resources).execute()
+    client = NotebookClient(notebook, timeout=600, coalesce_streams=True, resources=resources)
+    # tqdm, which others import, would ask for ipywidgets.
+    client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     return notebook
 
 

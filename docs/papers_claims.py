@@ -93,7 +93,8 @@ def claims() -> list[Claim]:
             "GR, Table 2",
             "partly",
             f"{scores('gr', 'em', 'an')}. Both are far above AN on digits, and below it where a network is "
-            "fine-tuned on photographs; GR and EM are level",
+            "fine-tuned on photographs; GR and EM are level "
+            "on digits and features",
         ),
         Claim(
             "asymmetric pseudo-labels add to EM",

@@ -48,7 +48,6 @@ def draw_screens(folder: Path, options: list[str]) -> None:
         with Image.open("runs/first/thresholds.png") as picture:
             write(picture, "thresholds")
         page.goto(Path("runs/first/report.html").resolve().as_uri())
-        save(page, "report")
         page.locator("h2", has_text="Photos of each class").scroll_into_view_if_needed()
         page.evaluate("window.scrollBy(0, 560)")
         save(page, "report-photos")

@@ -111,8 +111,8 @@ def predict(
         if writer:
             if writer.left:
                 console.line(
-                    f"note: {counted(len(writer.left), 'sidecar')} left as another program has made it "
-                    f"in the meantime ({first_few(writer.left, 3)})."
+                    f"note: {counted(len(writer.left), 'sidecar')} of another program appeared in the "
+                    f"meantime, and stayed as it was ({first_few(writer.left, 3)})."
                 )
             console.line(f"{counted(writer.written, 'sidecar')} written")
         return

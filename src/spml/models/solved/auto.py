@@ -112,6 +112,7 @@ def fit_auto(
     mean_labels: float,
     seed: int = 0,
     report: Callable[[str], None] = lambda line: None,
+    detail: Callable[[str], None] = lambda line: None,
     classes: IntArray | None = None,
     keep: Callable[[HeldOutLogits], Any] = keep_all,
     windows: bool = False,
@@ -132,7 +133,8 @@ def fit_auto(
         cross_validate: Select by 5-fold cross-validation over all samples instead of on `val` alone.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
-        report: Called with a line for each scaling.
+        report: Called with a line if kernels are left out.
+        detail: Called with a line for each scaling.
         classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
             classes, those that are a known positive of one of the samples that decide.
         keep: Returns what is to be kept of the logits of the held-out samples. It may compute them several
@@ -169,7 +171,7 @@ def fit_auto(
         *spaces,
         lambda scores, rows: score(scores, rows, chosen),
         seed,
-        report,
+        detail,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
     )
     members = _weigh(candidates)

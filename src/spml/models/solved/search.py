@@ -65,7 +65,7 @@ def search(
     widths: Sequence[float],
     score: Callable[[Scores, Rows], float],
     seed: int,
-    report: Callable[[str], None],
+    detail: Callable[[str], None],
     columns: Tensor | None = None,
 ) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
     """Solve and score every head on every space.
@@ -77,7 +77,7 @@ def search(
         widths: Widths of their kernels; 0 = the space without one.
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
-        report: Called with a line for each scaling.
+        detail: Called with a line for each scaling.
         columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
 
     Returns:
@@ -109,7 +109,7 @@ def search(
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         highest = max(candidate.score for candidate in found)
-        report(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
+        detail(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
     if problem and not candidates:
         raise problem
     return candidates, tried, fitted

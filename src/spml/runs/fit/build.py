@@ -218,6 +218,7 @@ class Build:
         *,
         resume: bool = False,
         report: Callable[[str], None] = _ignore,
+        detail: Callable[[str], None] = _ignore,
         **options: Any,
     ) -> Fitted:
         """Train the model, or solve its head. The model has the best weights afterwards.
@@ -225,8 +226,8 @@ class Build:
         Args:
             judge: Scores the validation samples.
             resume: Go on from the last checkpoint, if there is one.
-            report: Called with a line for each penalty of a head that is solved, and for a damaged
-                checkpoint.
+            report: Called with a line for a damaged checkpoint, and for what a solved head lacks.
+            detail: Called with a line for each penalty and member of a head that is solved.
             options: Further options of `Trainer`, such as `folder`, for a model that is trained.
 
         Raises:
@@ -234,7 +235,7 @@ class Build:
             InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
         """
         if self.run.solved:
-            return self.solver(judge, report).solve(self.objective)
+            return self.solver(judge, report, detail).solve(self.objective)
         assert self.objective is not None
         trainer = Trainer(
             self.run.config,
@@ -261,10 +262,20 @@ class Build:
             start_loss=state.start_loss,
         )
 
-    def solver(self, judge: Judging, report: Callable[[str], None]) -> Solver:
+    def solver(
+        self, judge: Judging, report: Callable[[str], None], detail: Callable[[str], None] = _ignore
+    ) -> Solver:
         """What solves the head of the model; the arguments are those of `fit`."""
         val = self.data.splits["val"]
-        return Solver(self.run, self.top, self.data, judge, predict=lambda: self.scores(val), report=report)
+        return Solver(
+            self.run,
+            self.top,
+            self.data,
+            judge,
+            predict=lambda: self.scores(val),
+            report=report,
+            detail=detail,
+        )
 
     def score_windows(self, local: models.LocalScores) -> None:
         """Score windows of images, too, from now on: what is predicted is images, not features."""

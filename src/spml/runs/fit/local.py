@@ -115,7 +115,7 @@ def use_windows(
         return fitted
     try:
         windows = models.crops() if local == "crops" else build.windows()
-        solved = _solve_for_windows(build, judge, console.detail, every)
+        solved = _solve_for_windows(build, judge, report, console.detail, every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
@@ -189,7 +189,11 @@ def use_windows(
 
 
 def _solve_for_windows(
-    build: Build, judge: Judging, report: Callable[[str], None], every: bool
+    build: Build,
+    judge: Judging,
+    report: Callable[[str], None],
+    detail: Callable[[str], None],
+    every: bool,
 ) -> models.AutoHead | None:
     """The auto head for windows, in place of one with members that do not suit them; None for other heads.
 
@@ -200,7 +204,7 @@ def _solve_for_windows(
         raise InputError("the head takes the feature map itself.")
     if build.run.config.method != AUTO:
         return None
-    return build.solver(judge, report).solve_auto(windows=True, every=every)
+    return build.solver(judge, report, detail).solve_auto(windows=True, every=every)
 
 
 def _held_out_heads(build: Build, solved: models.AutoHead | None) -> list[tuple[Rows, models.Top]]:

@@ -110,7 +110,8 @@ class Solver:
         data: Features and observed labels to learn from, and validation samples.
         judge: Scores the validation samples.
         predict: Computes the logits of the validation samples with the current head.
-        report: Called with a line for each penalty.
+        report: Called with a line for a penalty that was not solved, and for kernels that are left out.
+        detail: Called with a line for each other penalty, and for each member of an auto head.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ class Solver:
         *,
         predict: Callable[[], Scores],
         report: Callable[[str], None],
+        detail: Callable[[str], None],
     ) -> None:
-        self._config, self._top, self._judge, self._report = run.config, top, judge, report
+        self._config, self._top, self._judge = run.config, top, judge
+        self._report, self._detail = report, detail
         self._train, self._val, self._predict = data.splits["train"], data.splits["val"], predict
         self._mean_labels = run.head_mean_labels.value
         self._started = time.perf_counter()
@@ -223,6 +226,7 @@ class Solver:
             mean_labels=self._mean_labels,
             seed=self._config.seed,
             report=self._report,
+            detail=self._detail,
             classes=np.arange(classes) if by_truth else None,
             keep=keep,
             windows=windows,
@@ -230,7 +234,7 @@ class Solver:
 
     def _ensemble(self) -> Fitted:
         """Solve the auto head, and judge it by scores of validation samples that it was not solved on."""
-        judge, report, count = self._judge, self._report, len(self._train)
+        judge, detail, count = self._judge, self._detail, len(self._train)
         solved = self.solve_auto()
         self._top.set_ensemble(solved.head)
         metrics, held_out = solved.held_out
@@ -239,9 +243,9 @@ class Solver:
             held_out = held_out._replace(rows=solved.rows)
             metrics = judge(held_out.of_validation(count))
         seconds, members = time.perf_counter() - self._started, solved.head.describe()
-        report(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
+        detail(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
         for member in sorted(members, key=lambda member: -member["weight"]):
-            report(
+            detail(
                 f"{member['space']:<38} {member['head']:<6} {member['penalty']:>9} "
                 f"{100 * member['score']:>6.2f} {member['weight']:>7.3f}"
             )
@@ -262,8 +266,11 @@ class Solver:
         if "penalty" in record:
             if isinstance(self._judge, Judge) and metric == "val/SP":
                 self._ranks[str(number)] = self._judge.ranks(scores)
-            unsolved = "" if record.get("converged", True) else "  not converged"
-            self._report(f"penalty {record['penalty']:<10}  {describe_scores(record, self._judge)}{unsolved}")
+            line = f"penalty {record['penalty']:<10}  {describe_scores(record, self._judge)}"
+            if record.get("converged", True):
+                self._detail(line)
+            else:
+                self._report(f"{line}  not converged")
         return is_best
 
     def _fitted(self, passes: int, state: dict[str, Tensor]) -> Fitted:
