@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -80,6 +81,15 @@ def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
     weights = [float(line.split()[-1]) for line in table[1:] if line.startswith(("standard", "sqrtl2"))]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1, abs=0.01)
+
+
+def test_a_penalty_that_was_not_solved_is_said_in_the_short_log(features, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(solve, "solve_path", partial(solve.solve_path, max_evaluations=2))
+    solver = ["--method", "an", "--optim.name", "lbfgs", "--threads", "1"]
+    main(["train", str(features), *HIDE, *solver, "--output", str(tmp_path / "run")])
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("penalty ")]
+    assert lines
+    assert all(line.endswith("not converged") for line in lines)
 
 
 def test_the_saved_model_predicts_as_in_training(run, features):
