@@ -49,7 +49,8 @@ class DataConfig:
             salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
             to the centre of the image: `position`. Or keep some labels of both signs per sample: `counts`; a
             share of all labels: `fraction`; the answers to questions about one class after another, up to
-            the first yes: `questions`; the labels that the publication of a benchmark observed: `protocol`.
+            the first yes: `questions`; the labels that the publication of a benchmark observed, or the array
+            `observed` of a .npz file: `protocol`.
         observe_seed: Seed of the draw of `observe`.
         observe_positives: Number of positives that `counts` keeps of each sample, or all if there are fewer.
         observe_negatives: Number of negatives that `counts` keeps of each sample, or all if there are fewer.

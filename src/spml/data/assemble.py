@@ -81,7 +81,7 @@ def to_dataset(
         truth={name: labels for name, labels in truth.items() if labels.full},
         notes=(_summary(records, rows), *notes),
         skipped=(*records.skipped, *((records.ids[row], reason) for row, reason in sorted(skipped.items()))),
-        empty="exclude" if records.protocol is None else "zero",
+        empty=records.empty,
     )
 
 

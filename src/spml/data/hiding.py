@@ -60,12 +60,13 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
     elif records.protocol is None:
         raise InputError(
             f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
-            "observed, but this data is not such a benchmark. Choose another rule, such as --data.observe "
-            "single."
+            "observed, or the array `observed` of a .npz file, but this data has neither. Choose another "
+            "rule, such as --data.observe single."
         )
-    else:  # a benchmark, whose labels are always full
+    else:  # its labels are always full
         observed = records.protocol
-        note = f"The observed labels are those of the published protocol of {records.name}."
+        origin = "published protocol" if records.empty == "zero" else "array `observed`"
+        note = f"The observed labels are those of the {origin} of {records.name}."
     if config.observe_noise:
         known = int(observed.positives_per_class().sum())
         observed, wrong = with_wrong_positives(observed, labels, config.observe_noise, seed)

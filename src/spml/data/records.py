@@ -52,7 +52,8 @@ class Records:
         split: `train`, `val` or `test` for each sample; None if the data has no split.
         notes: How the data was understood, one line each.
         objects: Boxes, if the data has them.
-        protocol: Labels that a published protocol observes, if the data is a benchmark that has one.
+        protocol: Labels that a published protocol observes, or that people gave, next to the full labels.
+        empty: How a class without positives enters mAP: `exclude`, or `zero` as published for benchmarks.
         skipped: (sample, reason) of every sample that the file names and that is not among `ids`.
         root: Folder that the names of image files are relative to where they are written; None = the folder
             of the output if all files lie below it, otherwise the folder of the data.
@@ -70,6 +71,7 @@ class Records:
     notes: tuple[str, ...] = ()
     objects: Objects | None = None
     protocol: ObservedLabels | None = None
+    empty: Literal["exclude", "zero"] = "exclude"
     skipped: tuple[tuple[str, str], ...] = ()
     root: Path | None = None
     class_folders: bool = False

@@ -319,3 +319,31 @@ def test_image_array():
     assert images.take([3, 1]).take([1]).fetch([0]).tolist() == pixels[[1]].tolist()
     assert images.take([0, 1, 2, 3]).fingerprint() == images.fingerprint()
     assert images.take([1, 0]).fingerprint() != images.take([0, 1]).fingerprint()
+
+
+GIVEN = {"X": X, "Y": np.array([[1, 0], [0, 1], [1, 1], [1, 1]]), "classes": np.array(["p", "q"])}
+
+
+@pytest.mark.parametrize("observed", [[0, 1, 1, 0], [[1, 0], [0, 1], [0, 1], [1, 0]]])
+def test_labels_that_people_gave(save, observed):
+    path = save(**GIVEN, observed=np.array(observed), split=np.array(["train", "train", "val", "test"]))
+    config = DataConfig(path=str(path), unlisted="negative", observe="protocol")
+    data = open_dataset(config)
+    assert data.splits["train"].observed.to_ternary().tolist() == [[1, 0], [0, 1]]
+    assert data.splits["val"].observed.to_ternary().tolist() == [[0, 1]]
+    assert data.truth["test"].to_ternary().tolist() == [[1, 1]]
+    assert data.empty == "exclude"
+    assert "The observed labels are those of the array `observed` of data." in data.notes
+    full = open_dataset(DataConfig(path=str(path), unlisted="negative"))
+    assert full.splits["val"].observed.to_ternary().tolist() == [[1, 1]]
+    assert "data.npz: `observed` is not used; --data.observe protocol learns from it." in full.notes
+
+
+@pytest.mark.parametrize(
+    ("observed", "unlisted"),
+    [([0, 1, 1], "negative"), (np.zeros((4, 3)), "negative"), ([0, 1, 1, 0], "unknown")],
+)
+def test_observed_labels_that_do_not_suit(save, observed, unlisted):
+    path = save(**GIVEN, observed=np.array(observed))
+    with pytest.raises(InputError, match="npz: observed"):
+        open_dataset(DataConfig(path=str(path), unlisted=unlisted, observe="protocol"))

@@ -36,7 +36,7 @@ MAX_PARTS = 8192
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
-_NAMED = ("classes", "labels", "names", "feature_names", "split", "test")
+_NAMED = ("classes", "labels", "names", "feature_names", "split", "test", "observed")
 _KEYS = ("X", *_SPARSE, "format", "Y", *(f"Y_{key}" for key in _SPARSE), *_NAMED)
 
 
@@ -48,7 +48,8 @@ def read_features(path: Path, config: DataConfig) -> Records:
     CSR matrix; `Y` (N, C) as in `read_labels`, or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in
     NAME_Y.npz, a CSR matrix as SciPy saves it; `classes` or `labels`, C names; optional `names`, one per row;
     optional `feature_names`, D names; optional `split` (train, val, test per row) or `test` (true for a test
-    row). Without features, `names` are image files.
+    row); optional `observed`, labels (N, C) or (N,) that people gave, where Y is the whole truth: those are
+    learned from with `data.observe: protocol`. Without features, `names` are image files.
     """
     source = str(path)
     arrays = _load_pair(path)
@@ -70,6 +71,17 @@ def read_features(path: Path, config: DataConfig) -> Records:
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
     labels, meaning = read_labels([(source, values)], classes, config.default_label)
+    protocol = None
+    if "observed" in arrays:
+        protocol, _ = read_labels([(f"{source}: observed", arrays["observed"])], classes, "unknown")
+        if (len(protocol), protocol.num_classes) != (count, labels.num_classes) or not labels.full:
+            raise InputError(
+                f"{source}: observed holds labels of {len(protocol):,} samples and {protocol.num_classes:,} "
+                f"classes, Y of {count:,} and {labels.num_classes:,}. They must match, and Y must hold every "
+                "label: pass --data.unlisted negative if it does, otherwise leave observed out."
+            )
+        if config.observe != "protocol":
+            notes.append(f"{path.name}: `observed` is not used; --data.observe protocol learns from it.")
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),
@@ -80,6 +92,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         labels=labels,
         split=split,
         notes=(*notes, f"{path.name}: {meaning}"),
+        protocol=protocol,
     )
 
 
@@ -102,7 +115,7 @@ def _load_pair(path: Path) -> Arrays:
     if "X" in arrays and "Y" in arrays:
         return arrays
     others = _load(partner, of_labels=suffix == "_X")
-    for key in ("names", "split", "test", "classes", "labels"):
+    for key in ("names", "split", "test", "classes", "labels", "observed"):
         if key in arrays and key in others and not np.array_equal(arrays[key], others[key]):
             raise InputError(
                 f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "

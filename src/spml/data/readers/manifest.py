@@ -98,6 +98,7 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
         split=split,
         notes=tuple(manifest.notes),
         protocol=protocol,
+        empty="zero",
     )
 
 

@@ -1,0 +1,383 @@
+"""Compare spml with what people would use instead, on one known label per sample.
+
+    python benchmarks/peers.py measure DIR FOLDER [--seeds 5] [--sets A,B] [--peers "A;B"] [--minutes 10]
+    python benchmarks/peers.py collect FOLDER
+
+DIR holds the folders `features` and `text` of local data: the ten sets of the spec `features`, and arXiv
+abstracts whose known label is their primary category, as people gave it. Of the ten sets one true label of
+each sample is drawn. All get the same labelled samples, training and validation together, and the stated K;
+`peer_models.py` holds what they do with it. Each fit is a process of its own with one thread, and ends after
+--minutes; results are kept in FOLDER, one file each, so that a run that was stopped goes on.
+
+Needs: pip install pulearn==0.2.0 scikit-multilearn-ng==0.0.8 cleanlab==2.9.0 mlcpl==0.1.7 pu-toolbox==1.11.0
+napkinxc==0.7.2
+
+`collect` writes benchmarks/results/peers.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import inspect
+import json
+import lzma
+import multiprocessing
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import warnings
+from datetime import date
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+import yaml
+from peer_models import PEERS, Task, out_of_fold
+from scipy import stats
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import f1_score
+
+from spml.common.files import write_json, write_text
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.metrics import mean_average_precision
+from spml.runs.folder.summary import versions
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("scikit-learn", "pulearn", "scikit-multilearn-ng", "cleanlab", "mlcpl", "pu-toolbox", "napkinxc")
+ARXIV, AXES = "arxiv", 300
+OURS, CLEANLAB = "spml", "cleanlab"
+AUDITED = (100, 500)
+
+
+def feature_sets():
+    """Settings of the ten sets by name."""
+    text = resources.files("spml.bench").joinpath("specs/features.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)["data"]
+
+
+def open_features(settings, root, seed):
+    """Labelled and test samples of a set: features, one known class, all labels; features, all labels."""
+    data = open_dataset(
+        DataConfig(
+            path=str(Path(root) / settings["path"]),
+            unlisted="negative",
+            observe="single",
+            observe_seed=seed,
+            split_seed=seed,
+            test_share=settings.get("test_share", 0.0),
+        )
+    )
+
+    def features(name):
+        samples = data.splits[name]
+        return samples.inputs.fetch(np.arange(len(samples)), None).float().numpy()
+
+    def labels(part):
+        return (part.to_ternary() > 0).astype(np.int64)
+
+    X = np.concatenate([features("train"), features("val")])
+    known = np.concatenate([labels(data.splits[name].observed) for name in ("train", "val")])
+    full = np.concatenate([labels(data.truth[name]) for name in ("train", "val")])
+    some = known.any(1)
+    return X[some], known[some].argmax(1), full[some], features("test"), labels(data.truth["test"])
+
+
+def open_arxiv(root, folder, seed):
+    """The same of arXiv abstracts, view `uniform`: 300 axes of TF-IDF of title and abstract; the primary
+    category is known. The seed draws 4,000 of the training papers."""
+    kept = folder / "arxiv.npz"
+    if not kept.exists():
+        csv.field_size_limit(1 << 20)
+        with lzma.open(Path(root, "text/arxiv_cs/arxiv_cs.tsv.xz"), "rt", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file, delimiter="\t") if row["uniform"] in ("1", "True")]
+        names = sorted({name for row in rows for name in row["labels"].split()})
+        test = np.asarray([row["split"] == "test" for row in rows])
+        texts = [f"{row['title']} {row['abstract']}" for row in rows]
+        words = TfidfVectorizer(sublinear_tf=True, min_df=3, max_features=50_000, stop_words="english")
+        words.fit([text for text, held in zip(texts, test, strict=True) if not held])
+        matrix = words.transform(texts)
+        axes = TruncatedSVD(AXES, random_state=0).fit(matrix[~test])
+        full = np.asarray([[name in row["labels"].split() for name in names] for row in rows])
+        known = np.asarray([names.index(row["primary"]) for row in rows])
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez(kept, X=axes.transform(matrix).astype(np.float32), known=known, full=full, test=test)
+    with np.load(kept, allow_pickle=False) as file:
+        X, known, full, test = (file[name] for name in ("X", "known", "full", "test"))
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(~test))[:4000]
+    return X[rows], known[rows], full[rows].astype(int), X[test], full[test].astype(int)
+
+
+def open_set(name, root, folder, seed):
+    """Samples of a set, and what is stated about them."""
+    if name == ARXIV:
+        X, y, full, test, truth = open_arxiv(root, folder, seed)
+        return X, y, full, test, truth, Task(full.shape[1], float(full.sum(1).mean()), seed)
+    settings = feature_sets()[name]
+    parts = open_features(settings, root, seed)
+    return *parts, Task(parts[2].shape[1], settings["mean_labels"], seed)
+
+
+def processor_seconds():
+    """Processor time of this process and those it has started, so that other work does not count."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def measure_fit(peer, name, root, folder, seed):
+    """mAP, F1 and seconds of one peer on one set."""
+    X, y, _, test, truth, task = open_set(name, root, folder, seed)
+    start = processor_seconds()
+    scores, decided = PEERS[peer](X, y, test, task)
+    seconds = processor_seconds() - start
+    some = truth.any(0)
+    return {
+        "mAP": 100
+        * float(mean_average_precision(np.asarray(scores, np.float64)[:, some], truth[:, some] == 1)),
+        "macro F1": 100 * f1_score(truth[:, some], decided[:, some], average="macro", zero_division=0),
+        "micro F1": 100 * f1_score(truth[:, some], decided[:, some], average="micro", zero_division=0),
+        "seconds": seconds,
+    }
+
+
+def measure_audit(peer, name, root, folder, seed):
+    """Share of right labels among the first of the list of missing ones, in percent."""
+    X, y, full, _, _, task = open_set(name, root, folder, seed)
+    start = processor_seconds()
+    if peer == CLEANLAB:
+        from cleanlab.multilabel_classification import rank
+
+        _, probabilities = out_of_fold(X, y, task)
+        quality = rank.get_label_quality_scores_per_class([[int(one)] for one in y], probabilities)
+        quality[np.arange(len(y)), y] = np.inf  # known labels are right
+        order = np.argsort(quality, axis=None, kind="stable")[: max(AUDITED)]
+        listed = np.unravel_index(order, quality.shape)
+    else:
+        listed = listed_by_spml(X, y, task, folder / f"run-{name}-{seed}")
+    right = full[listed].astype(bool)
+    return {
+        **{f"first {n}": 100 * float(right[:n].mean()) for n in AUDITED},
+        "share of all": 100 * float((full.sum() - len(y)) / (full.size - len(y))),
+        "seconds": processor_seconds() - start,
+    }
+
+
+def listed_by_spml(X, y, task, folder):
+    """Rows and classes that `spml audit` lists, the first first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = np.zeros((len(y), task.classes), dtype=np.int8)
+    labels[np.arange(len(y)), y] = 1
+    classes = [f"class {one}" for one in range(task.classes)]
+    names = [f"row {row}" for row in range(len(y))]
+    np.savez(folder / "features.npz", X=X, Y=labels, names=names, classes=classes)
+    k, run = str(task.mean_labels), str(folder / "run")
+    audit = ["audit", run, "--top", str(max(AUDITED)), "--min-probability", "0", "--overwrite"]
+    train = ["train", str(folder / "features.npz"), "--mean_labels", k, "--output", run, "--overwrite"]
+    for command in ([*train, "--seed", str(task.seed)], audit):
+        subprocess.run([sys.executable, "-m", "spml", *command], check=True, capture_output=True, text=True)
+    with open(folder / "run" / "audit" / "missing.csv", encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    place = {name: row for row, name in enumerate(names)}
+    return [place[row["file"]] for row in found], [classes.index(row["label"]) for row in found]
+
+
+def in_process(work, arguments, path):
+    """Write the result of one fit, or why there is none."""
+    warnings.simplefilter("ignore")
+    try:
+        result = work(*arguments)
+    except Exception as error:
+        result = {"failed": f"{type(error).__name__}: {error}"[:300]}
+    write_json(path, result)
+
+
+def measure(root, folder, *, seeds, sets, peers, minutes):
+    """Fit every peer to every set, seed after seed."""
+    for seed in range(seeds):
+        for name in sets:
+            jobs = [("fit", peer, measure_fit) for peer in peers]
+            jobs += [("audit", peer, measure_audit) for peer in (OURS, CLEANLAB)]
+            for kind, peer, work in jobs:
+                path = folder / f"{kind} {name} {peer} {seed}.json"
+                slow = folder / f"{kind} {name} {peer} 0.json"
+                if seed and slow.exists() and "failed" in json.loads(slow.read_text()):
+                    continue
+                if path.exists():
+                    continue
+                process = multiprocessing.get_context("spawn").Process(
+                    target=in_process, args=(work, (peer, name, root, folder, seed), path)
+                )
+                process.start()
+                process.join(60 * minutes)
+                if process.is_alive():
+                    process.kill()
+                    process.join()
+                    write_json(path, {"failed": f"not finished in {minutes:g} minutes"})
+                elif not path.exists():
+                    write_json(path, {"failed": f"ended with exit code {process.exitcode}"})
+                print(path.stem, path.read_text()[:200].replace("\n", " "), flush=True)
+
+
+def written_lines(peer):
+    """Lines of code that a user writes, without docstring and signature."""
+    lines = inspect.getsource(PEERS[peer]).strip().splitlines()
+    return len([line for line in lines[2:] if line.strip()])
+
+
+def installed(package):
+    """Version of a package, or a dash."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def collect(folder):
+    """Write the page and its numbers."""
+    fits, audits = {}, {}
+    for path in sorted(folder.glob("* * * *.json")):
+        kind, rest = path.stem.split(" ", 1)
+        rest, seed = rest.rsplit(" ", 1)
+        name = next(each for each in [*feature_sets(), ARXIV] if rest.startswith(each + " "))
+        store = fits if kind == "fit" else audits
+        store.setdefault(name, {}).setdefault(rest[len(name) + 1 :], {})[seed] = json.loads(path.read_text())
+    about = {
+        "date": date.today().isoformat(),
+        "versions": {**versions(), **{package: installed(package) for package in PACKAGES}},
+        "lines": {peer: written_lines(peer) for peer in PEERS},
+        "fits": fits,
+        "audits": audits,
+    }
+    write_json(RESULTS / "peers.json", about)
+    write_text(RESULTS / "peers.md", page(about))
+
+
+def mean_of(runs, what):
+    """Mean over seeds; None where a fit failed or is missing."""
+    values = [run[what] for run in (runs or {}).values() if what in run]
+    return statistics.mean(values) if values else None
+
+
+def ahead(ours, theirs):
+    """Mean difference theirs - ours over common seeds, and the p-value of a paired t-test."""
+    common = [s for s in ours if s in theirs and "mAP" in ours[s] and "mAP" in theirs[s]]
+    gaps = [theirs[seed]["mAP"] - ours[seed]["mAP"] for seed in common]
+    if len(gaps) < 2:
+        return (gaps[0] if gaps else float("nan")), float("nan")
+    return statistics.mean(gaps), float(stats.ttest_1samp(gaps, 0).pvalue)
+
+
+def cell(value, best=False):
+    """Text of a number, bold where it is the best."""
+    text = "-" if value is None else f"{value:.1f}"
+    return f"**{text}**" if best else text
+
+
+def page(about):
+    """Text of the page of results."""
+    fits, sets = about["fits"], [name for name in [*feature_sets(), ARXIV] if name in about["fits"]]
+    seeds = max(len(runs) for peers in fits.values() for runs in peers.values())
+    lines = [
+        "# What else people would use",
+        "",
+        f"{about['date']}, {about['versions']['machine']}, one thread. "
+        + ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
+        + f". `python benchmarks/peers.py`; means over up to {seeds} seeds, which draw the known label (of "
+        f"arXiv: 4,000 of its training papers, whose known label is the primary category; {AXES} axes of "
+        "TF-IDF). All get the same labelled samples, and K. A dash: not finished in time, or failed (below).",
+    ]
+    for what, note in (
+        ("mAP", "100 x test mAP. Rank: mean over the sets that a peer has finished."),
+        ("macro F1", "100 x test macro F1 of what each decides by itself, at its own thresholds."),
+        ("micro F1", "100 x test micro F1, likewise."),
+        ("seconds", "Seconds of processor time to fit and predict."),
+    ):
+        table = {peer: [mean_of(fits[name].get(peer), what) for name in sets] for peer in PEERS}
+        best = [
+            max((row[i] for row in table.values() if row[i] is not None), default=0) for i in range(len(sets))
+        ]
+        head = "| | " + " | ".join(sets) + (" | rank | lines |" if what == "mAP" else " |")
+        lines += ["", f"## {what}", "", note, "", head, "|---" * (head.count("|") - 1) + "|"]
+        for peer, row in table.items():
+            marked = [cell(v, what != "seconds" and v == best[i]) for i, v in enumerate(row)]
+            text = f"| {peer} | " + " | ".join(marked)
+            if what == "mAP":
+                ranks = [
+                    1 + sum(other[i] is not None and other[i] > v for other in table.values())
+                    for i, v in enumerate(row)
+                    if v is not None
+                ]
+                text += f" | {statistics.mean(ranks):.1f} | {about['lines'][peer]}" if ranks else " | - | -"
+            lines.append(text + " |")
+    lines += ["", "## Where a peer is ahead", ""]
+    for name in sets:
+        gaps = {p: ahead(fits[name][OURS], fits[name][p]) for p in PEERS if p != OURS and p in fits[name]}
+        front = {peer: gap for peer, gap in gaps.items() if gap[0] > 0}
+        said = "; ".join(f"{peer} by {gap:.1f} (p = {p:.2g})" for peer, (gap, p) in front.items())
+        lines.append(f"- **{name}**: {said or 'none'}.")
+    lines += [
+        "",
+        "p: paired t-test over seeds, not corrected for the number of peers.",
+        "",
+        "## Lists of missing labels",
+        "",
+        "Right labels among the first 100 and 500, in percent; `spml audit`, and cleanlab's ranking of every "
+        "label by the cross-validated probabilities of one-versus-rest logistic regression. By chance: the "
+        "share of hidden labels among all unknown ones.",
+        "",
+        "| | by chance | spml, 100 | cleanlab, 100 | spml, 500 | cleanlab, 500 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in about["audits"].items():
+        numbers = [mean_of(found.get(peer), f"first {n}") for n in AUDITED for peer in (OURS, CLEANLAB)]
+        lines.append(
+            f"| {name} | {cell(mean_of(found.get(OURS), 'share of all'))} | "
+            + " | ".join(map(cell, numbers))
+            + " |"
+        )
+    failed = [
+        f"- {name}, {peer}: {run['failed']}"
+        for name in sets
+        for peer, runs in fits[name].items()
+        for run in list(runs.values())[:1]
+        if "failed" in run
+    ]
+    lines += ["", "## Not finished", "", *(failed or ["None."]), ""]
+    return "\n".join(lines)
+
+
+def main():
+    """Read the command line."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    measuring = parts.add_parser("measure")
+    measuring.add_argument("root")
+    measuring.add_argument("folder", type=Path)
+    measuring.add_argument("--seeds", type=int, default=5)
+    measuring.add_argument("--sets", default=",".join([*feature_sets(), ARXIV]))
+    measuring.add_argument("--peers", default=";".join(PEERS), help="separated by ;")
+    measuring.add_argument("--minutes", type=float, default=10)
+    parts.add_parser("collect").add_argument("folder", type=Path)
+    given = parser.parse_args()
+    if given.part == "collect":
+        collect(given.folder)
+        return
+    given.folder.mkdir(parents=True, exist_ok=True)
+    measure(
+        given.root,
+        given.folder.resolve(),
+        seeds=given.seeds,
+        sets=given.sets.split(","),
+        peers=given.peers.split(";"),
+        minutes=given.minutes,
+    )
+
+
+if __name__ == "__main__":
+    main()
