@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from spml.analysis import figures
+from spml.bench.read_spec import find_spec
+from spml.bench.space import Range
 from spml.cli.main import parse, split_command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,6 +55,33 @@ def test_numbers_of_claims_are_those_of_the_committed_results():
     verdicts = [claim.verdict for claim in claims.claims()]
     assert len(verdicts) > 15
     assert {*verdicts} == {"seen", "partly", "not seen", "contradicted", "untested"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "rates"),
+    [
+        *((f"paper-{data}", {"opml", "opml_sp"}, (1e-4, 1e-1)) for data in ("voc", "coco", "nus", "cub")),
+        ("opml-table4", {"opml", "high rank", "smoothing", "correction", "all three"}, (1e-4, 1e-1)),
+        ("opml-table5", {"opml"}, (1e-4, 1e-1)),
+        ("features", {"opml"}, (1e-4, 8e-2)),
+        ("features-added", {"opml"}, (1e-4, 8e-2)),
+    ],
+)
+def test_the_constants_of_opml_are_searched_with_the_budget_of_the_others(name, rows, rates):
+    """With constants of 1 OPML is ZLPR."""
+    spec = find_spec(name)
+    candidates = {candidate.name: candidate for candidate in spec.candidates}
+    around_one, rate = Range(0.1, 10, log=True), Range(*rates, log=True)
+    for row in rows:
+        candidate = candidates[row]
+        assert spec.sampler_of(candidate) == "random"
+        space = {"optim.lr": rate, "hp.alpha": around_one, "hp.beta": around_one}
+        assert candidate.space == space
+    assert {spec.trials_of(candidate) for candidate in spec.candidates if candidate.space} == {spec.trials}
+    if name.startswith("opml"):
+        assert spec.train["optim"]["name"] == "sgd"
+        assert {candidate.space["optim.lr"] for candidate in spec.candidates} == {rate}
+        assert "momentum of SGD, 0.9" in " ".join(" ".join(spec.about).split())
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -8,9 +8,10 @@ import pytest
 
 from spml.bench import plan
 from spml.bench.read_spec import find_spec, read_spec
+from spml.bench.space import Range, propose
 from spml.common.errors import InputError
 from spml.data.hiding import check_observe
-from tests.bench.toys import TOY, save_spec
+from tests.bench.toys import GRID, TOY, save_spec
 
 # -- labels of a candidate -------------------------------------------------------------------------------
 
@@ -32,6 +33,25 @@ def test_one_positive_and_all_negatives_of_the_papers_hides_the_other_positives(
     assert (oracle.data.observe, oracle.data.observe_all_negatives) == ("protocol", True)
     assert (ceiling.data.observe, ceiling.data.observe_all_negatives) == ("none", False)
     check_observe(oracle.data)
+
+
+def test_a_candidate_may_have_a_sampler_of_its_own(tmp_path):
+    own = "{name: drawn, method: an, sampler: random, space: {optim.lr: {low: 1e-3, high: 1e-1, log: true}}}"
+    spec = read_spec(save_spec(tmp_path, GRID.replace("  - an\n", f"  - an\n  - {own}\n")))
+    assert {c.name: spec.trials_of(c) for c in spec.candidates} == {
+        "an": 2,
+        "drawn": 3,
+        "em slow": 3,
+        "full": 2,
+    }
+    rates = {}
+    for series in plan.all_series(spec):
+        trials = [plan.plan_trial(spec, series, number, [], Path()) for number in (0, 1)]
+        rates[series.candidate.name] = [trial.params.get("optim.lr") for trial in trials]
+    assert rates["an"] == rates["full"] == [1e-2, 1e-1]
+    seed, space = spec.seeds[0], {"optim.lr": Range(1e-3, 1e-1, log=True)}
+    assert rates["drawn"] == [propose("random", space, "", seed, n, [])["optim.lr"] for n in (0, 1)]
+    assert not any(spec.learns(candidate) for candidate in spec.candidates)
 
 
 def test_the_labels_of_a_candidate(tmp_path):

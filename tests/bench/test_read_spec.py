@@ -313,6 +313,8 @@ def test_what_the_papers_state_is_used(name):
     assert merged(spec.train, candidates["gr"].settings)["epochs"] == epochs
     assert candidates["hill"].settings["hp"] == {"margin": 0.0, "gamma": 0.0}
     assert candidates["opml"].settings["optim"] == candidates["opml_sp"].settings["optim"] == {"name": "sgd"}
+    size = candidates["an, L1R"].settings["batch_size"]
+    assert candidates["opml"].settings["batch_size"] == candidates["opml_sp"].settings["batch_size"] == size
     assert candidates["an, L1R"].space.keys() == {"optim.lr", "optim.l1"}
     assert candidates["an, L2R"].space.keys() == {"optim.lr", "optim.l2"}
     first = candidates["role, LI"].first

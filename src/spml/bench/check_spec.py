@@ -41,7 +41,7 @@ def check_spec(spec: Spec, document: Document, positions: Mapping[str, KeyPath])
 
 
 def _check_search(spec: Spec, candidate: Candidate) -> None:
-    if spec.sampler == "grid":
+    if spec.sampler_of(candidate) == "grid":
         for key, part in candidate.space.items():
             if not part.choices:
                 raise InputError(f"sampler grid needs a list of values for {key}, not a range")

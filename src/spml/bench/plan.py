@@ -91,7 +91,8 @@ def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], r
     scores = {pick.row.trial: pick.value for pick in picks_of_runs(before, [spec.guided_by])}
     earlier = [(row.params, scores.get(row.trial)) for row in before]
     name = "/".join(map(str, series.key))
-    params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)
+    sampler = spec.sampler_of(series.candidate)
+    params = propose(sampler, series.candidate.space, name, series.seed, number, earlier)
     config = _config(spec, series, params, root)
     first = None
     if series.candidate.first is not None:

@@ -84,6 +84,7 @@ class _Candidate(Struct):
     labels: Labels = "observed"
     mean_labels: str | float = "stated"
     space: dict[str, Any] | None = None
+    sampler: Sampler | None = None
     first: dict[str, Any] | None = None
 
 
@@ -261,7 +262,9 @@ class _Reader:
                     "first: both phases train the same model, so of its settings only model.frozen may "
                     "differ",
                 )
-        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels, first)
+        return Candidate(
+            candidate.name, settings, space, candidate.sampler, candidate.labels, mean_labels, first
+        )
 
     def _method(self, at: KeyPath, name: Any) -> dict[str, Any]:
         """Settings of a method, with the hyper-parameters that its card gives for the benchmark in `card`."""

@@ -52,6 +52,7 @@ class Candidate:
         name: Name in tables.
         settings: Settings of `Config`, nested.
         space: Settings to search, with their ranges.
+        sampler: How its trials are proposed; None = as the specification says.
         labels: Labels to train and select with; `full` is a ceiling, `positive_and_negatives` an oracle that
             lacks the hidden positives only.
         mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
@@ -62,6 +63,7 @@ class Candidate:
     name: str
     settings: Mapping[str, Any]
     space: Space = field(default_factory=dict)
+    sampler: Sampler | None = None
     labels: Labels = "observed"
     mean_labels: float | None = 1.0
     first: Mapping[str, Any] | None = None
@@ -86,7 +88,7 @@ class Spec:
         data, hidings, candidates: What is crossed with each other and with `seeds`.
         seeds: Seeds, each used for split, hiding, training and search.
         modes: Ways of selecting trials and epochs: `oracle`, `observed`, `audit:N`.
-        sampler: How trials are proposed.
+        sampler: How trials are proposed, unless a candidate says otherwise.
         trials: Trials of each candidate with a search space.
         guided_by: Mode whose scores `tpe` learns from.
         train: Settings of every run.
@@ -118,11 +120,15 @@ class Spec:
         """Number of trials of a candidate."""
         if not candidate.space:
             return 1
-        return grid_size(candidate.space) if self.sampler == "grid" else self.trials
+        return grid_size(candidate.space) if self.sampler_of(candidate) == "grid" else self.trials
+
+    def sampler_of(self, candidate: Candidate) -> Sampler:
+        """How the trials of a candidate are proposed."""
+        return candidate.sampler or self.sampler
 
     def learns(self, candidate: Candidate) -> bool:
         """Whether the settings of a trial of a candidate depend on the scores of the earlier trials."""
-        return self.sampler == "tpe" and bool(candidate.space)
+        return self.sampler_of(candidate) == "tpe" and bool(candidate.space)
 
     @property
     def audits(self) -> tuple[str, ...]:
