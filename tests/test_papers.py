@@ -84,6 +84,39 @@ def test_the_constants_of_opml_are_searched_with_the_budget_of_the_others(name, 
         assert "momentum of SGD, 0.9" in " ".join(" ".join(spec.about).split())
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "batch_size", "ends"),
+    [
+        ("gr-table3", "voc2012", 8, ([0, 2], [-2, -2])),
+        ("gr-table3-coco", "coco2014", 16, ([0, 10], [-2, -8])),
+    ],
+)
+def test_both_halves_of_table_3_of_gr_have_all_rows(name, data, batch_size, ends):
+    spec = find_spec(name)
+    off = {"k": {"k": "constant", "share": 0.0}, "v": {"v": "one"}, "q": {"q2": 0.01, "q3": 0.01}}
+    full = {"w": ends[0], "b": ends[1], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q1": 0.01, "q2": 0.01, "q3": 1}
+    expected = {
+        "k": full | off["v"] | off["q"],
+        "v": full | off["k"] | off["q"],
+        "q": full | off["k"] | off["v"],
+        "k and v": full | off["q"],
+        "k and q": full | off["v"],
+        "v and q": full | off["k"],
+        "k, v and q": full,
+        "k, v and q, fixed": full | {"schedule": "constant"},
+        "k, v and q, cosine": full | {"schedule": "cosine"},
+        "k, v and q, exponential": full | {"schedule": "exponential"},
+        "learned": full | {"k": "learned", "v": "learned"},
+    }
+    settings = {candidate.name: candidate.settings for candidate in spec.candidates}
+    assert {settings.pop("an")["method"], settings.pop("full labels")["method"]} == {"an", "bce"}
+    assert {row: hp["hp"] for row, hp in settings.items()} == expected
+    assert {spec.trials_of(candidate) for candidate in spec.candidates} == {1}  # the settings of Table 6
+    assert [part.name for part in spec.data] == [data]
+    train = spec.train
+    assert (train["batch_size"], train["epochs"], train["optim"]["lr"]) == (batch_size, 8, 1e-5)
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_of_the_page_is_drawn_by_its_command(name):
     figure = FIGURES[name]

@@ -323,29 +323,6 @@ def test_what_the_papers_state_is_used(name):
     assert (first["epochs"], first["optim"]["lr"], first["model"]["frozen"]) == (25, 1e-3, "yes")
 
 
-def test_settings_of_a_table_differ_as_the_table_says():
-    """GR, Table 3: which of k, v and q of a row differ from the values under the table."""
-    rows = {
-        candidate.name: candidate.settings.get("hp", {}) for candidate in find_spec("gr-table3").candidates
-    }
-    parts = {
-        name: (
-            hp.get("k", "logistic") != "constant",
-            hp.get("v", "gaussian") != "one",
-            (hp.get("q2"), hp.get("q3")) == (0.01, 1.0),
-        )
-        for name, hp in rows.items()
-        if name not in ("an", "learned", "full labels")
-    }
-    assert parts == {
-        "k": (True, False, False), "v": (False, True, False), "q": (False, False, True),
-        "k and v": (True, True, False), "k and q": (True, False, True), "v and q": (False, True, True),
-        "k, v and q": (True, True, True),
-        **{f"k, v and q, {shape}": (True, True, True) for shape in ("fixed", "cosine", "exponential")},
-    }  # fmt: skip
-    assert rows["k, v and q, fixed"]["schedule"] == "constant"
-
-
 def test_the_cases_of_lasd_are_those_of_its_table():
     cases = {
         candidate.name: candidate.settings.get("hp") for candidate in find_spec("lasd-table3").candidates

@@ -48,6 +48,30 @@ def test_the_loss_as_printed_is_the_class_sum_of_equations_4_to_14():
         assert loss(start(epoch=epoch, **hp | {"norm": "elements"})) == pytest.approx(mean, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gr", "gpr"])
+@pytest.mark.parametrize(
+    ("timing", "w", "mu"),
+    [
+        ("released", [0, 0.5, 1, 1.5], [0.575, 0.65, 0.725, 0.8]),
+        ("paper", [0, 2 / 3, 4 / 3, 2], [0.5, 0.6, 0.7, 0.8]),
+        ("from_start", [0, 0.5, 1, 1.5], [0.5, 0.575, 0.65, 0.725]),
+        ("to_end", [0.5, 1, 1.5, 2], [0.575, 0.65, 0.725, 0.8]),
+    ],
+)
+def test_timings_of_four_epochs(name, timing, w, mu):
+    """Eq. 9 and 12 for VOC; t = 0 ... T has five values for four epochs."""
+    hp = {"timing": timing} | ({"reg": 0} if name == "gpr" else {})
+    epochs = [start(name, epoch=epoch, epochs=4, **hp).now for epoch in range(4)]
+    assert [now["w"] for now in epochs] == pytest.approx(w)
+    assert [now["mu"] for now in epochs] == pytest.approx(mu)
+
+
+@pytest.mark.parametrize("timing", ["released", "paper", "from_start", "to_end"])
+def test_one_epoch_has_the_first_or_the_last_value(timing):
+    expected = 2.0 if timing == "to_end" else 0.0
+    assert start(timing=timing, epoch=0, epochs=1).now["w"] == expected
+
+
 def test_the_released_timing_is_one_epoch_behind_for_k():
     objective = start(epoch=4)
     now = {name: objective.now[name] for name in ("w", "mu", "sigma")}
@@ -140,6 +164,7 @@ def test_other_forms_have_the_scheduled_parameters(form):
 @pytest.mark.parametrize(
     ("hp", "message"),
     [
+        ({"timing": "late"}, "timing must be one of released, paper, from_start, to_end"),
         ({"norm": "rows"}, "norm must be one of elements, samples"),
         ({"k": "soft"}, "k must be one of logistic, .*learned"),
         ({"v": "step"}, "v must be one of gaussian, .*learned"),

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..losses import epr_regulariser_loss, gpr_loss
 from ..losses._core.domains import check_non_negative, check_share
 from .base import Batch, Card, Facts, Needs, Outputs
-from .gr import GeneralizedRobust, Scheduled, ScheduledOrAuto
+from .gr import GeneralizedRobust, Scheduled, ScheduledOrAuto, Timing
 from .pseudo_labels import labels_of_batch, read_pseudo_labels
 from .registry import register
 
@@ -79,7 +79,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         q2: Scheduled = 0.01,
         q3: Scheduled = 1.0,
         schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
-        timing: Literal["released", "paper"] = "released",
+        timing: Timing = "released",
     ) -> None:
         super().__init__(w=w, b=b, mu=mu, sigma=sigma, q2=q2, q3=q3, schedule=schedule, timing=timing)
         check_share(lam1=lam1, lam2=lam2, rho=rho)

@@ -28,6 +28,7 @@ ScheduledOrAuto: TypeAlias = float | Literal["auto"] | Sequence[float | Literal[
 
 SHAPES = ("linear", "constant", "cosine", "exponential")
 
+Timing: TypeAlias = Literal["released", "paper", "from_start", "to_end"]
 FormOfK: TypeAlias = Literal[PseudoLabel, "learned"]
 FormOfV: TypeAlias = Literal[InstanceWeight, "learned"]
 
@@ -70,7 +71,9 @@ class GeneralizedRobust(Objective):
         norm: Divisor of the sum over labels: B * C (`elements`, released code) or B (`samples`, paper).
         schedule: Shape of the schedules: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
         timing: Fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
-            the rest, as in the released code; `paper`: (e - 1) / (E - 1) for all.
+            the rest, as in the released code. Three readings of the paper, each the same for all of them:
+            `paper`: (e - 1) / (E - 1), from the first value to the last; `from_start`: (e - 1) / E, which
+            does not reach the last; `to_end`: e / E, which does not have the first.
         lr_factor: Learning rate of the learned parameters, relative to that of the model.
     """
 
@@ -95,8 +98,9 @@ class GeneralizedRobust(Objective):
             "the paper sums over classes and averages over samples (norm = samples), the released code "
             "averages over batch and classes; default: norm = elements",
             "schedules: in the released code w and b never reach their end values; default timing: released. "
-            "The paper counts t = 0 ... T with T epochs, one value too many; timing = paper has the first "
-            "value in the first epoch and the last one in the last",
+            "The paper counts t = 0 ... T with T epochs, one value too many. Three readings: timing = paper "
+            "has the first value in the first epoch and the last one in the last, from_start leaves out the "
+            "last (t = e - 1), to_end the first (t = e)",
             "b starts at -2, where k = 0.119; the paper says that k starts at the share of positives among "
             "unknown labels (b = [auto, end]), which is 0.024 for VOC",
             "the polynomial and exponential forms are not from the paper, which calls its logistic k one "
@@ -130,7 +134,7 @@ class GeneralizedRobust(Objective):
         constants: Mapping[str, float] = {},
         norm: Literal["elements", "samples"] = "elements",
         schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
-        timing: Literal["released", "paper"] = "released",
+        timing: Timing = "released",
         lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
@@ -139,7 +143,7 @@ class GeneralizedRobust(Objective):
         check_choice("norm", norm, ("elements", "samples"))
         robust_terms(robust, constants)
         check_choice("schedule", schedule, SHAPES)
-        check_choice("timing", timing, ("released", "paper"))
+        check_choice("timing", timing, get_args(Timing))
         self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
         self.norm, self.losses = norm, {"robust": robust, "constants": constants}
         self.scheduled: dict[str, Any] = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau}
@@ -182,8 +186,10 @@ class GeneralizedRobust(Objective):
                 continue
             if self.timing == "paper":
                 fraction = epoch / max(epochs - 1, 1)
+            elif self.timing == "from_start" or (self.timing == "released" and name in ("w", "b")):
+                fraction = epoch / epochs
             else:
-                fraction = (epoch if name in ("w", "b") else epoch + 1) / epochs
+                fraction = (epoch + 1) / epochs
             self.now[name] = at(start, end, fraction, self.schedule)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
