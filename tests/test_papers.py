@@ -117,6 +117,26 @@ def test_both_halves_of_table_3_of_gr_have_all_rows(name, data, batch_size, ends
     assert (train["batch_size"], train["epochs"], train["optim"]["lr"]) == (batch_size, 8, 1e-5)
 
 
+def test_the_checks_that_the_summary_of_gr_proposes_differ_as_they_say():
+    noise, forms = find_spec("gr-noise"), find_spec("gr-forms")
+    shares = {hiding.name: hiding.settings.get("observe_noise", 0) for hiding in noise.hidings}
+    assert shares == {"no noise": 0, "20 % wrong": 0.2, "40 % wrong": 0.4}
+    settings = {candidate.name: dict(candidate.settings["hp"]) for candidate in noise.candidates[1:]}
+    assert settings.pop("q1 = 1, q2 = .01, q3 = 1") == {"q1": 1.0, "q2": 0.01, "q3": 1.0}
+    assert settings == {
+        f"q2 = {low}, q3 = {high}": {"q2": float(low), "q3": float(high)}
+        for low in (".01", "1")
+        for high in (".01", "1")
+    }
+    assert {candidate.name: candidate.settings.get("hp", {}) for candidate in forms.candidates[2:]} == {
+        "logistic k, Gaussian v": {},
+        **{f"{form} {part}": {part: form} for form in ("polynomial", "exponential") for part in "kv"},
+        **{f"both {form}": {"k": form, "v": form} for form in ("polynomial", "exponential")},
+    }
+    for spec in (noise, forms):
+        assert {spec.trials_of(candidate) for candidate in spec.candidates} == {1}
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_of_the_page_is_drawn_by_its_command(name):
     figure = FIGURES[name]
