@@ -284,6 +284,17 @@ def test_without_constants_opml_is_the_smooth_maximum_of_one_pair():
     assert both[0].item() == pytest.approx(both[1].item(), rel=1e-4)
 
 
+def test_the_ratio_of_the_constants_of_opml_is_a_shift_of_all_logits():
+    logits = torch.randn(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    target = torch.tensor([[1, 0, -1, 0, 1, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, -1]])
+    for alpha, beta in ((0.1, 10.0), (4.0, 0.5)):
+        shifted, both = logits + math.log(alpha / beta) / 2, math.sqrt(alpha * beta)
+        expected = opml_loss(shifted, target, alpha=both, beta=both, reduction="none")
+        torch.testing.assert_close(
+            opml_loss(logits, target, alpha=alpha, beta=beta, reduction="none"), expected, rtol=1e-12, atol=0
+        )
+
+
 def test_the_hard_form_pushes_one_pair_apart():
     z = torch.tensor([[1.0, 3.0, -2.0, 2.0, 0.5]], requires_grad=True)
     opml_loss(z, torch.tensor([[1, 1, -1, -1, 0]]), form="hard").backward()
