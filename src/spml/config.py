@@ -180,7 +180,8 @@ class ModelConfig:
             `norms,conv1,layer1` of a ResNet.
         head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of
             the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
-            layer; `correlated`, a linear layer whose logits are corrected by the probabilities of the other
+            layer; `beta`, a random code and a distribution of every label, for the method that needs it;
+            `correlated`, a linear layer whose logits are corrected by the probabilities of the other
             classes with a learned matrix, which starts at 0, or from co-occurrence in the predictions of a
             run with a linear head (init_from); `queries`, a transformer decoder with a learned query per
             class on the feature map (images only); `auto` = as the card of the method says. Three heads are
@@ -189,7 +190,7 @@ class ModelConfig:
             labels (unknown = 0) with the best of 13 penalties by the validation score; `lda`, linear
             discriminant analysis with the best of 12; and `mean_difference`, the mean of the samples with a
             label minus that of all. Short on the command line: --head.
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
+        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
         width: Width of `queries`, even and a multiple of `attention_heads`; 0 = that of the feature map, as
             in the papers.
         attention_heads: Heads of each attention of `queries`; 4 in the papers.
@@ -223,7 +224,7 @@ class ModelConfig:
     frozen: Literal["auto", "yes", "no"] = "auto"
     frozen_parts: str = ""
     head: Literal[
-        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "queries",
+        "auto", "linear", "mlp", "boosted_cam", "gaussian", "beta", "correlated", "queries",
         "ridge", "lda", "mean_difference",
     ] = "auto"  # fmt: skip
     hidden: Positive = 512

@@ -29,6 +29,11 @@ VARIANTS = [
     ("combine", {"weights": {"lasd": 1.0, "ignore": 0.5, "mime": 0.5}, "memory": {"apl": {"warmup": 1}}}),
     ("smile", {"mu": 0.0, "bias": True}),
     ("smile", {"mu": 1.0, "decay": 0.0, "rate": 0.2}),
+    # With soft targets, the graph pulls confident known positives back.
+    ("smile", {"enhancement": "graph", "known_positives": "one"}),
+    ("smile", {"enhancement": "graph", "known_positives": "one", "gamma": 0.5, "delta": 0.1, "kl": "released"}),
+    ("smile_image", {"theta": 0.5, "alpha": 2.0, "kl": 0.1}),
+    ("smile_image", {"warmup": 5}),
     ("mime", {"beta": 0.1, "theta": 0.6, "warmup": 0}),
     ("gr", {"k": "learned", "v": "learned"}),
     ("gr", {"k": "scar", "v": "one"}),

@@ -19,6 +19,8 @@ from ..methods.registry import create
 
 SIZE, MEAN_LABELS = 20, 2.0
 _ROW, _COLUMN = 0, 2
+_NARROW = 1e6
+"""Sum of the parameters of distributions of labels: draws are close to the model's own probabilities."""
 
 Values = npt.NDArray[np.float64]
 
@@ -150,12 +152,13 @@ def _train(
 def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
     """Complete the outputs: all views have the same logits, a further pass those of `start_logits`."""
     needs = objective.needs
-    code = torch.zeros(SIZE, 4, dtype=z.dtype)
+    code, p = torch.zeros(SIZE, 4, dtype=z.dtype), torch.sigmoid(z.detach())
     outputs = Outputs(
         z,
         code,
         views=(z,) * len(needs.views),
         latent=(code, code + 1) if needs.latent else None,
+        posterior=(_NARROW * p, _NARROW * (1 - p)) if needs.posterior else None,
         class_maps=torch.zeros(SIZE, SIZE, 2, 2) if needs.class_maps else None,
     )
     images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)

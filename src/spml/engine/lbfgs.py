@@ -59,7 +59,7 @@ def check_solvable(objective: Objective, method: str, samples: Samples, epochs: 
     reasons = {
         "compares views of a sample": bool(needs.views),
         "needs class maps of images": needs.class_maps,
-        "needs a head with a random code": needs.latent,
+        "needs a head with a random code": needs.latent or needs.posterior,
         "infers something from step to step or from epoch to epoch": needs.train_pass or objective.remembers,
         "makes further inputs": type(objective).extra_inputs is not Objective.extra_inputs,
         "trains parameters of its own": bool(objective.param_groups()),

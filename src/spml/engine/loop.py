@@ -34,7 +34,7 @@ from .checkpoint import (
 )
 from .loader import EpochBatches, make_loader
 from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
-from .predict import Logits, predict_logits, predict_scores
+from .predict import Logits, head_inputs, predict_logits, predict_scores
 from .signals import stop_on_signal
 from .state import LoopState
 from .step import TrainingStep, gather_batch
@@ -128,6 +128,8 @@ class Trainer:
         self.recorded, self.on_scores = recorded, on_scores
         self.train, self.val, self.classes = data.splits["train"], data.splits["val"], data.classes
         self.model, self.objective, self.state = model, objective, LoopState()
+        if objective.needs.features and self.train.inputs.kind == "feature":
+            objective.on_features(head_inputs(model, self.train.inputs))
         optimizer = make_optimizer(config.optim, model, head, objective.param_groups())
         step = TrainingStep(model, objective, fabric, l1=config.optim.l1, l2=config.optim.l2)
         wrapped, self.optimizer = fabric.setup(step, optimizer)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Samples
-from ..data.dataset import Loaded
+from ..data.dataset import Inputs, Loaded
 from ..data.images.image_files import ImageFiles
 from ..scores import InMemory, ScoreBlocks, Scores, fits
 from .distributed import gather_rows
@@ -21,6 +21,9 @@ from .loader import Batches, load_batches
 
 _BATCH_SCORES = 1 << 26
 """Largest number of scores of a batch where not all scores fit: 256 MiB."""
+
+_CHUNK = 256
+"""Samples at a time of a pass over features, which are in memory."""
 
 Logits = npt.NDArray[np.float32]
 
@@ -85,6 +88,20 @@ def predict_logits(
         logits[first : first + len(batch)] = batch.cpu().numpy()
         first += len(batch)
     return logits
+
+
+@torch.no_grad()
+def head_inputs(model: nn.Module, inputs: Inputs) -> Tensor:
+    """Compute the input of the head of a model for features, in evaluation mode, (N, D) on its device."""
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    starts = range(0, len(inputs), _CHUNK)
+    parts = [
+        model(inputs.fetch(range(start, min(start + _CHUNK, len(inputs))), None).to(device)).features
+        for start in starts
+    ]
+    model.train(was_training)
+    return torch.cat(parts)
 
 
 def predict_scores(

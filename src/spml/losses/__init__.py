@@ -75,7 +75,7 @@ from .pu import crisp_loss, crisp_priors, negative_risk, pu_loss
 from .pumlc import mixed_consistency_loss, mixed_log_target, pumlc_loss
 from .robust import gr_loss
 from .show import expected_labels, show_loss
-from .smile import beta_kl_loss, smile_loss
+from .smile import beta_kl_loss, smile_image_loss, smile_loss, smile_vae_loss
 from .softmax import softmax_loss
 from .views import ignore_loss, plc_loss
 
@@ -159,7 +159,9 @@ __all__ = [
     "pumlc_loss",
     "role_loss",
     "show_loss",
+    "smile_image_loss",
     "smile_loss",
+    "smile_vae_loss",
     "soft_opml_loss",
     "softmax_loss",
     "splc_loss",

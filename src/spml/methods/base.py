@@ -1,9 +1,9 @@
 """Base class of all methods, and the types it exchanges with the engine.
 
 An objective is one published method: losses, schedule, memory and hooks in one `nn.Module`. The engine calls
-`on_fit_start` and `param_groups` once; in each epoch `on_epoch_start`, then for each step `extra_inputs`,
-`forward` and `after_step`, and finally `on_epoch_end`. A checkpoint is loaded after `on_fit_start`, so that
-the buffers allocated there receive their saved values. No argument of these hooks contains a true label that
+`on_fit_start`, `on_features` and `param_groups` once; in each epoch `on_epoch_start`, then for each step
+`extra_inputs`, `forward` and `after_step`, and finally `on_epoch_end`. A checkpoint is loaded after
+`on_features`, so that the buffers allocated before receive their saved values. No argument of these hooks contains a true label that
 the user did not observe.
 """
 
@@ -30,6 +30,8 @@ class Outputs(NamedTuple):
         features: Input of the head, of shape (B, D).
         views: Logits (B, C) of each further view, in the order of `Needs.views`.
         latent: Mean and standard deviation, both (B, Z), of the code of a head with a random code.
+        posterior: Parameters alpha and beta, both (B, C), of the Beta distribution of each label, of a head
+            that predicts one.
         class_maps: Score of each class at each position of the image, of shape (B, C, h, w): the head applied
             to every position of the backbone's last feature map. In `extra_inputs` only; without gradient.
         extra: Logits (B, C) of the inputs that `extra_inputs` returned.
@@ -42,6 +44,7 @@ class Outputs(NamedTuple):
     features: Tensor
     views: tuple[Tensor, ...] = ()
     latent: tuple[Tensor, Tensor] | None = None
+    posterior: tuple[Tensor, Tensor] | None = None
     class_maps: Tensor | None = None
     extra: Tensor | None = None
     extra_target: Tensor | None = None
@@ -97,6 +100,8 @@ class Facts:
         mean_labels: Mean labels per sample K if the user stated it; never computed from hidden labels.
         inferred_negatives: Whether a batch may contain negatives that are inferred during training, and so
             are not in `observed`.
+        width: Number of features of a sample if they do not change during training, as in a table or with a
+            frozen backbone; otherwise None.
     """
 
     observed: ObservedLabels
@@ -104,6 +109,7 @@ class Facts:
     classes: tuple[str, ...]
     mean_labels: float | None = None
     inferred_negatives: bool = False
+    width: int | None = None
 
     def stated_mean_labels(self, method: str) -> float:
         """Mean labels per sample K, which must be stated: at least 1 and less than the number of classes.
@@ -149,6 +155,9 @@ class Needs:
             forward pass.
         class_maps: `extra_inputs` uses `Outputs.class_maps`.
         latent: `forward` uses `Outputs.latent`.
+        posterior: `forward` uses `Outputs.posterior`.
+        features: The features of the training samples are used if they do not change during training, so
+            that `on_features` is called.
     """
 
     train_pass: bool = False
@@ -156,6 +165,8 @@ class Needs:
     views: tuple[Strength, ...] = ()
     class_maps: bool = False
     latent: bool = False
+    posterior: bool = False
+    features: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,6 +237,13 @@ class Objective(nn.Module):
 
         Raises:
             InputError: The data or the stated mean labels do not suit the method.
+        """
+
+    def on_features(self, features: Tensor) -> None:
+        """Receive the features of the training samples. Called if `needs.features` and `Facts.width` is set.
+
+        Args:
+            features: Inputs of the head (N, D), float32, on the device of the model.
         """
 
     def on_epoch_start(self, progress: Progress) -> None:

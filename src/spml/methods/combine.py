@@ -109,6 +109,8 @@ class Combine(Objective):
             views=_union_of_views(part.needs.views for part in objectives),
             class_maps=any(part.needs.class_maps for part in objectives),
             latent=any(part.needs.latent for part in objectives),
+            posterior=any(part.needs.posterior for part in objectives),
+            features=any(part.needs.features for part in objectives),
         )
         self.warmup = max(part.warmup for part in self._objectives_and_rules())
         self.view_positions = {
@@ -123,6 +125,11 @@ class Combine(Objective):
         facts = replace(facts, inferred_negatives=any(rule.infers_negatives for rule in self._rules()))
         for part in self._objectives_and_rules():
             part.on_fit_start(facts)
+
+    def on_features(self, features: Tensor) -> None:
+        for part in self._objectives().values():
+            if part.needs.features:
+                part.on_features(features)
 
     def on_epoch_start(self, progress: Progress) -> None:
         for part in self._objectives_and_rules():

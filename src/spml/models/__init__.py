@@ -2,7 +2,7 @@
 
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .classifier import Classifier, Located, load_classifier, save_classifier
-from .heads import CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
+from .heads import BETA, CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
 from .local import LocalScores, Windows, crops, fit_local, windows_of
 from .queries import QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
@@ -14,6 +14,7 @@ from .spec import BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
+    "BETA",
     "CLOSED_FORM",
     "CORRELATED",
     "FEW",

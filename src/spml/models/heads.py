@@ -10,14 +10,16 @@ from torch.nn import functional
 
 from .queries import QueryHead, QuerySettings
 
-HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, CORRELATED, QUERIES = (
-    "linear", "mlp", "boosted_cam", "gaussian", "correlated", "queries"
+HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
+    "linear", "mlp", "boosted_cam", "gaussian", "beta", "correlated", "queries"
 )  # fmt: skip
 MAP_HEADS = BOOSTED_CAM, QUERIES
 """Heads that take feature maps instead of features."""
 _BOOST = 5.0
 _DRAWS = 10
 _LARGEST_LOG_STD = 6.0
+_LEAST = 1e-6
+"""Least standard deviation and parameter of `BetaHead`, which softplus would round to 0."""
 
 
 class BoostedCAM(nn.Module):
@@ -92,6 +94,50 @@ class GaussianHead(nn.Module):
         return self.last(code), (mean, std)
 
 
+class BetaHead(nn.Module):
+    """Linear layer on a random Gaussian code, and a Beta distribution of each label that follows from it.
+
+    (m, r) = two halves of linear, ReLU, linear of the features;  s = softplus(r);  code = m + s * eps with
+    one draw of eps in training, m in evaluation;  logits = linear layer of the code;  alpha and beta =
+    softplus of two halves of another linear layer of the code.
+
+    Args:
+        num_features: Number of features D, and of hidden units.
+        num_classes: Number of classes C.
+        width: Number of elements Z of the code.
+
+    Source:
+        The network for pooled features in the code of image SMILE (Xu, Qiao, Lv, Geng, Zhang. One Positive
+        Label is Sufficient. NeurIPS 2022), which draws the code in evaluation, too, and has no least value of
+        s, alpha and beta.
+    """
+
+    def __init__(self, num_features: int, num_classes: int, width: int) -> None:
+        super().__init__()
+        self.code = nn.Sequential(
+            nn.Linear(num_features, num_features), nn.ReLU(), nn.Linear(num_features, 2 * width)
+        )
+        self.last = nn.Linear(width, num_classes)
+        self.labels = nn.Linear(width, 2 * num_classes)
+
+    def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation of the code, both (..., Z), for features (..., D)."""
+        mean, raw = self.code(features).chunk(2, -1)
+        return mean, functional.softplus(raw).clamp(min=_LEAST)
+
+    def scores_by_position(self, features: Tensor) -> Tensor:
+        """Return the logits (..., C) of the mean code of positions with features (..., D)."""
+        logits: Tensor = self.last(self.latent(features)[0])
+        return logits
+
+    def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha and beta."""
+        mean, std = self.latent(features)
+        code = mean + std * torch.randn_like(std) if self.training else mean
+        alpha, beta = functional.softplus(self.labels(code)).clamp(min=_LEAST).chunk(2, -1)
+        return self.last(code), (mean, std), (alpha, beta)
+
+
 class CorrelatedHead(nn.Module):
     """Linear layer whose logits are corrected by the probabilities of the other classes.
 
@@ -161,11 +207,11 @@ def make_head(
     """Create a head with random weights, drawn from torch's global random state.
 
     Args:
-        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`, `correlated`
-            or `queries`.
+        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`, `beta`,
+            `correlated` or `queries`.
         num_features: Number of features D.
         num_classes: Number of classes C.
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
+        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
         queries: Sizes of `queries`; None = its defaults.
         dropout: Share that is dropped inside of `queries`.
     """
@@ -173,8 +219,9 @@ def make_head(
         return QueryHead(num_features, num_classes, queries or QuerySettings(), dropout)
     if kind == MLP:
         return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
-    if kind == GAUSSIAN:
-        return GaussianHead(num_features, num_classes, hidden)
+    if kind in (GAUSSIAN, BETA):
+        coded = GaussianHead if kind == GAUSSIAN else BetaHead
+        return coded(num_features, num_classes, hidden)
     simple: dict[str, type[nn.Module]] = {
         LINEAR: nn.Linear,
         BOOSTED_CAM: BoostedCAM,

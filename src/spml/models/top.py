@@ -14,7 +14,7 @@ from torch.nn import functional
 from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
-from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
+from .heads import CORRELATED, LINEAR, BetaHead, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
 from .local import LocalScores, LocalSettings, variants
 from .queries import QueryHead, QuerySettings
 from .scaling import RAW, STANDARD, make_scaling
@@ -37,11 +37,12 @@ class Top(nn.Module):
         num_features: Number of features D.
         num_classes: Number of classes C.
         head: Kind of head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature
-            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `correlated`, where
-            the probabilities of the other classes correct a logit (see `CorrelatedHead`); `queries`, where a
-            query per class attends to the positions of feature maps (see `QueryHead`); `ensemble`, solved
-            instead of trained (see `Ensemble`).
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
+            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `beta`, which also
+            predicts a distribution of each label (see `BetaHead`); `correlated`, where the probabilities of
+            the other classes correct a logit (see `CorrelatedHead`); `queries`, where a query per class
+            attends to the positions of feature maps (see `QueryHead`); `ensemble`, solved instead of trained
+            (see `Ensemble`).
+        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
         dropout: Share of features dropped before the head in training; of `queries`, share dropped inside of
             its layers instead.
         scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
@@ -148,14 +149,15 @@ class Top(nn.Module):
         """Compute the outputs of the head of features as in `forward`, without windows."""
         with torch.autocast(features.device.type, enabled=False):
             features = self.scaling(features.float())
-            dropped, latent = self.dropout(features), None
+            logits, latent, posterior = self.head(self.dropout(features)), None, None
             if isinstance(self.head, GaussianHead):
-                logits, latent = self.head(dropped)
-            else:
-                logits = self.head(dropped)
+                logits, latent = logits
+            elif isinstance(self.head, BetaHead):
+                logits, latent, posterior = logits
             if self.scores == LOG_SOFTMAX:
                 logits = functional.log_softmax(logits, 1)
-            return Outputs(logits, features.mean((2, 3)) if self.takes_maps else features, latent=latent)
+            pooled = features.mean((2, 3)) if self.takes_maps else features
+            return Outputs(logits, pooled, latent=latent, posterior=posterior)
 
     def variants(self, features: Tensor, windows: Sequence[Tensor]) -> Tensor:
         """Scores (V, B, C) of images and of their windows, as `LocalScores` takes them.

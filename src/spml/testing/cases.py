@@ -15,6 +15,7 @@ from ..methods.base import Batch, Extra, Facts, Objective, Outputs, Progress
 
 SAMPLES, CLASSES, ROWS, WIDTH = 24, 7, 10, 5
 PROGRESS = Progress(epoch=3, epochs=8)
+_NARROW = 1e6
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,18 @@ class Case:
 
     def started(self) -> Objective:
         """Return an objective in the middle of training, in float64."""
-        objective = self.make()
-        objective.on_fit_start(self.facts)
-        objective.double()
+        objective = self.before_training()
         objective.on_epoch_start(PROGRESS)
         return objective
+
+    def before_training(self) -> Objective:
+        """Return an objective before the first epoch, in float64."""
+        objective = self.make()
+        torch.manual_seed(0)  # of initial weights
+        objective.on_fit_start(self.facts)
+        if objective.needs.features and self.facts.width:
+            objective.on_features(logits_and_features(SAMPLES).features)
+        return objective.double()
 
     def batch(self) -> Batch:
         """Return a batch of `ROWS` samples, in another order than in the data set."""
@@ -71,8 +79,9 @@ def make_case(make: Callable[[], Objective]) -> Case:
     full = ObservedLabels.from_ternary(np.where(generator.random((SAMPLES, CLASSES)) < 0.4, 1, -1))
     ids = tuple(f"sample {row}" for row in range(SAMPLES))
     classes = tuple(f"class {column}" for column in range(CLASSES))
-    case = Case(make, Facts(single, ids, classes, mean_labels=2.0))
-    return case if case.accepts() else case.labelled(full)
+    facts = Facts(single, ids, classes, mean_labels=2.0)
+    cases = [Case(make, facts), Case(make, replace(facts, width=WIDTH)), Case(make, replace(facts, observed=full))]
+    return next((case for case in cases if case.accepts()), cases[-1])
 
 
 def logits_and_features(rows: int = ROWS, dtype: torch.dtype = torch.float64) -> Outputs:
@@ -92,7 +101,8 @@ def complete(objective: Objective, outputs: Outputs, batch: Batch) -> Outputs:
     logits, needs = outputs.logits, objective.needs
     views = tuple(logits + torch.sin((2 + view) * logits) for view in range(len(needs.views)))
     latent = (outputs.features, torch.exp(outputs.features / 2)) if needs.latent else None
-    outputs = outputs._replace(views=views, latent=latent)
+    posterior = (1 + torch.sigmoid(logits), 1 + torch.sigmoid(-logits)) if needs.posterior else None
+    outputs = outputs._replace(views=views, latent=latent, posterior=posterior)
     extra = further_inputs(objective, outputs, batch)
     if extra is None:
         return outputs
@@ -114,9 +124,12 @@ def further_inputs(objective: Objective, outputs: Outputs, batch: Batch) -> Extr
 
 
 def in_agreement(outputs: Outputs) -> Outputs:
-    """Replace all views and the further pass by the logits, so that consistency terms have no effect."""
-    views = tuple(outputs.logits for _ in outputs.views)
-    return outputs._replace(views=views, extra=None if outputs.extra is None else outputs.logits)
+    """Replace all views and the further pass by the logits, and distributions of labels by narrow ones of the
+    same probabilities, so that consistency terms have no effect."""
+    views, p = tuple(outputs.logits for _ in outputs.views), torch.sigmoid(outputs.logits)
+    posterior = None if outputs.posterior is None else (_NARROW * p, _NARROW * (1 - p))
+    extra = None if outputs.extra is None else outputs.logits
+    return outputs._replace(views=views, posterior=posterior, extra=extra)
 
 
 def total(objective: Objective, outputs: Outputs, batch: Batch) -> Tensor:
@@ -125,7 +138,11 @@ def total(objective: Objective, outputs: Outputs, batch: Batch) -> Tensor:
 
 
 def parts(outputs: Outputs) -> dict[str, Tensor]:
-    """Return all outputs that have a gradient, by name."""
+    """Return all outputs that have a gradient, by name.
+
+    Distributions of labels are left out: the gradient of a draw is that of its quantile, but a numerical one
+    holds the random numbers of the draw constant.
+    """
     tensors = {"logits": outputs.logits, "features": outputs.features}
     tensors |= {f"view {number}": view for number, view in enumerate(outputs.views, start=1)}
     if outputs.latent is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..labels import ObservedLabels
-from ..methods.base import Batch, Card, Facts
+from ..methods.base import Batch, Card
 from ..methods.registry import hyper_parameters
 from .cases import (
     CLASSES,
@@ -167,7 +168,7 @@ def _order_of_classes_does_not_matter(case: Case) -> None:
     order = torch.randperm(CLASSES, generator=torch.Generator().manual_seed(4))
     matrix = torch.from_numpy(case.facts.observed.to_ternary())[:, order]
     names = tuple(case.facts.classes[column] for column in order.tolist())
-    facts = Facts(ObservedLabels.from_ternary(matrix), case.facts.ids, names, case.facts.mean_labels)
+    facts = replace(case.facts, observed=ObservedLabels.from_ternary(matrix), classes=names)
     results = []
     for variant, columns in ((case, torch.arange(CLASSES)), (Case(case.make, facts), order)):
         objective, batch, outputs = variant.started(), variant.batch(), logits_and_features()

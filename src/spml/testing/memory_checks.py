@@ -37,7 +37,7 @@ def _known_labels_are_never_contradicted_by_memory(case: Case) -> None:
         known = torch.from_numpy(labelled.facts.observed.to_ternary())
         outputs = logits_and_features(SAMPLES)
         outputs = outputs._replace(logits=torch.where(known == 0, outputs.logits, -_WRONG * known.double()))
-        objective = _started(labelled)
+        objective = labelled.before_training()
         _train(labelled, objective, range(_EPOCHS - 1), outputs)
         for memory in objective.modules():
             if isinstance(memory, LabelMemory):
@@ -57,7 +57,7 @@ def _labels_and_outputs_are_not_written_to(case: Case) -> None:
         matrix = labelled.facts.observed.to_ternary()
         observed, expected = (ObservedLabels.from_ternary(matrix) for _ in range(2))
         copy, outputs = labelled.labelled(observed), logits_and_features(SAMPLES)
-        objective = _started(copy)
+        objective = copy.before_training()
         steps = _train(copy, objective, range(_EPOCHS), outputs)
         assert copy.facts.observed is observed, "the observed labels were replaced by others"
         after = observed.to_ternary()
@@ -77,7 +77,7 @@ def _index_and_matrix_labels_give_the_same_memory(case: Case) -> None:
     states = []
     for observed in (case.facts.observed, _AsMatrix.of(case.facts.observed)):
         labelled = case.labelled(observed)
-        objective = _started(labelled)
+        objective = labelled.before_training()
         _train(labelled, objective, range(_EPOCHS), logits_and_features(SAMPLES))
         states.append(objective.state_dict())
     _assert_same_state(states[1], states[0], "labels as a matrix against indices")
@@ -86,14 +86,14 @@ def _index_and_matrix_labels_give_the_same_memory(case: Case) -> None:
 def _state_survives_a_checkpoint_in_the_middle_of_an_epoch(case: Case) -> None:
     interrupted, outputs = _EPOCHS - 3, logits_and_features(SAMPLES)
     first, second = (case.batch_of(rows) for rows in _PARTS)
-    objective = _started(case)
+    objective = case.before_training()
     _train(case, objective, range(interrupted), outputs)
     objective.on_epoch_start(Progress(interrupted, _EPOCHS))
     _step(objective, outputs, first)
     with torch.no_grad():
         for parameter in objective.parameters():
             parameter.add_(0.1)
-    restored = _started(case)
+    restored = case.before_training()
     restored.load_state_dict(objective.state_dict())
     restored.on_epoch_start(Progress(interrupted, _EPOCHS))
     for epoch in (interrupted, interrupted + 1):
@@ -116,13 +116,6 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
 
 
 # -- training without a model ----------------------------------------------------------------------------
-
-
-def _started(case: Case) -> Objective:
-    """Return an objective before the first epoch, in float64."""
-    objective = case.make()
-    objective.on_fit_start(case.facts)
-    return objective.double()
 
 
 def _train(

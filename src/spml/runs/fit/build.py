@@ -38,8 +38,12 @@ def _ignore(line: str) -> None:
     pass
 
 
-def start_objective(run: Resolved) -> tuple[Objective | None, str]:
+def start_objective(run: Resolved, report: Callable[[str], None] = _ignore) -> tuple[Objective | None, str]:
     """Start the method of a run on the observed labels of its training samples.
+
+    Args:
+        run: Settled run.
+        report: Called with a line before something that takes long.
 
     Returns:
         The method, with what that of the run to start from had inferred, and what became of this; see
@@ -52,13 +56,22 @@ def start_objective(run: Resolved) -> tuple[Objective | None, str]:
     objective, config, train = run.objective, run.config, run.data.splits["train"]
     if objective is None:
         return None, ""
+    width = _fixed_width(run, report) if objective.needs.features else None
     torch.manual_seed(config.seed)  # an objective may start from random numbers
-    facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels)
+    facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels, width=width)
     check_method_memory(objective, config.method, facts)
     objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective, run.start.carry(objective, config.method, train) if run.start else ""
+
+
+def _fixed_width(run: Resolved, report: Callable[[str], None]) -> int | None:
+    """Number of features of a sample if they do not change during training."""
+    inputs = run.data.splits["train"].inputs
+    if isinstance(inputs, FeatureMatrix):
+        return inputs.width
+    return make_backbone(run, report).num_features if run.frozen else None
 
 
 def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbone:
@@ -146,7 +159,7 @@ class Build:
         self, run: Resolved, fabric: Any, report: Callable[[str], None] = _ignore, *, backbone: bool = True
     ) -> None:
         self.run, self.fabric = run, fabric
-        self.objective, self.carried = start_objective(run)
+        self.objective, self.carried = start_objective(run, report)
         self.backbone = make_backbone(run, report) if backbone else None
         if self.backbone is not None and run.config.model.local == "on":
             try:

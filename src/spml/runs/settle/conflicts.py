@@ -195,7 +195,12 @@ def check_needs(config: Config, needs: Needs) -> None:
         InputError: It does not.
     """
     model = config.model
-    if needs.latent and model.head != models.GAUSSIAN:
+    if needs.posterior and model.head != models.BETA:
+        raise InputError(
+            f"method {config.method!r} needs a head that predicts a distribution of every label, but "
+            f"--model.head is {model.head!r}: pass --model.head {models.BETA}."
+        )
+    if needs.latent and model.head not in (models.GAUSSIAN, models.BETA):
         raise InputError(
             f"method {config.method!r} needs a head with a random code, but --model.head is "
             f"{model.head!r}: pass --model.head {models.GAUSSIAN}."

@@ -20,12 +20,15 @@ from ...scores import fits
 _PROBED = 3
 """Number of samples on which a method is started to see what it keeps of each."""
 
+_FEATURE = 32
+"""Bytes per feature of a training sample while neighbours are searched: in float64, with temporary copies."""
+
 _RECORDED = 10
 """Bytes per recorded score: logits as they are predicted, clipped, and in half precision."""
 
 
 def check_method_memory(objective: Objective, method: str, facts: Facts) -> None:
-    """Check, before a method is started, that what it keeps of each sample and class fits into memory.
+    """Check, before a method is started, that what it keeps of each sample fits into memory.
 
     The size is measured: a copy of the method is started on a few samples.
 
@@ -38,6 +41,14 @@ def check_method_memory(objective: Objective, method: str, facts: Facts) -> None
         InputError: It does not fit.
     """
     samples, classes = len(facts.observed), len(facts.classes)
+    held = _FEATURE * samples * (facts.width or 0)
+    if held > total_memory():
+        raise InputError(
+            f"method {method!r} compares the features of all training samples, which takes "
+            f"{_gigabytes(held)} for {counted(samples, 'sample')} x {facts.width:,} features, and this process "
+            f"may take {_gigabytes(total_memory())}. Train on fewer samples, or choose another method or "
+            f"another form of it (spml methods {method})."
+        )
     if fits(samples, classes):
         return
     needed = bytes_per_score(objective, facts) * samples * classes

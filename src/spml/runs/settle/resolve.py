@@ -188,6 +188,11 @@ def resolve(
     conflicts.check_needs(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
+    if needs.features and data.kind == "image" and model.frozen == "no":
+        notes.append(
+            f"method {config.method!r} uses the features of all training samples, but they change, because "
+            "the backbone is trained (--model.frozen no): it takes the form that does without them"
+        )
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
     run = Resolved(config, spec, data, objective, start, tuple(notes))
