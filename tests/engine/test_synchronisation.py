@@ -45,7 +45,11 @@ class Net(nn.Module):
         features = maps.mean((1, 2))
         mean, raw = features.chunk(2, 1)
         by_position = self.head(maps).permute(0, 3, 1, 2).detach() if class_maps else None
-        return Outputs(self.head(features), features, latent=(mean, raw.exp()), class_maps=by_position)
+        p = self.head(features).sigmoid()
+        latent, posterior = (mean, raw.exp()), (1 + p, 2 - p, p)
+        return Outputs(
+            self.head(features), features, latent=latent, posterior=posterior, class_maps=by_position
+        )
 
 
 def image_data() -> Dataset:

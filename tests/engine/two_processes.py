@@ -22,6 +22,7 @@ from spml.data.matrix import ImageArray
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.loader import EpochBatches, make_loader
+from spml.engine.predict import head_inputs
 from spml.engine.step import TrainingStep
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.registry import create, methods, register
@@ -59,7 +60,9 @@ class Net(nn.Module):
     def forward(self, inputs):
         features = self.body(inputs.double())
         mean, raw = features.chunk(2, 1)  # a code without noise, which processes would draw each for itself
-        return Outputs(self.head(features), features, latent=(mean, raw.exp()))
+        a, b = torch.nn.functional.softplus(self.head(mean.repeat(1, 2))), 1 + mean[:, :4].square()
+        posterior = a, b, a / (a + b)
+        return Outputs(self.head(features), features, latent=(mean, raw.exp()), posterior=posterior)
 
 
 class MapNet(nn.Module):
@@ -112,6 +115,7 @@ METHODS = {
     "an_penalised": ("an", {}),
     "epr_penalised": ("epr", {}),
     **{name: (name, {}) for name in methods()},
+    "smile_graph": ("smile", {"enhancement": "graph"}),
     "combine_rules": (
         "combine",
         {
@@ -129,12 +133,20 @@ def penalties(name):
     return {"l1": 0.01, "l2": 0.02} if name.endswith("_penalised") else {}
 
 
+def facts(name, train, data):
+    """Facts of a method; the features count as fixed for the one that needs them."""
+    width = 16 if name == "smile_graph" else None
+    return Facts(train.observed, train.ids, data.classes, 1.5, width=width)
+
+
 def gradients(fabric, name, found):
     """Loss and gradients of the first and of the uneven last batch."""
     data, model, objective = parts(name)
     part = data.splits["train"]
     part = Samples(part.ids[:97], part.inputs.take(range(97)), part.observed.take(range(97)))
-    objective.on_fit_start(Facts(part.observed, part.ids, data.classes, 1.5))
+    objective.on_fit_start(facts(name, part, data))
+    if name == "smile_graph":
+        objective.on_features(head_inputs(model, part.inputs))
     objective.on_epoch_start(Progress(2, 5))
     module = fabric.setup(TrainingStep(model, objective, fabric, **penalties(name)))
     batches = EpochBatches(97, BATCH, 5, fabric.global_rank, fabric.world_size)
@@ -163,7 +175,7 @@ def training(fabric, name, found):
     config.optim.name, config.optim.lr, config.optim.clip = "sgd", 0.1, 1.0
     judge = Judge(data.splits["val"], None, "observed", None)
     train = data.splits["train"]
-    objective.on_fit_start(Facts(train.observed, train.ids, data.classes, 1.5))
+    objective.on_fit_start(facts(name, train, data))
     trainer = Trainer(config, fabric, model, model.head, objective, data, judge)
     loop = trainer.fit()
     for key, value in [*model.state_dict().items(), *trainer.objective.state_dict().items()]:

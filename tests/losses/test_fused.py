@@ -63,6 +63,7 @@ NEEDS_ALL = {
     "pumlc_loss": {},
     "role_loss": {"estimates": SOFT, "mean_labels": 1.5},
     "show_loss": {"mean_labels": 1.5},
+    "smile_image_loss": {"drawn": SOFT, "mean": SOFT, "std": SOFT + 1, "a": SOFT + 1, "b": SOFT + 1},
     "soft_opml_loss": {},
     "softmax_loss": {},
     "zlpr_loss": {},

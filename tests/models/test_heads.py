@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from spml.data.matrix import FeatureMatrix
 from spml.models import QuerySettings, Top
-from spml.models.heads import HEADS, BoostedCAM, GaussianHead, last_layer, make_head
+from spml.losses import smile_image_loss
+from spml.models.heads import HEADS, BetaHead, BoostedCAM, GaussianHead, last_layer, make_head
 
 
 def make_top(head: str, **settings: Any) -> Top:
@@ -128,6 +129,51 @@ def test_the_code_gets_gradients_through_its_mean_and_its_deviation() -> None:
     assert (gradient.abs().sum(1) > 0).all()
 
 
+def test_beta_draws_a_code_and_labels_in_training_only() -> None:
+    top = make_top("beta", scaling="raw")
+    head = top.head
+    assert isinstance(head, BetaHead)
+    row, draws = torch.randn(1, 6), 40_000
+    torch.manual_seed(3)
+    with torch.no_grad():
+        raw = head.code[2](head.code[0](row).relu())
+        mean, std = raw[:, :4], torch.nn.functional.softplus(raw[:, 4:])
+        logits, latent, (alpha, beta, drawn) = top.eval().head(row)
+        torch.testing.assert_close(logits, head.last(mean))
+        torch.testing.assert_close(torch.cat(latent), torch.cat([mean, std]))
+        both = torch.nn.functional.softplus(head.labels(mean))
+        torch.testing.assert_close(torch.cat([alpha, beta], 1), both)
+        torch.testing.assert_close(drawn, alpha / (alpha + beta))
+        logits, _, (alpha, beta, drawn) = top.train().head(row.expand(draws, 6))
+    spread = head.last.weight.detach().square() @ std[0].square()
+    np.testing.assert_allclose(logits.var(0), spread, rtol=0.05)
+    share = alpha / (alpha + beta)
+    deviation = (share * (1 - share) / (alpha + beta + 1)).mean(0).sqrt() / math.sqrt(draws)
+    assert ((drawn - share).mean(0).abs() < 4 * deviation).all()
+    assert drawn.std(0).min() > 0.1
+
+
+def test_beta_has_no_distribution_that_torch_refuses() -> None:
+    top = make_top("beta", scaling="raw").train()
+    assert isinstance(top.head, BetaHead)
+    with torch.no_grad():
+        top.head.labels.bias.fill_(-1000)
+        top.head.code[2].bias.fill_(-1000)
+    outputs = top(torch.randn(5, 6))
+    assert outputs.latent is not None
+    assert outputs.posterior is not None
+    assert all(part.min() >= 1e-6 for part in (outputs.latent[1], *outputs.posterior[:2]))
+    loss = smile_image_loss(
+        outputs.logits,
+        torch.zeros(5, dtype=torch.int64),
+        outputs.posterior[2],
+        *outputs.latent,
+        *outputs.posterior[:2],
+    )
+    loss.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in top.parameters())  # type: ignore[union-attr]
+
+
 # -- all heads -------------------------------------------------------------------------------------------
 
 
@@ -138,13 +184,20 @@ def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
     inputs = maps if top.takes_maps else maps[..., 0, 0]
     with torch.autocast("cpu", torch.bfloat16):
         outputs, class_maps = top(inputs), top.class_maps(maps)
-    tensors = [outputs.logits, outputs.features, class_maps, *(outputs.latent or ())]
+    tensors = [
+        outputs.logits,
+        outputs.features,
+        class_maps,
+        *(outputs.latent or ()),
+        *(outputs.posterior or ()),
+    ]
     assert {tensor.dtype for tensor in tensors} == {torch.float32}
     torch.testing.assert_close(outputs.logits, top(inputs.float()).logits)
-    assert (outputs.latent is not None) == (head == "gaussian")
+    assert (outputs.latent is not None) == (head in ("gaussian", "beta"))
+    assert (outputs.posterior is not None) == (head == "beta")
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "correlated"])
+@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "beta", "correlated"])
 def test_class_maps_are_the_logits_of_each_position_without_dropout(head: str) -> None:
     top = make_top(head, dropout=0.5)
     top.fit_scaling(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))

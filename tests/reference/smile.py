@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 
 from spml.losses import beta_kl_loss, smile_image_loss, smile_loss
 from spml.methods.base import Batch
-from spml.methods.label_graph import GraphEnhancement, by_name, draw_labels
+from spml.methods.label_graph import GraphEnhancement
 from spml.models.heads import BetaHead
 from tests.goldens import Case
 from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, sigmoid
@@ -68,8 +68,10 @@ def graph(features: np.ndarray, neighbours: int = 3) -> np.ndarray:
     return adjacency
 
 
-def enhanced(features: np.ndarray, adjacency: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """D of all samples: two graph convolutions and a linear layer, each with matrix (inputs, outputs) and bias."""
+def enhanced(
+    features: np.ndarray, adjacency: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """D of all samples: two graph convolutions and a linear layer, each with a matrix and a bias."""
     out, into = (np.maximum(adjacency.sum(axis), 1) for axis in (1, 0))
     spread = (into**-0.5)[:, None] * adjacency.T * out**-0.5
     (w1, b1), (w2, b2), (w3, b3) = layers
@@ -88,9 +90,15 @@ def assume_negative(labels: Matrix, target: Labels) -> float:
 
 
 def vae(
-    d: np.ndarray, y: np.ndarray, target: Labels, x: np.ndarray, rebuilt: np.ndarray, a: np.ndarray, gamma: float,
+    d: np.ndarray,
+    y: np.ndarray,
+    target: Labels,
+    x: np.ndarray,
+    rebuilt: np.ndarray,
+    a: np.ndarray,
+    gamma: float,
     delta: float,
-) -> float:  # fmt: skip
+) -> float:
     """Loss of the autoencoder of soft labels d and drawn labels y, with the correct divergence."""
     decoded = ((rebuilt - x) ** 2).mean() + assume_negative(y, target) + ((y @ y.T - a) ** 2).mean()
     kl = np.mean([beta_kl(v + 1e-6, 1 - v + 1e-6) for v in d.flatten()])
@@ -152,12 +160,14 @@ def _classifier(case: Case) -> object:
 
 def _beta_kl(case: Case) -> object:
     eps = case.record["hp"]["eps"]
-    return lambda logits: beta_kl_loss(torch.sigmoid(logits) + eps, torch.sigmoid(-logits) + eps, form="released")
+    return lambda logits: beta_kl_loss(
+        torch.sigmoid(logits) + eps, torch.sigmoid(-logits) + eps, form="released"
+    )
 
 
 @contextmanager
 def drawn(sample: torch.Tensor, eps: torch.Tensor | None = None) -> Iterator[None]:
-    """Replace the next draw of labels, in the order of `draw_labels`, and of a code, by given values."""
+    """Replace draws of labels and of a code by given values."""
 
     def labels(concentration: torch.Tensor) -> torch.Tensor:
         assert concentration.shape[:-1] == sample.shape
@@ -235,7 +245,7 @@ def _image_loss(case: Case, names: tuple[str, ...], weights: dict[str, float]) -
         z, d, mean, std, a, b = (
             parameter if name == case.record["wrt"] else case.tensor(name) for name in names
         )
-        return smile_image_loss(z, case.tensor("obs"), d, (mean, std), (a, b), **weights)
+        return smile_image_loss(z, case.tensor("obs"), d, mean, std, a, b, **weights)
 
     return loss
 
@@ -253,14 +263,12 @@ def _pooled(case: Case) -> object:
         }  # fmt: skip
         for name, layer in layers.items():
             put(layer, value(f"spooled.{name}.weight"), value(f"spooled.{name}.bias"))
-        rows, order = torch.arange(len(target)), by_name([f"{column:02}" for column in range(target.shape[1])])
         with drawn(case.tensor("s_sample"), case.tensor("eps_smile")):
-            logits, code, posterior = head(features)
-            labels = draw_labels(*posterior, Batch(target, rows), order)
+            logits, code, (*posterior, labels) = head(features)
         found = dict(zip(("logits", "mu", "std", "alpha", "beta"), (logits, *code, *posterior), strict=True))
         for name, tensor in found.items():
             np.testing.assert_allclose(tensor.detach(), case.outputs[name], rtol=1e-9, err_msg=name)
-        return smile_image_loss(logits, target, labels, code, posterior)
+        return smile_image_loss(logits, target, labels, *code, *posterior)
 
     return loss
 

@@ -31,7 +31,10 @@ VARIANTS = [
     ("smile", {"mu": 1.0, "decay": 0.0, "rate": 0.2}),
     # With soft targets, the graph pulls confident known positives back.
     ("smile", {"enhancement": "graph", "known_positives": "one"}),
-    ("smile", {"enhancement": "graph", "known_positives": "one", "gamma": 0.5, "delta": 0.1, "kl": "released"}),
+    (
+        "smile",
+        {"enhancement": "graph", "known_positives": "one", "gamma": 0.5, "delta": 0.1, "kl": "released"},
+    ),
     ("smile_image", {"theta": 0.5, "alpha": 2.0, "kl": 0.1}),
     ("smile_image", {"warmup": 5}),
     ("mime", {"beta": 0.1, "theta": 0.6, "warmup": 0}),

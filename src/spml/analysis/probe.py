@@ -19,8 +19,6 @@ from ..methods.registry import create
 
 SIZE, MEAN_LABELS = 20, 2.0
 _ROW, _COLUMN = 0, 2
-_NARROW = 1e6
-"""Sum of the parameters of distributions of labels: draws are close to the model's own probabilities."""
 
 Values = npt.NDArray[np.float64]
 
@@ -158,7 +156,7 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
         code,
         views=(z,) * len(needs.views),
         latent=(code, code + 1) if needs.latent else None,
-        posterior=(_NARROW * p, _NARROW * (1 - p)) if needs.posterior else None,
+        posterior=(torch.ones_like(p), torch.ones_like(p), p) if needs.posterior else None,
         class_maps=torch.zeros(SIZE, SIZE, 2, 2) if needs.class_maps else None,
     )
     images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)

@@ -29,7 +29,7 @@ from .pu import crisp_loss, pu_loss
 from .pumlc import pumlc_loss
 from .robust import gr_loss
 from .show import show_loss
-from .smile import smile_loss
+from .smile import smile_image_loss, smile_loss
 from .softmax import softmax_loss
 from .views import ignore_loss, plc_loss
 
@@ -127,6 +127,7 @@ PULoss = _module("PULoss", pu_loss)
 PUMLCLoss = _module("PUMLCLoss", pumlc_loss)
 ROLELoss = _module("ROLELoss", role_loss)
 SHOWLoss = _module("SHOWLoss", show_loss)
+SMILEImageLoss = _module("SMILEImageLoss", smile_image_loss)
 SMILELoss = _module("SMILELoss", smile_loss)
 SoftmaxLoss = _module("SoftmaxLoss", softmax_loss)
 SoftOPMLLoss = _module("SoftOPMLLoss", soft_opml_loss)

@@ -143,8 +143,10 @@ def smile_image_loss(
     logits: Tensor,
     target: Tensor,
     drawn: Tensor,
-    code: tuple[Tensor, Tensor],
-    posterior: tuple[Tensor, Tensor],
+    mean: Tensor,
+    std: Tensor,
+    a: Tensor,
+    b: Tensor,
     *,
     theta: float = 1.0,
     alpha: float = 1.0,
@@ -161,9 +163,9 @@ def smile_image_loss(
     Args:
         logits: Logits of shape (B, C), any floating dtype.
         target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
-        drawn: Labels d in [0, 1] drawn from the distributions `posterior`, of shape (B, C).
-        code: Mean and standard deviation of the code, as `gaussian_kl_loss` takes them.
-        posterior: Parameters of the Beta distributions of the labels, as `beta_kl_loss` takes them.
+        drawn: Labels d in [0, 1] drawn from Beta(a, b), of shape (B, C).
+        mean, std: Parameters of the code, as `gaussian_kl_loss` takes them.
+        a, b: Parameters of the distributions of the labels, as `beta_kl_loss` takes them.
         theta: Weight of the agreement M, >= 0.
         alpha: Weight of the assume-negative loss of the predictions, >= 0.
         beta: Weight of the assume-negative loss of the drawn labels, >= 0.
@@ -178,7 +180,7 @@ def smile_image_loss(
     Example:
         >>> import torch
         >>> z, d, one = torch.zeros(1, 2), torch.full((1, 2), 0.5), torch.ones(1, 2)
-        >>> round(smile_image_loss(z, torch.tensor([0]), d, (z, one), (one, one)).item(), 4)
+        >>> round(smile_image_loss(z, torch.tensor([0]), d, z, one, one, one).item(), 4)
         2.0794
 
     Source: The code released with Liu et al., "Revisiting Pseudo-Label for Single-Positive Multi-Label
@@ -192,7 +194,7 @@ def smile_image_loss(
         theta * agreement
         + alpha * an_loss(logits, target, eps=_EPS)
         + beta * _assume_negative(d, target)
-        + kl * (gaussian_kl_loss(*code) + beta_kl_loss(*posterior))
+        + kl * (gaussian_kl_loss(mean, std) + beta_kl_loss(a, b))
     )
 
 
@@ -225,7 +227,7 @@ def beta_kl_loss(a: Tensor, b: Tensor, *, form: Divergence = "correct") -> Tenso
     check_choice("form", form, ("correct", "released"))
     if a.shape != b.shape:
         raise ValueError(f"a and b must have the same shape, got {tuple(a.shape)} and {tuple(b.shape)}")
-    if a.device.type == "cpu" and not ((a > 0).all() and (b > 0).all()):
+    if a.device.type == "cpu" and ((a <= 0).any() or (b <= 0).any()):  # NaN is left to the loss
         raise ValueError("a and b must be greater than 0")
     a, b = upcast(a), upcast(b)
     gammas = torch.lgamma(a) + torch.lgamma(b)

@@ -3,8 +3,8 @@
 An objective is one published method: losses, schedule, memory and hooks in one `nn.Module`. The engine calls
 `on_fit_start`, `on_features` and `param_groups` once; in each epoch `on_epoch_start`, then for each step
 `extra_inputs`, `forward` and `after_step`, and finally `on_epoch_end`. A checkpoint is loaded after
-`on_features`, so that the buffers allocated before receive their saved values. No argument of these hooks contains a true label that
-the user did not observe.
+`on_features`, so that the buffers allocated before receive their saved values. No argument of these hooks
+contains a true label that the user did not observe.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Outputs(NamedTuple):
         features: Input of the head, of shape (B, D).
         views: Logits (B, C) of each further view, in the order of `Needs.views`.
         latent: Mean and standard deviation, both (B, Z), of the code of a head with a random code.
-        posterior: Parameters alpha and beta, both (B, C), of the Beta distribution of each label, of a head
-            that predicts one.
+        posterior: Parameters alpha and beta of the Beta distribution of each label, and a draw from it, each
+            (B, C), of a head that predicts distributions.
         class_maps: Score of each class at each position of the image, of shape (B, C, h, w): the head applied
             to every position of the backbone's last feature map. In `extra_inputs` only; without gradient.
         extra: Logits (B, C) of the inputs that `extra_inputs` returned.
@@ -44,7 +44,7 @@ class Outputs(NamedTuple):
     features: Tensor
     views: tuple[Tensor, ...] = ()
     latent: tuple[Tensor, Tensor] | None = None
-    posterior: tuple[Tensor, Tensor] | None = None
+    posterior: tuple[Tensor, Tensor, Tensor] | None = None
     class_maps: Tensor | None = None
     extra: Tensor | None = None
     extra_target: Tensor | None = None

@@ -1,4 +1,4 @@
-"""Graph of similar samples, SMILE's network that infers soft labels on it, and draws of labels."""
+"""Graph of similar samples, and SMILE's network that infers soft labels on it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GraphEnhancement(nn.Module):
         self.last = nn.Linear(count, count)
         self.code = _two_layers(width + count, count, count)
         self.decoder = _two_layers(2 * count, width, width)
-        self.register_buffer("order", by_name(classes), persistent=False)
+        self.register_buffer("order", _by_name(classes), persistent=False)
 
     def set_features(self, features: Tensor) -> None:
         """Make the graph of the features (N, Q) of all samples. It is made again when a run is resumed."""
@@ -76,7 +76,7 @@ class GraphEnhancement(nn.Module):
         count = self.first[rows + 1] - start
         owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)
         within = torch.arange(len(owner), device=rows.device) - (count.cumsum(0) - count)[owner]
-        sources, position = self.sources[start[owner] + within].unique(return_inverse=True)
+        sources, position = torch.unique(self.sources[start[owner] + within], return_inverse=True)
         hidden = self.conv1(self.collected[sources]).relu()
         degree = max(self.neighbours.shape[1], 1)
         scale = (count.clamp(min=1) * degree).to(hidden.dtype).rsqrt()
@@ -91,7 +91,7 @@ class GraphEnhancement(nn.Module):
         ordered, x = enhanced[:, self.order], features.to(enhanced.dtype)
         code = self.code(torch.cat([x, ordered], 1))
         rebuilt = self.decoder(torch.cat([ordered, code], 1))
-        drawn = draw_labels(enhanced + _LEAST, 1 - enhanced + _LEAST, batch, self.order)
+        drawn = _draw_labels(enhanced + _LEAST, 1 - enhanced + _LEAST, batch, self.order)
         adjacency = (self.neighbours[batch.index][:, :, None] == batch.index).any(1)
         return smile_vae_loss(
             enhanced, drawn, batch.target, x, rebuilt, adjacency, gamma=gamma, delta=delta, kl=kl
@@ -117,8 +117,8 @@ def nearest(features: Tensor, count: int) -> Tensor:
     return found
 
 
-def draw_labels(alpha: Tensor, beta: Tensor, batch: Batch, order: Tensor) -> Tensor:
-    """Draw labels (B, C) from Beta distributions, with the implicit derivative with respect to both parameters.
+def _draw_labels(alpha: Tensor, beta: Tensor, batch: Batch, order: Tensor) -> Tensor:
+    """Draw labels (B, C) from Beta distributions, with the implicit derivative of torch.
 
     The draws follow from the seed of the batch; each belongs to a sample and a class, whatever the order of
     samples and classes is.
@@ -126,19 +126,19 @@ def draw_labels(alpha: Tensor, beta: Tensor, batch: Batch, order: Tensor) -> Ten
     Args:
         alpha, beta: Parameters of shape (B, C), > 0.
         batch: Batch of all processes.
-        order: Classes by name, from `by_name`.
+        order: Classes by name, from `_by_name`.
     """
     rows = batch.index.argsort()
     # On the CPU in double precision, so that all devices draw the same; a parameter that is NaN, of a
     # training that diverges, would never leave the rejection of samples.
-    parameters = [value[rows][:, order].cpu().double().nan_to_num(1.0) for value in (alpha, beta)]
+    a, b = (value[rows][:, order].cpu().double().nan_to_num(1.0) for value in (alpha, beta))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(batch.seed)
-        drawn: Tensor = Beta(*parameters, validate_args=False).rsample()
+        drawn: Tensor = Beta(a, b, validate_args=False).rsample()
     return drawn.to(alpha)[rows.argsort()][:, order.argsort()]
 
 
-def by_name(classes: Sequence[str]) -> Tensor:
+def _by_name(classes: Sequence[str]) -> Tensor:
     """Positions of the classes in the order of their names, int64 (C,)."""
     return torch.tensor(sorted(range(len(classes)), key=classes.__getitem__))
 

@@ -1,4 +1,4 @@
-"""SMILE (Xu et al. 2022): soft labels from a graph of samples or from predictions, and its form for images."""
+"""SMILE (Xu et al. 2022): soft labels from a graph of samples or from predictions; its form for images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..losses import smile_image_loss, smile_loss
 from ..losses._core.domains import check_choice, check_epochs, check_non_negative, check_share
 from ..losses.smile import Divergence, KnownPositives
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from .label_graph import GraphEnhancement, by_name, draw_labels
+from .label_graph import GraphEnhancement
 from .memory import RunningAverage, known_first
 from .registry import register
 
@@ -57,9 +57,10 @@ class LabelEnhancement(Objective):
         equations="the losses of the released training, with the correct divergence",
         formula="L = mean over B C of [d l+ + (1 - d) l- on P, rate (d l+ + (1 - d) l-) on U] + V\n"
         "d = mu D + (1 - mu) d0 without gradient, d0 = 1 on P, prior on U\n"
-        "graph: D = sigmoid of two graph convolutions of the features, V = AN(D) + gamma (MSE(x', x) + AN(y)\n"
-        "+ MSE(y y^T, A)) + delta KL, y ~ Beta(D, 1 - D), KL of Beta(D, 1 - D) from Beta(1, 1), x' = decoded\n"
-        "from D and a code of x and D, A = graph of the batch, AN(v) = mean of [-log v on P, -log(1 - v) on U]\n"
+        "graph: D = sigmoid of two graph convolutions of the features x,\n"
+        "V = AN(D) + gamma (MSE(x', x) + AN(y) + MSE(y y^T, A)) + delta KL, y ~ Beta(D, 1 - D),\n"
+        "KL of Beta(D, 1 - D) from Beta(1, 1), x' = decoded from D and a code of x and D,\n"
+        "A = graph of the batch, AN(v) = mean over B C of [-log v on P, -log(1 - v) on U]\n"
         "predictions: D = decay D + (1 - decay) p in each step, d0 before the first; V = 0",
         state="graph: its networks (5 Q C + Q^2 parameters for Q features) and N x Q features; predictions: "
         "average prediction (float, N x C)",
@@ -139,7 +140,7 @@ class LabelEnhancement(Objective):
             raise InputError(
                 "method 'smile' with enhancement = graph compares the features of all samples, which must "
                 "not change during training, but the backbone is trained: pass --model.frozen yes or "
-                "--hp.enhancement predictions."
+                "--hp.enhancement 'predictions'."
             )
         if self.enhancement == "predictions" or facts.width is None:
             self.averages = RunningAverage(facts.observed, self.decay)
@@ -160,7 +161,7 @@ class LabelEnhancement(Objective):
                 terms["vae"] = self.graph.loss(
                     enhanced, outputs.features, batch, self.gamma, self.delta, self.kl
                 )
-            inferred = enhanced.detach()
+            inferred = enhanced.detach().nan_to_num(0.5)  # a training that diverges is told by its own loss
             constant = torch.full_like(inferred, self.prior).masked_fill(known, 1.0)
         else:
             assert self.averages is not None, "on_fit_start"
@@ -171,7 +172,10 @@ class LabelEnhancement(Objective):
         weight = 1 / max(soft.shape[1] - 1, 1) if self.bias else self.rate
         soft = soft.clamp(max=1)  # rounding may exceed it
         how = self.known_positives
-        return {"smile": smile_loss(logits, target, soft, unknown_weight=weight, known_positives=how), **terms}
+        return {
+            "smile": smile_loss(logits, target, soft, unknown_weight=weight, known_positives=how),
+            **terms,
+        }
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
         if self.averages is not None:
@@ -197,8 +201,10 @@ class ImageLabelEnhancement(Objective):
         year=2022,
         equations="the loss for images in the code released with MIME, which never calls it",
         formula="L = theta M + alpha AN(p) + beta AN(d) + kl KL(code) + kl KL(labels), d ~ Beta(a, b)\n"
-        "M = mean over B C of [-d log p - (1 - d) log(1 - p)], AN(v) = mean of [-log v on P, -log(1 - v) on U]\n"
-        "KL from the standard normal distribution and from Beta(1, 1); in the first warmup epochs AN(p) + AN(d)",
+        "M = mean over B C of [-d log p - (1 - d) log(1 - p)]\n"
+        "AN(v) = mean over B C of [-log v on P, -log(1 - v) on U]\n"
+        "KL from the standard normal distribution and from Beta(1, 1)\n"
+        "in the first warmup epochs L = AN(p) + AN(d)",
         head="beta",
         deviations=(
             "weights, learning rates, schedule and length of the warm-up are not published, nor is which of "
@@ -214,7 +220,7 @@ class ImageLabelEnhancement(Objective):
             "no graph and no reconstruction: this is not the method for tables (smile) on another network",
         ),
     )
-    order: Tensor
+    needs = Needs(latent=True, posterior=True)
 
     def __init__(
         self,
@@ -230,11 +236,6 @@ class ImageLabelEnhancement(Objective):
         check_epochs(warmup=warmup)
         self.hp = {"theta": theta, "alpha": alpha, "beta": beta, "kl": kl}
         self.warmup, self.warm = warmup, warmup > 0
-        # The draws belong to a whole batch.
-        self.needs = Needs(batch_coupled=True, latent=True, posterior=True)
-
-    def on_fit_start(self, facts: Facts) -> None:
-        self.register_buffer("order", by_name(facts.classes), persistent=False)
 
     def on_epoch_start(self, progress: Progress) -> None:
         self.warm = progress.epoch < self.warmup
@@ -242,7 +243,7 @@ class ImageLabelEnhancement(Objective):
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         assert outputs.latent is not None, "needs.latent"
         assert outputs.posterior is not None, "needs.posterior"
-        drawn = draw_labels(*outputs.posterior, batch, self.order)
+        a, b, drawn = outputs.posterior
         hp = _WARM if self.warm else self.hp
-        loss = smile_image_loss(outputs.logits, batch.target, drawn, outputs.latent, outputs.posterior, **hp)
+        loss = smile_image_loss(outputs.logits, batch.target, drawn, *outputs.latent, a, b, **hp)
         return {"smile": loss}

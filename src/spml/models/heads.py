@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Beta
 from torch.nn import functional
 
 from .queries import QueryHead, QuerySettings
@@ -99,7 +100,8 @@ class BetaHead(nn.Module):
 
     (m, r) = two halves of linear, ReLU, linear of the features;  s = softplus(r);  code = m + s * eps with
     one draw of eps in training, m in evaluation;  logits = linear layer of the code;  alpha and beta =
-    softplus of two halves of another linear layer of the code.
+    softplus of two halves of another linear layer of the code. In training a label d is drawn from each
+    distribution, with the implicit derivative of torch; in evaluation d is its mean.
 
     Args:
         num_features: Number of features D, and of hidden units.
@@ -130,12 +132,17 @@ class BetaHead(nn.Module):
         logits: Tensor = self.last(self.latent(features)[0])
         return logits
 
-    def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha and beta."""
+    def forward(
+        self, features: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha, beta and d."""
         mean, std = self.latent(features)
         code = mean + std * torch.randn_like(std) if self.training else mean
         alpha, beta = functional.softplus(self.labels(code)).clamp(min=_LEAST).chunk(2, -1)
-        return self.last(code), (mean, std), (alpha, beta)
+        drawn = alpha / (alpha + beta)
+        if self.training:
+            drawn = Beta(alpha, beta, validate_args=False).rsample()
+        return self.last(code), (mean, std), (alpha, beta, drawn)
 
 
 class CorrelatedHead(nn.Module):

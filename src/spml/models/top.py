@@ -14,7 +14,16 @@ from torch.nn import functional
 from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
-from .heads import CORRELATED, LINEAR, BetaHead, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
+from .heads import (
+    CORRELATED,
+    LINEAR,
+    BetaHead,
+    BoostedCAM,
+    CorrelatedHead,
+    GaussianHead,
+    last_layer,
+    make_head,
+)
 from .local import LocalScores, LocalSettings, variants
 from .queries import QueryHead, QuerySettings
 from .scaling import RAW, STANDARD, make_scaling

@@ -15,7 +15,6 @@ from ..methods.base import Batch, Extra, Facts, Objective, Outputs, Progress
 
 SAMPLES, CLASSES, ROWS, WIDTH = 24, 7, 10, 5
 PROGRESS = Progress(epoch=3, epochs=8)
-_NARROW = 1e6
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,11 @@ def make_case(make: Callable[[], Objective]) -> Case:
     ids = tuple(f"sample {row}" for row in range(SAMPLES))
     classes = tuple(f"class {column}" for column in range(CLASSES))
     facts = Facts(single, ids, classes, mean_labels=2.0)
-    cases = [Case(make, facts), Case(make, replace(facts, width=WIDTH)), Case(make, replace(facts, observed=full))]
+    cases = [
+        Case(make, facts),
+        Case(make, replace(facts, width=WIDTH)),
+        Case(make, replace(facts, observed=full)),
+    ]
     return next((case for case in cases if case.accepts()), cases[-1])
 
 
@@ -101,7 +104,8 @@ def complete(objective: Objective, outputs: Outputs, batch: Batch) -> Outputs:
     logits, needs = outputs.logits, objective.needs
     views = tuple(logits + torch.sin((2 + view) * logits) for view in range(len(needs.views)))
     latent = (outputs.features, torch.exp(outputs.features / 2)) if needs.latent else None
-    posterior = (1 + torch.sigmoid(logits), 1 + torch.sigmoid(-logits)) if needs.posterior else None
+    p = torch.sigmoid(logits)
+    posterior = (1 + p, 2 - p, (0.5 + p) / 2) if needs.posterior else None
     outputs = outputs._replace(views=views, latent=latent, posterior=posterior)
     extra = further_inputs(objective, outputs, batch)
     if extra is None:
@@ -124,11 +128,11 @@ def further_inputs(objective: Objective, outputs: Outputs, batch: Batch) -> Extr
 
 
 def in_agreement(outputs: Outputs) -> Outputs:
-    """Replace all views and the further pass by the logits, and distributions of labels by narrow ones of the
-    same probabilities, so that consistency terms have no effect."""
-    views, p = tuple(outputs.logits for _ in outputs.views), torch.sigmoid(outputs.logits)
-    posterior = None if outputs.posterior is None else (_NARROW * p, _NARROW * (1 - p))
-    extra = None if outputs.extra is None else outputs.logits
+    """Replace all views and the further pass by the logits, and drawn labels by their probabilities, so that
+    consistency terms have no effect."""
+    views, extra = tuple(outputs.logits for _ in outputs.views), outputs.extra
+    posterior = outputs.posterior and (*outputs.posterior[:2], torch.sigmoid(outputs.logits))
+    extra = None if extra is None else outputs.logits
     return outputs._replace(views=views, posterior=posterior, extra=extra)
 
 
@@ -138,15 +142,13 @@ def total(objective: Objective, outputs: Outputs, batch: Batch) -> Tensor:
 
 
 def parts(outputs: Outputs) -> dict[str, Tensor]:
-    """Return all outputs that have a gradient, by name.
-
-    Distributions of labels are left out: the gradient of a draw is that of its quantile, but a numerical one
-    holds the random numbers of the draw constant.
-    """
+    """Return all outputs that have a gradient, by name."""
     tensors = {"logits": outputs.logits, "features": outputs.features}
     tensors |= {f"view {number}": view for number, view in enumerate(outputs.views, start=1)}
     if outputs.latent is not None:
         tensors |= {"latent mean": outputs.latent[0], "latent deviation": outputs.latent[1]}
+    if outputs.posterior is not None:
+        tensors |= dict(zip(("alpha", "beta", "drawn labels"), outputs.posterior, strict=True))
     return tensors if outputs.extra is None else tensors | {"extra": outputs.extra}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spml.common.errors import InputError
@@ -58,6 +60,15 @@ def test_a_method_without_memory_starts_whatever_the_size(monkeypatch):
     monkeypatch.setattr(forms, "MOST_SCORES", 0)
     config = from_dict({"method": "an"})
     check_method_memory(create(config.method), config.method, facts())
+
+
+def test_features_of_all_samples_that_do_not_fit_are_refused_with_their_size(monkeypatch):
+    smile, given = create("smile"), facts()
+    monkeypatch.setattr(method_memory, "total_memory", lambda: 32 * 100 * 7 - 1)
+    with pytest.raises(InputError, match=r"'smile' compares .* 0\.0 GB for 100 samples x 7 features"):
+        check_method_memory(smile, "smile", replace(given, width=7))
+    check_method_memory(smile, "smile", replace(given, width=6))
+    check_method_memory(smile, "smile", given)
 
 
 def test_a_recording_that_does_not_fit_is_refused(monkeypatch):

@@ -135,6 +135,16 @@ def test_a_random_code_needs_its_head() -> None:
         assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
 
 
+def test_distributions_of_labels_need_their_head() -> None:
+    needs = Needs(latent=True, posterior=True)
+    for head in ("mlp", "gaussian"):
+        message = refusal(ModelConfig(head=head), PHOTOS, needs)  # type: ignore[arg-type]
+        assert "needs a head that predicts a distribution of every label" in message
+        assert "pass --model.head beta" in message
+    assert settled(ModelConfig(head="beta"), PHOTOS, needs).model.head == "beta"
+    assert settled(ModelConfig(head="beta"), PHOTOS, LATENT).model.head == "beta"
+
+
 def test_parts_are_frozen_of_a_network_that_is_trained() -> None:
     parts = ModelConfig("resnet18", frozen_parts="norms,conv1", frozen="no")
     assert settled(parts).model.frozen_parts == "norms,conv1"
@@ -151,7 +161,7 @@ def test_views_and_further_passes_suit_every_model() -> None:
 # -- whole runs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head", ["boosted_cam", "gaussian", "queries"])
+@pytest.mark.parametrize("head", ["boosted_cam", "gaussian", "beta", "queries"])
 def test_a_head_learns_and_predicts_the_same_after_loading(head: str, tmp_path: Path) -> None:
     run = spml.train(
         "digits",

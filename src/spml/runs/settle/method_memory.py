@@ -45,7 +45,7 @@ def check_method_memory(objective: Objective, method: str, facts: Facts) -> None
     if held > total_memory():
         raise InputError(
             f"method {method!r} compares the features of all training samples, which takes "
-            f"{_gigabytes(held)} for {counted(samples, 'sample')} x {facts.width:,} features, and this process "
+            f"{_gigabytes(held)} for {counted(samples, 'sample')} x {facts.width} features, and this process "
             f"may take {_gigabytes(total_memory())}. Train on fewer samples, or choose another method or "
             f"another form of it (spml methods {method})."
         )
