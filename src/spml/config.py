@@ -199,6 +199,10 @@ class ModelConfig:
         decoder_layers: Layers of `queries` in which the classes attend to the positions; 2 in the papers.
         ffn: Hidden units of each layer of `queries`; 8192 in the papers, with 151 million parameters on
             ResNet-50.
+        code: Elements of the random code of each class of `queries`, for methods that need one (`mime`, where
+            the paper has 256).
+        codes_in_evaluation: Draws of this code that are averaged in evaluation, which makes predictions
+            random; 0 = the mean code. 10 in the released code of MIME.
         dropout: Share of features dropped before the head; of `queries`, share dropped in its layers instead,
             0.1 in the papers.
         scores: Output of the model: the `logits` of the head, or their `log_softmax`, log-probabilities over
@@ -233,6 +237,8 @@ class ModelConfig:
     encoder_layers: Annotated[int, Meta(ge=0, le=100, description="from 0 to 100")] = 1
     decoder_layers: Annotated[int, Meta(ge=1, le=100, description="from 1 to 100")] = 2
     ffn: Positive = 512
+    code: Count = 64
+    codes_in_evaluation: Count = 0
     dropout: Fraction = 0.0
     scores: Literal["auto", "logits", "log_softmax"] = "auto"
     head_bias: Literal["auto", "zero", "prior"] = "auto"
@@ -260,7 +266,8 @@ class OptimConfig:
         head_lr_factor: Learning rate of the head relative to `lr`; default 10 when a pretrained backbone is
             fine-tuned with a new head, else 1.
         warmup_epochs: Number of epochs over which the learning rate rises linearly from zero.
-        schedule: `constant`, or `cosine` down to zero at the last step.
+        schedule: `constant`; `cosine` down to zero at the last step; or `one_cycle`, from lr / 25 up to lr in
+            the first fifth of the steps, then down to lr / 250,000, both along a cosine.
         clip: Largest norm of the gradient; 0 = no clipping.
         ema: Decay per step of a moving average of the weights, used for validation and prediction; 0 = none.
     """
@@ -272,7 +279,7 @@ class OptimConfig:
     l2: Amount = 0.0
     head_lr_factor: Rate | None = None
     warmup_epochs: Amount = 0.0
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine", "one_cycle"] = "constant"
     clip: Amount = 0.0
     ema: Fraction = 0.0
 

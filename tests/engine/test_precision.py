@@ -18,6 +18,7 @@ from spml.methods.base import Facts
 from spml.methods.registry import create, methods
 from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
+from spml.models.queries import QuerySettings
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
 
@@ -49,7 +50,8 @@ def trained(method: str, data: Dataset, precision: str) -> tuple[list[float], fl
     backbone = create_backbone(
         BackboneSpec("small_cnn", size=size, mean=(0.5,), std=(0.5,), weights="random")
     )
-    top = Top(backbone.num_features, len(data.classes), head=objective.card.head)
+    queries = QuerySettings(embedding=objective.needs.embedding)
+    top = Top(backbone.num_features, len(data.classes), head=objective.card.head, queries=queries)
     fabric = make_fabric("cpu", 1, precision)
     judge = Judge(val, data.truth["val"], "oracle", 2.0)
     trainer = Trainer(config, fabric, Classifier(backbone, top), top.head, objective, data, judge)

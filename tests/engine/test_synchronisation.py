@@ -28,6 +28,7 @@ FULL = ("bce", "iu", "iun")
 """Methods that want labels which single-positive data do not have."""
 
 METHODS = [name for name in methods() if name not in FULL]
+HP = {"lac": {"width": 16, "first_stage": 0.0}}
 BATCHES = 7
 """Batches of an epoch: 100 samples, 16 at a time, the last batch uneven."""
 
@@ -46,9 +47,14 @@ class Net(nn.Module):
         mean, raw = features.chunk(2, 1)
         by_position = self.head(maps).permute(0, 3, 1, 2).detach() if class_maps else None
         p = self.head(features).sigmoid()
-        latent, posterior = (mean, raw.exp()), (1 + p, 2 - p, p)
+        embeddings = features[:, None, :].expand(-1, 4, -1) / 4
         return Outputs(
-            self.head(features), features, latent=latent, posterior=posterior, class_maps=by_position
+            self.head(features),
+            features,
+            latent=(mean, raw.exp()),
+            posterior=(1 + p, 2 - p, p),
+            class_maps=by_position,
+            embeddings=(embeddings,),
         )
 
 
@@ -65,7 +71,7 @@ def image_data() -> Dataset:
 
 
 def started(name: str, data: Dataset) -> Objective:
-    objective, train = create(name), data.splits["train"]
+    objective, train = create(name, HP.get(name)), data.splits["train"]
     objective.on_fit_start(Facts(train.observed, train.ids, data.classes, 1.5))
     return objective
 

@@ -13,7 +13,7 @@ import spml
 from spml.common.errors import InputError, SpmlError
 from spml.config import ModelConfig
 from spml.export.formats import onnx_file
-from spml.models import Classifier, Top, build_backbone, save_classifier
+from spml.models import Classifier, QuerySettings, Top, build_backbone, save_classifier
 from tests.helpers.exported import computed, opened
 from tests.helpers.networks import GREY, describe
 from tests.helpers.run_folders import CARD, save_run, save_thresholds
@@ -97,12 +97,14 @@ def test_every_head_on_features(head, digits, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["boosted_cam", "queries"])
+@pytest.mark.parametrize("head", ["boosted_cam", "queries", "queries with codes"])
 def test_heads_on_maps_and_variants(head, tmp_path):
+    head, _, codes = head.partition(" with ")
+    queries = QuerySettings(code=5, codes_in_evaluation=10, embedding=4) if codes else None
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster
-    save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head=head)), spec, CARD)
+    save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head=head, queries=queries)), spec, CARD)
     save_thresholds(tmp_path)
     run = spml.load(tmp_path)
     images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)

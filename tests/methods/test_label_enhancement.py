@@ -117,6 +117,41 @@ def test_mime_makes_no_pass_that_no_training_follows():
     assert actual.item() == pytest.approx(loss.item(), rel=1e-12)
 
 
+def test_the_divergence_of_codes_of_classes_is_a_mean_over_all_of_them():
+    objective = start("mime", beta=0.3, warmup=5)
+    mean, std = draw(7, C * 3), torch.exp(draw(8, C * 3) / 4)
+    of_classes = tuple(part.view(N, C, 3) for part in (mean, std))
+    actual = objective(Outputs(Z, Z, latent=of_classes), BATCH)["mime"].item()
+    slow = mime.mime(Z.tolist(), BATCH.target.tolist(), mean.tolist(), std.tolist(), 0.3)
+    assert actual == pytest.approx(slow, rel=1e-12)
+
+
+@pytest.mark.shared
+def test_pseudo_labels_are_those_of_the_released_code(shared):
+    """Its pass leaves out the rows of the last batch, which ours gets with the probability 1/2."""
+    folder = shared / "goldens" / "networks"
+    records = json.loads((folder / "discrete.json").read_text())
+    found = {name: record for name, record in records.items() if name.startswith("mime_labels")}
+    assert len(found) == 2
+    with np.load(folder / "discrete.npz") as arrays, np.load(folder / "inputs.npz") as inputs:
+        for record in found.values():
+            name = record["input"]
+            p, before, passed = (inputs[f"{name}/label_{key}"] for key in ("probs", "before", "order"))
+            rows, classes = before.shape
+            observed = ObservedLabels.from_ternary(before.astype(int))
+            objective = create("mime", {"theta": record["hp"]["theta"], "warmup": 1})
+            objective.on_fit_start(Facts(observed, tuple(map(str, range(rows))), tuple("abcdefgh"[:classes])))
+            logits = torch.zeros(rows, classes, dtype=torch.float64)
+            logits[passed] = torch.from_numpy(p[passed]).logit()
+            objective.on_epoch_end(Progress(0, 5), lambda logits=logits: logits)
+            index = torch.arange(rows)
+            after = objective.memory.fill(Batch(observed.target(index), index)).target
+            expected = arrays[record["outputs"]["after"]]
+            assert (expected != before).any()
+            near = np.abs(p - record["hp"]["theta"]) < 1e-9
+            assert ((after.numpy() == expected) | near).all()
+
+
 @pytest.mark.parametrize(
     ("method", "hp"),
     [

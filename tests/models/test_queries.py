@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +60,27 @@ def released_head(inputs: dict[str, Any], prefix: str) -> QueryHead:
             norms = dict(zip(NORMS[side], ("after_attention", "after_ffn"), strict=True))
             state[".".join([side, index, (PARTS | norms)[part], *path[5:]])] = value
     classes, width = state["queries"].shape
-    ffn = len(state["encoder.0.widen.bias"])
-    head = QueryHead(width, classes, QuerySettings(ffn=ffn)).double().eval()
-    if weights["fc.W"].shape[2] == width:
-        state |= {"last.weight": weights["fc.W"][0], "last.bias": weights["fc.b"][0]}
-    missing, unexpected = head.load_state_dict(state, strict=False)
-    assert not unexpected
-    assert set(missing) <= {"last.weight", "last.bias"}
+    ffn, elements = len(state["encoder.0.widen.bias"]), len(weights.get("proj.2.bias", ()))
+    state |= {"last.weight": weights["fc.W"][0], "last.bias": weights["fc.b"][0]}
+    # The network of two layers after the class vectors: MIME's code, or LAC's embedding.
+    has_code = prefix == "net." and weights["fc.W"].shape[2] * 2 == elements
+    code, embedding = (elements // 2, 0) if has_code else (0, elements)
+    part = "code" if has_code else "embed"
+    state |= {name.replace("proj", part): value for name, value in weights.items() if name[:5] == "proj."}
+    settings = QuerySettings(ffn=ffn, code=code, embedding=embedding)
+    head = QueryHead(width, classes, settings).double().eval()
+    head.load_state_dict(state)
     return head
 
 
 def vectors_of(head: QueryHead, case: Case, source: Tensor) -> Tensor:
     """Class vectors of maps with the stored position code, which is float32."""
     return head.decode(source.flatten(2).transpose(1, 2), case.tensor("pos")[0].flatten(1).T)
+
+
+def code_of_record(case: Case) -> Callable[..., Tensor]:
+    """In place of `sine_code`: the stored position code, which is float32."""
+    return lambda *sizes: case.tensor("pos")[0].flatten(1).T
 
 
 def network(case: Case, prefix: str) -> nn.Sequential:
@@ -104,16 +113,17 @@ def records(shared: Path, name: str) -> list[tuple[Case, dict[str, Any]]]:
     "wrt",
     ["src", "net.query_embed.weight", "net.proj.0.weight", "net.encoder.decoder.layers.1.linear1.weight"],
 )
-def test_the_network_of_lac(shared: Path, wrt: str) -> None:
+def test_the_network_of_lac(shared: Path, wrt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = records(shared, f"lac_net@{wrt}")
     assert len(found) == 2
     for case, outputs in found:
         head = released_head(case.inputs, "net.")
+        assert head.embed is not None
         source = case.tensor("src").requires_grad_()
-        vectors = vectors_of(head, case, source)
-        logits = head.last(vectors)
-        projector = network(case, "net.")
-        embeddings = functional.normalize(projector(vectors), dim=-1)
+        # With a code of our own: the same to what float32 holds.
+        compare(head(source)[0], outputs["logits"], 2e-6)
+        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        logits, _, embeddings = head.train()(source)
         compare(logits, outputs["logits"])
         compare(embeddings, outputs["feats"])
         loss = (case.tensor("w_logits") * logits).sum() + (case.tensor("w_feats") * embeddings).sum()
@@ -121,12 +131,11 @@ def test_the_network_of_lac(shared: Path, wrt: str) -> None:
         variable = {
             "src": source,
             "net.query_embed.weight": head.queries,
-            "net.proj.0.weight": projector.get_parameter("0.weight"),
+            "net.proj.0.weight": head.embed.get_parameter("0.weight"),
             "net.encoder.decoder.layers.1.linear1.weight": head.get_parameter("decoder.1.widen.weight"),
         }[wrt]
         compare(torch.autograd.grad(loss, variable)[0], case.gradient)
-        # With a code of our own: the same to what float32 holds.
-        compare(head(source), outputs["logits"], 2e-6)
+        monkeypatch.undo()
 
 
 @pytest.mark.shared
@@ -160,21 +169,30 @@ def test_the_position_code(shared: Path) -> None:
 
 
 @pytest.mark.shared
-def test_the_class_vectors_of_mime(shared: Path) -> None:
-    """Its code, a network of two layers for all classes, is put on top here."""
-    found = records(shared, "mime_net@net.query_embed.weight")
+@pytest.mark.parametrize("wrt", ["src", "net.query_embed.weight", "net.proj.2.weight", "net.fc.W"])
+def test_the_network_of_mime(shared: Path, wrt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of its 10 draws is one draw with a deviation of 1 / sqrt(10)."""
+    found = records(shared, f"mime_net@{wrt}")
     assert len(found) == 2
     for case, outputs in found:
-        head = released_head(case.inputs, "net.")
-        mean, raw = network(case, "net.")(vectors_of(head, case, case.tensor("src"))).chunk(2, -1)
-        std = (raw / 2).clamp(-6, 6).exp()
-        code = (mean + std * case.tensor("eps")).mean(0)
-        logits = (code * case.tensor("net.fc.W")[0]).sum(-1) + case.tensor("net.fc.b")[0]
-        for name, value in (("mu", mean), ("std", std), ("logits", logits)):
+        head = released_head(case.inputs, "net.").train()
+        assert head.code is not None
+        source, drawn = case.tensor("src").requires_grad_(), math.sqrt(10) * case.tensor("eps").mean(0)
+        monkeypatch.setattr(torch, "randn_like", lambda _, drawn=drawn: drawn)
+        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        logits, latent, _ = head(source)
+        assert latent is not None
+        for name, value in (("mu", latent[0]), ("std", latent[1]), ("logits", logits)):
             compare(value, outputs[name])
-        loss = mime_loss(logits, case.tensor("obs"), mean, std, beta=1e-4, eps=1e-5)
+        loss = mime_loss(logits, case.tensor("obs"), *latent, beta=1e-4, eps=1e-5)
         assert loss.item() == pytest.approx(case.record["loss"], rel=1e-6)
-        compare(torch.autograd.grad(loss, head.queries)[0], case.gradient)
+        variable = {
+            "src": source,
+            "net.query_embed.weight": head.queries,
+            "net.proj.2.weight": head.code.get_parameter("2.weight"),
+            "net.fc.W": head.last.weight,
+        }[wrt]
+        compare(torch.autograd.grad(loss, variable)[0], case.gradient.reshape(variable.shape))
 
 
 @pytest.mark.shared
@@ -269,7 +287,7 @@ def test_logits_equal_those_of_a_second_implementation(settings: QuerySettings) 
         weight, bias = (parameter.detach().numpy() for parameter in (head.last.weight, head.last.bias))
         logits.append((normalised(vectors, head.norm) * weight).sum(1) + bias)
     assert np.std(logits) > 0.1
-    np.testing.assert_allclose(head(maps).detach(), logits, rtol=1e-5, atol=1e-6)  # code in float32
+    np.testing.assert_allclose(head(maps)[0].detach(), logits, rtol=1e-5, atol=1e-6)  # code in float32
 
 
 @pytest.mark.parametrize(("height", "width", "channels"), [(14, 14, 2048), (3, 5, 6), (1, 1, 4)])
@@ -284,11 +302,11 @@ def test_the_position_code_of_any_map(height: int, width: int, channels: int) ->
 
 def test_classes_are_in_the_order_of_their_queries() -> None:
     head, maps, order = make_head(classes=5), maps_of(), torch.tensor([3, 0, 4, 1, 2])
-    before, vectors = head(maps), head.class_vectors(maps)
+    before, vectors = head(maps)[0], head.class_vectors(maps)
     with torch.no_grad():
         for parameter in (head.queries, head.last.weight, head.last.bias):
             parameter.copy_(parameter[order].clone())
-    torch.testing.assert_close(head(maps), before[:, order])
+    torch.testing.assert_close(head(maps)[0], before[:, order])
     torch.testing.assert_close(head.class_vectors(maps), vectors[:, order])
     assert (before - before[:, order]).abs().min() > 1e-3
 
@@ -330,6 +348,76 @@ def test_class_maps_are_the_logits_of_maps_of_one_position() -> None:
         torch.testing.assert_close(class_maps[:, :, y, x], expected)
 
 
+# -- codes and embeddings of classes ---------------------------------------------------------------------
+
+
+CODED = QuerySettings(attention_heads=2, ffn=7, code=5)
+
+
+def test_evaluation_takes_the_mean_code() -> None:
+    head, maps = make_head(CODED), maps_of()
+    logits, latent, embeddings = head(maps)
+    assert head.code is not None
+    assert latent is not None
+    assert embeddings is None
+    mean, raw = head.code(head.class_vectors(maps)).chunk(2, -1)
+    torch.testing.assert_close(latent, (mean, (raw / 2).exp()))
+    assert latent[0].shape == (5, 3, 5)
+    torch.testing.assert_close(logits, (mean * head.last.weight).sum(-1) + head.last.bias)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_ten_draws_have_a_tenth_of_the_variance(training: bool) -> None:
+    head = make_head(QuerySettings(attention_heads=2, ffn=7, code=5, codes_in_evaluation=10)).train(training)
+    rows = maps_of(1).expand(4000, -1, -1, -1)
+    with torch.no_grad():
+        logits, latent, _ = head(rows)
+    assert latent is not None
+    variance = ((latent[1][0] * head.last.weight) ** 2).sum(-1) / 10
+    np.testing.assert_allclose(logits.var(0), variance.detach(), rtol=0.1)
+    center = (latent[0][0] * head.last.weight).sum(-1) + head.last.bias
+    assert ((logits.mean(0) - center).abs() < 4 * (variance / 4000).sqrt()).all()
+
+
+def test_without_deviation_training_equals_evaluation() -> None:
+    head, maps = make_head(CODED), maps_of()
+    assert head.code is not None
+    with torch.no_grad():
+        head.code[2].bias[5:] = -1e3  # beyond the clamp: a deviation of exp(-6)
+        expected = head(maps)[0]
+        torch.testing.assert_close(head.train()(maps)[0], expected, atol=0.02, rtol=0)
+        head.code[2].bias[5:] = 4
+        assert (head.train()(maps)[0] - expected).abs().max() > 0.1
+
+
+def test_class_maps_are_of_the_mean_code() -> None:
+    top, maps = Top(6, 3, head="queries", queries=CODED), maps_of(2).float()
+    expected = top.eval()(maps[:, :, :1, :1]).logits.detach()
+    torch.testing.assert_close(top.train().class_maps(maps)[:, :, 0, 0], expected)
+
+
+def test_embeddings_have_length_1_and_are_made_in_training() -> None:
+    settings = QuerySettings(attention_heads=2, ffn=7, embedding=4)
+    top, maps = Top(6, 3, head="queries", queries=settings), maps_of().float()
+    assert top.eval()(maps).embeddings == ()
+    (embeddings,) = top.train()(maps).embeddings
+    assert embeddings.shape == (5, 3, 4)
+    torch.testing.assert_close(embeddings.norm(dim=-1), torch.ones(5, 3))
+
+
+def test_a_head_is_given_new_embeddings_only_if_it_needs_others() -> None:
+    head, maps = make_head(), maps_of()
+    expected = head(maps)[0]
+    head.set_embedding(4)
+    first = head.embed
+    head.set_embedding(4)
+    assert head.embed is first is not None
+    assert head.settings.embedding == 4
+    head.set_embedding(0)
+    assert head.embed is None
+    assert torch.equal(head(maps)[0], expected)
+
+
 # -- start and size --------------------------------------------------------------------------------------
 
 
@@ -358,12 +446,11 @@ def test_parameters_start_as_those_of_the_released_code() -> None:
 
 def test_the_size_of_the_published_network() -> None:
     with torch.device("meta"):
-        head = QueryHead(2048, 20, QuerySettings(ffn=8192))
-        code = [nn.Linear(2048, 2048), nn.Linear(2048, 2 * 256), ClassWiseLinear(256, 20)]
-    size = [sum(value.numel() for value in part.parameters()) for part in (head, *head.encoder, head.last)]
-    assert size == [151_160_852, 50_358_272, 40_980]
-    mime = size[0] - size[2] + sum(value.numel() for part in code for value in part.parameters())
-    assert round(mime / 1e6, 1) == 156.4
+        plain = QueryHead(2048, 20, QuerySettings(ffn=8192))
+        mime = QueryHead(2048, 20, QuerySettings(ffn=8192, code=256))
+    sizes = [sum(each.numel() for each in part.parameters()) for part in (plain, *plain.encoder, mime)]
+    assert sizes[:2] == [151_160_852, 50_358_272]
+    assert round(sizes[2] / 1e6, 1) == 156.4
 
 
 @pytest.mark.parametrize(

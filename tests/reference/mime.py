@@ -38,4 +38,17 @@ def _mime(case: Case) -> object:
     return lambda logits: mime_loss(logits, case.tensor("obs"), mean, std, beta=beta, eps=case.eps(1e-5))
 
 
-GOLDENS = [(r"mime_vib", _mime)]
+def _with_class_codes(case: Case) -> object:
+    """One code per class; the gradient with respect to logits, means or deviations."""
+    names, hp = ("vib_logits", "vib_mus", "vib_stds"), case.record["hp"]
+
+    def loss(variable: torch.Tensor) -> torch.Tensor:
+        own = {name: case.tensor(name) for name in names} | {case.record["wrt"]: variable}
+        logits, mean, std = (own[name] for name in names)
+        target = case.tensor("obs")
+        return mime_loss(logits / hp["T"], target, mean, std, beta=hp["beta"], eps=case.eps(1e-5))
+
+    return loss
+
+
+GOLDENS = [(r"mime_vib", _mime), (r"mime_loss_.*", _with_class_codes)]

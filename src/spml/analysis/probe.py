@@ -158,6 +158,9 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
         latent=(code, code + 1) if needs.latent else None,
         posterior=(torch.ones_like(p), torch.ones_like(p), p) if needs.posterior else None,
         class_maps=torch.zeros(SIZE, SIZE, 2, 2) if needs.class_maps else None,
+        embeddings=(code[:, :1, None].expand(-1, SIZE, needs.embedding),) * (1 + len(needs.views))
+        if needs.embedding
+        else (),
     )
     images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)
     with torch.no_grad():

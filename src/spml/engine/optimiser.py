@@ -11,6 +11,9 @@ from torch import nn
 
 from ..config import OptimConfig
 
+_RISE, _FIRST, _LAST = 0.2, 1 / 25, 1e-4
+"""Of one cycle: share of steps until the highest learning rate, first rate by highest, and last by first."""
+
 
 def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: list[dict[str, Any]]) -> Any:
     """Make the optimiser of the weights of a model and of the parameters of an objective.
@@ -43,15 +46,31 @@ def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: 
 
 
 def learning_rate(config: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
-    """Learning rate of a step (counted from 0): linear warm-up, then constant or half a cosine to zero."""
+    """Learning rate of a step (counted from 0): linear warm-up, then constant, half a cosine to zero, or one
+    cycle.
+
+    The cycle is that of Smith, Topin. Super-Convergence: Very Fast Training of Neural Networks Using Large
+    Learning Rates. 2019, in the form of `torch.optim.lr_scheduler.OneCycleLR(pct_start=0.2)`, without its
+    cycle of the momentum.
+    """
     base = config.lr or 0.0
     warmup = config.warmup_epochs * steps_per_epoch
     if step < warmup:
         return base * (step + 1) / warmup
     if config.schedule == "constant":
         return base
-    fraction = (step - warmup) / max(epochs * steps_per_epoch - warmup, 1)
-    return base * (1 + math.cos(math.pi * fraction)) / 2
+    steps = max(epochs * steps_per_epoch - warmup, 1)
+    if config.schedule == "cosine":
+        return base * _cosine(1, 0, (step - warmup) / steps)
+    peak = _RISE * steps - 1  # the step of the highest rate, from the end of the warm-up
+    if step - warmup < peak:
+        return base * _cosine(_FIRST, 1, (step - warmup) / peak)
+    return base * _cosine(1, _FIRST * _LAST, (step - warmup - peak) / (steps - 1 - peak))
+
+
+def _cosine(start: float, end: float, fraction: float) -> float:
+    """Value between `start` and `end` along half a cosine."""
+    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2
 
 
 def set_learning_rate(optimizer: Any, lr: float) -> None:

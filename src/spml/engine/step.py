@@ -54,7 +54,11 @@ class TrainingStep(nn.Module):
             seed: Seed of the step.
         """
         outputs, batch = self.model(inputs, **self._class_maps), Batch(target, index, seed)
-        outputs = outputs._replace(views=tuple(self.model(view).logits for view in views))
+        further = [self.model(view) for view in views]
+        outputs = outputs._replace(
+            views=tuple(view.logits for view in further),
+            embeddings=tuple(part for each in (outputs, *further) for part in each.embeddings),
+        )
         if self._has_extra:
             outputs = self._with_extra(inputs, outputs, batch, rows)
         outputs = outputs._replace(class_maps=None)

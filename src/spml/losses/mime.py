@@ -26,7 +26,8 @@ def mime_loss(
         logits: Logits of a classifier on samples of the code, shape (B, C), any floating dtype.
         target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C), in
             which the pseudo-labels that MIME has assigned are known positives.
-        mean, std: Parameters of the code, as in `gaussian_kl_loss`.
+        mean, std: Parameters of the code, as in `gaussian_kl_loss`: (B, Z), or (B, C, Z) with one code per
+            class.
         beta: Weight of the divergence, >= 0.
         eps: Added inside the logarithms of the assume-negative loss; 1e-5 reproduces the released
             implementation.

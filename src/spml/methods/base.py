@@ -29,7 +29,8 @@ class Outputs(NamedTuple):
         logits: Logits, float32 of shape (B, C).
         features: Input of the head, of shape (B, D).
         views: Logits (B, C) of each further view, in the order of `Needs.views`.
-        latent: Mean and standard deviation, both (B, Z), of the code of a head with a random code.
+        latent: Mean and standard deviation of the code of a head with a random code: both (B, Z), or (B, C,
+            Z) where each class has a code.
         posterior: Parameters alpha and beta of the Beta distribution of each label, and a draw from it, each
             (B, C), of a head that predicts distributions.
         class_maps: Score of each class at each position of the image, of shape (B, C, h, w): the head applied
@@ -38,6 +39,8 @@ class Outputs(NamedTuple):
         extra_target: Target that `extra_inputs` returned with these inputs.
         windows: Number of the window of the feature map that speaks most for each class, int64 of shape
             (B, C), where the model scores windows.
+        embeddings: Embeddings of the classes, each (B, C, `Needs.embedding`) with rows of length 1: of the
+            batch, then of each further view.
     """
 
     logits: Tensor
@@ -49,6 +52,7 @@ class Outputs(NamedTuple):
     extra: Tensor | None = None
     extra_target: Tensor | None = None
     windows: Tensor | None = None
+    embeddings: tuple[Tensor, ...] = ()
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
         """Apply a function to every tensor."""
@@ -158,6 +162,8 @@ class Needs:
         posterior: `forward` uses `Outputs.posterior`.
         features: The features of the training samples are used if they do not change during training, so
             that `on_features` is called.
+        embedding: Elements of the embeddings of the classes that `forward` uses, `Outputs.embeddings`; 0 = it
+            does not.
     """
 
     train_pass: bool = False
@@ -167,6 +173,7 @@ class Needs:
     latent: bool = False
     posterior: bool = False
     features: bool = False
+    embedding: int = 0
 
 
 @dataclass(frozen=True)

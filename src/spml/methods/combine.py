@@ -111,6 +111,7 @@ class Combine(Objective):
             latent=any(part.needs.latent for part in objectives),
             posterior=any(part.needs.posterior for part in objectives),
             features=any(part.needs.features for part in objectives),
+            embedding=max(part.needs.embedding for part in objectives),
         )
         self.warmup = max(part.warmup for part in self._objectives_and_rules())
         self.view_positions = {
@@ -170,8 +171,11 @@ class Combine(Objective):
 
     def _outputs_for(self, name: str, outputs: Outputs) -> Outputs:
         """Select the outputs that one method needs."""
-        views = tuple(outputs.views[position] for position in self.view_positions[name])
-        selected = outputs._replace(views=views)
+        positions = self.view_positions[name]
+        views = tuple(outputs.views[position] for position in positions)
+        first, others = outputs.embeddings[:1], outputs.embeddings[1:]
+        embeddings = (*first, *(others[position] for position in positions if others))
+        selected = outputs._replace(views=views, embeddings=embeddings)
         return selected if name == self.with_extra else selected._replace(extra=None, extra_target=None)
 
     def _objectives(self) -> dict[str, Objective]:

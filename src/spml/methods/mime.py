@@ -23,23 +23,26 @@ class VariationalPseudoLabels(WithRule):
     """
 
     card = Card(
-        title="MIME's pseudo-label and variational term on a feature head",
+        title="MIME's pseudo-labels and variational term",
         paper="Liu et al., Revisiting Pseudo-Label for Single-Positive Multi-Label Learning, ICML 2023",
         year=2023,
         equations="the loss and the pseudo-labels of the released code",
         formula="L = mean over B C of [l+ on P, l- on U] + beta M\n"
-        "M = mean over B and code of [(m^2 + s^2 - 1) / 2 - log s], m, s = its mean and deviation\n"
+        "M = mean over B and code, or B C and codes, of [(m^2 + s^2 - 1) / 2 - log s]\n"
+        "m, s = mean and deviation of a code\n"
         "after each of the epochs warmup ... E - 1, labels of U with p > theta move from U to P permanently",
         state="pseudo-labels (int8, N x C)",
         head="gaussian",
         defaults={"voc": {"warmup": 2}, "coco": {"warmup": 2}, "nus": {"warmup": 2}, "cub": {"warmup": 5}},
         deviations=(
-            "the paper's network is not included: a transformer decoder with one query, one code and one "
-            "output per class. The head `queries` is this decoder without the codes. Here there is one code "
-            "per sample for all classes, computed from the backbone's features, so numbers can't be compared "
-            "with the paper's",
+            "by default the head is light, for features too: one code per sample for all classes, a linear "
+            "layer. With --model.head queries it is the released network: a transformer decoder with one "
+            "query, one code (--model.code, 256 there) and one output per class. Numbers of the light head "
+            "can't be compared with the paper's",
             "the released code averages 10 draws of the code in evaluation, too, and where labels are "
-            "inferred; here: the mean of the code",
+            "inferred; here: the mean of the code, or 10 draws with --model.codes_in_evaluation 10 (head "
+            "queries). In training both average 10",
+            "the network for pooled features that was released, but that nothing calls, is not included",
             "the released objective is simpler than the paper's mutual label enhancement; here: the released "
             "one",
             "the released code infers labels from flipped images, and not those of the last, incomplete "

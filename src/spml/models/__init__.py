@@ -4,7 +4,7 @@ from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_b
 from .classifier import Classifier, Located, load_classifier, save_classifier
 from .heads import BETA, CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
 from .local import LocalScores, Windows, crops, fit_local, windows_of
-from .queries import QuerySettings
+from .queries import QueryHead, QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
 from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .solved.ensemble import Ensemble
@@ -44,6 +44,7 @@ __all__ = [
     "LocalScores",
     "Located",
     "OwnNetwork",
+    "QueryHead",
     "QuerySettings",
     "Standardise",
     "Top",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.distributions import Beta
 from torch.nn import functional
 
+from .code import DRAWS, draw, statistics
 from .queries import QueryHead, QuerySettings
 
 HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
@@ -17,8 +16,6 @@ HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
 MAP_HEADS = BOOSTED_CAM, QUERIES
 """Heads that take feature maps instead of features."""
 _BOOST = 5.0
-_DRAWS = 10
-_LARGEST_LOG_STD = 6.0
 _LEAST = 1e-6
 """Least standard deviation and parameter of `BetaHead`, which softplus would round to 0."""
 
@@ -76,8 +73,7 @@ class GaussianHead(nn.Module):
 
     def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the code, both (..., Z), for features (..., D)."""
-        mean, raw = self.code(features).chunk(2, -1)
-        return mean, (raw / 2).clamp(-_LARGEST_LOG_STD, _LARGEST_LOG_STD).exp()
+        return statistics(self.code(features))
 
     def scores_by_position(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of the mean code of positions with features (..., D)."""
@@ -87,12 +83,8 @@ class GaussianHead(nn.Module):
     def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the logits (B, C) of features (B, D), and mean and standard deviation of the code."""
         mean, std = self.latent(features)
-        code = mean
-        if self.training:
-            # The last layer is linear: the mean of the logits of 10 codes equals the logits of their mean,
-            # and the mean of 10 draws of eps is one draw with a deviation of 1 / sqrt(10).
-            code = mean + std * torch.randn_like(std) / math.sqrt(_DRAWS)
-        return self.last(code), (mean, std)
+        # The last layer is linear: the mean of the logits of 10 codes equals the logits of their mean.
+        return self.last(draw(mean, std, DRAWS if self.training else 0)), (mean, std)
 
 
 class BetaHead(nn.Module):
@@ -137,7 +129,7 @@ class BetaHead(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
         """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha, beta and d."""
         mean, std = self.latent(features)
-        code = mean + std * torch.randn_like(std) if self.training else mean
+        code = draw(mean, std, 1 if self.training else 0)
         alpha, beta = functional.softplus(self.labels(code)).clamp(min=_LEAST).chunk(2, -1)
         drawn = alpha / (alpha + beta)
         if self.training:

@@ -11,15 +11,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..common.errors import InputError
+from .code import DRAWS, draw, statistics
 
 _BASE = 10_000.0  # of the wavelengths of the position code
 _TURN = 2 * math.pi
 _POSITIONS = 256  # positions that are scored by themselves at a time
 _Size = Annotated[int, msgspec.Meta(ge=1)]
+_SizeOrNone = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Sizes of a `QueryHead`, as in model.json. MIME, SMILE and LAC have ffn = 8192 and otherwise these.
+    """Sizes of a `QueryHead`, as in model.json. MIME, SMILE and LAC have ffn = 8192.
 
     Attributes:
         width: Width W of positions, queries and class vectors; 0 = that of the feature map.
@@ -27,13 +29,19 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         encoder_layers: Layers in which the positions attend to each other.
         decoder_layers: Layers in which the queries attend to the positions.
         ffn: Hidden units of the two-layer network at the end of each layer.
+        code: Elements Z of the random code of each class; 0 = no code. 256 in MIME.
+        codes_in_evaluation: Draws of the code that are averaged in evaluation; 0 = the mean code. 10 in MIME.
+        embedding: Elements of the embedding of each class; 0 = none. 128 in LAC.
     """
 
-    width: Annotated[int, msgspec.Meta(ge=0)] = 0
+    width: _SizeOrNone = 0
     attention_heads: _Size = 4
     encoder_layers: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
     decoder_layers: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
     ffn: _Size = 512
+    code: _SizeOrNone = 0
+    codes_in_evaluation: _SizeOrNone = 0
+    embedding: _SizeOrNone = 0
 
     def width_on(self, num_features: int) -> int:
         """Return the width W on a feature map of `num_features` channels.
@@ -59,6 +67,11 @@ class QueryHead(nn.Module):
     several heads, LN = layer normalisation and F(a) = W2 relu(W1 a + b1) + b2. The classes start as y = 0 and
     pass through decoder layers: a = LN(y + A(y + Q, x + code, x)), y' = LN(a + F(a)), with a learned query
     Q_c per class. Queries do not attend to each other. Then v = LN(y) and logit_c = w_c . v_c + b_c.
+
+    With a random code, a network of two layers maps v_c to mean and deviation of a Gaussian code (see
+    `code.statistics`), and logit_c = w_c . code_c + b_c: of the mean of 10 draws in training, of the mean
+    code in evaluation unless `codes_in_evaluation`. With embeddings, another network of two layers maps v_c
+    to an embedding of length 1. Each of these networks is the same for all classes.
 
     In training, attention weights, hidden units of F, and the outputs of A and F are dropped.
 
@@ -86,13 +99,21 @@ class QueryHead(nn.Module):
         super().__init__()
         width = settings.width_on(num_features)
         sizes = (width, settings.attention_heads, settings.ffn, dropout)
-        self.settings = settings
+        self.settings, self.codes_in_evaluation = settings, settings.codes_in_evaluation
         self.project = nn.Identity() if width == num_features else nn.Linear(num_features, width)
         self.encoder = nn.ModuleList(_Layer(*sizes) for _ in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(_Layer(*sizes) for _ in range(settings.decoder_layers))
         self.norm = nn.LayerNorm(width)
         self.queries = nn.Parameter(torch.randn(num_classes, width))
-        self.last = ClassWiseLinear(width, num_classes)
+        self.code = _two_layers(width, 2 * settings.code) if settings.code else None
+        self.last = ClassWiseLinear(settings.code or width, num_classes)
+        self.embed = _two_layers(width, settings.embedding) if settings.embedding else None
+
+    def set_embedding(self, elements: int) -> None:
+        """Give the head new embeddings of so many elements, unless it has such; 0 = none."""
+        if elements != self.settings.embedding:
+            self.settings = msgspec.structs.replace(self.settings, embedding=elements)
+            self.embed = _two_layers(self.queries.shape[1], elements) if elements else None
 
     def decode(self, positions: Tensor, code: Tensor) -> Tensor:
         """Return the class vectors (B, C, W) of positions (B, T, W) with a code (T, W)."""
@@ -115,13 +136,26 @@ class QueryHead(nn.Module):
     def scores_by_position(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of positions with features (..., D), each as a map of its own."""
         parts = torch.split(features.flatten(0, -2)[..., None, None], _POSITIONS)
-        scores = torch.cat([self(part) for part in parts])
+        vectors = (self.class_vectors(part) for part in parts)
+        codes = vectors if self.code is None else (statistics(self.code(part))[0] for part in vectors)
+        scores = torch.cat([self.last(part) for part in codes])
         return scores.view(*features.shape[:-1], self.last.out_features)
 
-    def forward(self, maps: Tensor) -> Tensor:
-        """Return the logits (B, C) of maps (B, D, h, w)."""
-        logits: Tensor = self.last(self.class_vectors(maps))
-        return logits
+    def forward(self, maps: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None, Tensor | None]:
+        """Return the logits (B, C) of maps (B, D, h, w), mean and deviation of the code (B, C, Z) and, in
+        training, embeddings (B, C, elements): what the head has of them."""
+        code = vectors = self.class_vectors(maps)
+        latent = embeddings = None
+        if self.code is not None:
+            latent = statistics(self.code(vectors))
+            code = draw(*latent, DRAWS if self.training else self.codes_in_evaluation)
+        if self.embed is not None and self.training:
+            embeddings = functional.normalize(self.embed(vectors), dim=-1)
+        return self.last(code), latent, embeddings
+
+
+def _two_layers(width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, outputs))
 
 
 class ClassWiseLinear(nn.Linear):

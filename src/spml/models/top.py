@@ -145,7 +145,7 @@ class Top(nn.Module):
 
         Returns:
             Logits or log-probabilities (B, C), and the input of the head before dropout (B, D); of maps the
-            mean over positions.
+            mean over positions; code and embeddings of a head that has them.
         """
         if not self.local:
             return self.whole(features)
@@ -158,15 +158,22 @@ class Top(nn.Module):
         """Compute the outputs of the head of features as in `forward`, without windows."""
         with torch.autocast(features.device.type, enabled=False):
             features = self.scaling(features.float())
-            logits, latent, posterior = self.head(self.dropout(features)), None, None
+            logits, latent, posterior, embeddings = self.head(self.dropout(features)), None, None, None
             if isinstance(self.head, GaussianHead):
                 logits, latent = logits
             elif isinstance(self.head, BetaHead):
                 logits, latent, posterior = logits
+            elif isinstance(self.head, QueryHead):
+                logits, latent, embeddings = logits
             if self.scores == LOG_SOFTMAX:
                 logits = functional.log_softmax(logits, 1)
-            pooled = features.mean((2, 3)) if self.takes_maps else features
-            return Outputs(logits, pooled, latent=latent, posterior=posterior)
+            return Outputs(
+                logits,
+                features.mean((2, 3)) if self.takes_maps else features,
+                latent=latent,
+                posterior=posterior,
+                embeddings=() if embeddings is None else (embeddings,),
+            )
 
     def variants(self, features: Tensor, windows: Sequence[Tensor]) -> Tensor:
         """Scores (V, B, C) of images and of their windows, as `LocalScores` takes them.

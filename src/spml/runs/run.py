@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from ..common.phrases import first_few
 from ..decisions import Policy, read_target
 from ..export import Model, check_export, write_export
 from ..metrics import FEWEST_SHOWN, shown_score
+from ..models import QueryHead
 from ..scores import fits
 from ..short_names import python_names
 from .compute.cluster.connection import check_engine
@@ -372,6 +374,11 @@ def exportable(run: TrainedModel) -> Model:
     for column in run.decision().never:
         thresholds[column] = math.inf
     network = run.model.cpu()  # predictions leave it on the device that they are computed on
+    if any(isinstance(part, QueryHead) and part.codes_in_evaluation for part in network.modules()):
+        network = copy.deepcopy(network)
+        for part in network.modules():
+            if isinstance(part, QueryHead):
+                part.codes_in_evaluation = 0  # what is exported repeats itself
     return Model(
         folder=run.folder,
         classifier=network.classifier,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..common.errors import InputError
 from ..labels import IntArray, ObservedLabels
@@ -104,13 +105,20 @@ def complete(objective: Objective, outputs: Outputs, batch: Batch) -> Outputs:
     logits, needs = outputs.logits, objective.needs
     views = tuple(logits + torch.sin((2 + view) * logits) for view in range(len(needs.views)))
     latent = (outputs.features, torch.exp(outputs.features / 2)) if needs.latent else None
+    embeddings = tuple(_embeddings(part, needs.embedding) for part in (logits, *views) if needs.embedding)
     p = torch.sigmoid(logits)
     posterior = (1 + p, 2 - p, (0.5 + p) / 2) if needs.posterior else None
-    outputs = outputs._replace(views=views, latent=latent, posterior=posterior)
+    outputs = outputs._replace(views=views, latent=latent, posterior=posterior, embeddings=embeddings)
     extra = further_inputs(objective, outputs, batch)
     if extra is None:
         return outputs
     return outputs._replace(extra=logits - torch.sin(5 * logits), extra_target=extra.target)
+
+
+def _embeddings(logits: Tensor, elements: int) -> Tensor:
+    """Return one vector of length 1 per sample and class, (B, C, elements), that depends on its logit."""
+    frequencies = torch.arange(1, elements + 1, dtype=logits.dtype)
+    return functional.normalize(torch.cos(logits.tanh()[..., None] * frequencies), dim=-1)
 
 
 def further_inputs(objective: Objective, outputs: Outputs, batch: Batch) -> Extra | None:
@@ -149,6 +157,7 @@ def parts(outputs: Outputs) -> dict[str, Tensor]:
         tensors |= {"latent mean": outputs.latent[0], "latent deviation": outputs.latent[1]}
     if outputs.posterior is not None:
         tensors |= dict(zip(("alpha", "beta", "drawn labels"), outputs.posterior, strict=True))
+    tensors |= {f"embeddings {number}": part for number, part in enumerate(outputs.embeddings)}
     return tensors if outputs.extra is None else tensors | {"extra": outputs.extra}
 
 

@@ -20,6 +20,7 @@ from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find
 from spml.models import describe_backbone
 from spml.runs.fit.build import make_backbone
+from spml.runs.run import exportable
 from spml.runs.settle.resolve import Resolved, resolve
 from tests.helpers.networks import FEATURES, GREY, PHOTOS
 
@@ -131,8 +132,20 @@ def test_a_random_code_needs_its_head() -> None:
         message = refusal(ModelConfig(head="mlp"), data, LATENT)
         assert "method 'an'" in message
         assert "--model.head is 'mlp'" in message
-        assert "pass --model.head gaussian" in message
+        assert "pass --model.head gaussian, or for images --model.head queries" in message
         assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
+    for needs, code in ((LATENT, 9), (NOTHING, 0)):
+        top = resolved(ModelConfig(head="queries", code=9), GREY, needs).top
+        assert (top["queries"].code, top["queries"].embedding) == (code, 0)
+    assert "--model.code is 0" in refusal(ModelConfig(head="queries", code=0), GREY, LATENT)
+
+
+def test_an_embedding_of_each_class_needs_label_queries() -> None:
+    needs = Needs(embedding=5)
+    message = refusal(ModelConfig(head="gaussian"), GREY, needs)
+    assert "needs a head with an embedding of each class, but --model.head is 'gaussian'" in message
+    assert "pass --model.head queries" in message
+    assert resolved(ModelConfig(head="queries"), GREY, needs).top["queries"].embedding == 5
 
 
 def test_distributions_of_labels_need_their_head() -> None:
@@ -191,7 +204,8 @@ def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: P
         output=str(tmp_path / "first"),
         **settings,
     )
-    assert first.card["top"]["queries"] == sizes
+    none = {"code": 0, "codes_in_evaluation": 0, "embedding": 0}
+    assert first.card["top"]["queries"] == sizes | none
     head = first.classifier.top.head
     assert {name: tuple(value.shape) for name, value in head.named_parameters() if value.ndim == 2} == {
         "project.weight": (8, 64),
@@ -207,6 +221,34 @@ def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: P
     assert second.card["top"] == first.card["top"]
     with pytest.raises(InputError, match=r"is 7, but the model of .* has 6"):
         spml.train("digits", model={"ffn": 7}, output=str(tmp_path / "third"), **settings)
+    with pytest.raises(InputError, match="the head of the run to start from has none"):
+        spml.train("digits", output=str(tmp_path / "third"), **(settings | {"method": "mime"}))
+
+
+def test_codes_of_classes_belong_to_the_model(tmp_path: Path) -> None:
+    run = spml.train(
+        "digits",
+        method="mime",
+        model={"head": "queries", "width": 8, "ffn": 6, "code": 3, "codes_in_evaluation": 10},
+        data={"sample_rows": 100},
+        epochs=1,
+        threads=1,
+        quiet=True,
+        output=str(tmp_path / "run"),
+    )
+    loaded = spml.load(run.folder).classifier.top
+    assert loaded.settings()["queries"] == run.card["top"]["queries"]
+    assert {key: run.card["top"]["queries"][key] for key in ("code", "codes_in_evaluation")} == {
+        "code": 3,
+        "codes_in_evaluation": 10,
+    }
+    shapes = {name: tuple(value.shape) for name, value in loaded.head.named_parameters()}
+    assert shapes["code.2.weight"] == (6, 8)
+    assert shapes["last.weight"] == (10, 3)
+    images = torch.zeros(2, 1, 40, 40, dtype=torch.uint8)
+    network = exportable(run).network
+    assert torch.equal(network(images), network(images))  # what is exported repeats itself
+    assert not torch.equal(run.model(images), run.model(images))
 
 
 def test_frozen_norms_keep_their_statistics_in_a_run(tmp_path: Path) -> None:

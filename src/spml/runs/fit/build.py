@@ -194,6 +194,9 @@ class Build:
         run, device = self.run, self.fabric.device
         self.data = data or run.data
         self.top = run.start.classifier.top if run.start else self._new_top()
+        if run.start and isinstance(self.top.head, models.QueryHead) and self.objective:
+            torch.manual_seed(run.config.seed)
+            self.top.head.set_embedding(self.objective.needs.embedding)
         self.top.local = None
         self.top.to(device)
         self.classifier = None

@@ -195,16 +195,7 @@ def check_needs(config: Config, needs: Needs) -> None:
         InputError: It does not.
     """
     model = config.model
-    if needs.posterior and model.head != models.BETA:
-        raise InputError(
-            f"method {config.method!r} needs a head that predicts a distribution of every label, but "
-            f"--model.head is {model.head!r}: pass --model.head {models.BETA}."
-        )
-    if needs.latent and model.head not in (models.GAUSSIAN, models.BETA):
-        raise InputError(
-            f"method {config.method!r} needs a head with a random code, but --model.head is "
-            f"{model.head!r}: pass --model.head {models.GAUSSIAN}."
-        )
+    _check_head(config.method, model, needs)
     consumer = needs_maps(config.method, model.head, needs)
     if consumer and model.backbone == "none":
         raise InputError(
@@ -230,6 +221,30 @@ def check_needs(config: Config, needs: Needs) -> None:
         reason = f"{consumer} calls only the first part of the network, for its feature map"
     if config.compile and reason:
         raise InputError(f"--compile yes compiles the network that is trained, but {reason}: leave it out.")
+
+
+def _check_head(method: str, model: ModelConfig, needs: Needs) -> None:
+    """Check that the head gives what the method needs."""
+    if needs.posterior and model.head != models.BETA:
+        raise InputError(
+            f"method {method!r} needs a head that predicts a distribution of every label, but --model.head "
+            f"is {model.head!r}: pass --model.head {models.BETA}."
+        )
+    if needs.latent and model.head not in (models.GAUSSIAN, models.BETA, models.QUERIES):
+        raise InputError(
+            f"method {method!r} needs a head with a random code, but --model.head is {model.head!r}: pass "
+            f"--model.head {models.GAUSSIAN}, or for images --model.head {models.QUERIES}."
+        )
+    if needs.latent and model.head == models.QUERIES and not model.code:
+        raise InputError(
+            f"method {method!r} needs a head with a random code, but --model.code is 0, or the head of the "
+            "run to start from has none: pass --model.code 64, or start from a run of this method."
+        )
+    if needs.embedding and model.head != models.QUERIES:
+        raise InputError(
+            f"method {method!r} needs a head with an embedding of each class, but --model.head is "
+            f"{model.head!r}: pass --model.head {models.QUERIES}, which takes images."
+        )
 
 
 def needs_maps(method: str, head: str, needs: Needs) -> str:

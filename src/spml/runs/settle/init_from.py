@@ -76,6 +76,7 @@ class Start:
         spec, top = self.classifier.spec, self.classifier.top.settings()
         settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
         settings |= top.get("queries", {})
+        settings.pop("embedding", None)  # follows from the method
         settings["backbone"] = spec.name
         if self.correlates(config):
             settings["head"] = config.head

@@ -88,7 +88,12 @@ class Resolved:
     def top(self) -> dict[str, Any]:
         """Arguments of `models.Top` except its size."""
         model, on_features = self.config.model, self.frozen or self.data.kind == "feature"
-        queries = msgspec.convert(model, models.QuerySettings, from_attributes=True)
+        needs = self.objective.needs if self.objective else Needs()
+        queries = msgspec.structs.replace(
+            msgspec.convert(model, models.QuerySettings, from_attributes=True),
+            code=model.code if needs.latent else 0,
+            embedding=needs.embedding,
+        )
         return {
             "head": model.head if self.objective else models.LINEAR,
             "hidden": model.hidden,
