@@ -47,6 +47,7 @@ _NEEDS = {
     "whole batch": "the loss of a sample depends on the rest of the batch",
     "class maps": "the scores of each class at each position of an image; images only",
     "random code": "a head with a random code",
+    "embeddings": "a head with an embedding of each class: `queries`",
 }
 # Path, flags, settings and remark for each kind of data in `setting`.
 _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
@@ -267,6 +268,7 @@ def _needs(name: str) -> list[str]:
         "whole batch": needs.batch_coupled,
         "class maps": needs.class_maps,
         "random code": needs.latent,
+        "embeddings": bool(needs.embedding),
     }
     return [need for need, applies in needed.items() if applies]
 

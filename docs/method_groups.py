@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "smile": "Features are fixed and similar samples have similar labels; on a network that is trained, "
             "soft labels are averaged predictions",
             "smile_image": "You compare with SMILE on images; its weights are not published",
-            "mime": "You compare with MIME; this is its loss on a head for features",
+            "mime": "You compare with MIME; with `--head queries` it has the network of its released code",
             "pumlc": "You want a loss of positive and unlabelled learning, with mixed samples",
             "crisp": "As nnPU, but the share of each class is estimated during training; mostly too high",
             "softmax": "Samples seldom have a second label; solve it on features (`--optim.name lbfgs`)",
@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         "",
         {
             "plc": "Strong augmentation suits your images: two views of a photo have to agree",
+            "lac": "As PLC, with a transformer on the feature map whose embeddings of classes are contrasted",
             "ignore": "Regions that speak for a class can tell whether it was left out: uses class maps",
             "boostlu": "As LL-R, with scores of class maps that are raised where they are confident",
         },

@@ -29,7 +29,7 @@ hiding:
   uniform: {observe: single}
 candidates:
   - all: true
-    except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore]
+    except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore, lac]
   - {name: combine, method: combine}
   - {name: mlp, method: an, model.head: mlp}
   - {name: correlated, method: an, model.head: correlated}
@@ -59,6 +59,8 @@ candidates:
   - {name: boostlu, method: boostlu}
   - {name: ignore, method: ignore, hp.warmup: 1}
   - {name: plc on photos, method: plc}
+  - {name: codes on photos, method: mime, hp.warmup: 1, model.head: queries, optim.lr: 1e-4}
+  - {name: lac on photos, method: lac, optim.lr: 1e-4}
 baseline: an on photos
 modes: [oracle]
 seeds: 1

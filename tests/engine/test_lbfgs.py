@@ -259,7 +259,8 @@ def test_every_method_is_solved_or_refused_with_a_reason():
         (record,) = solve_path(objective, make_top(data), data, [1.0], epochs=20)
         assert math.isfinite(record["train/loss"]), name
     expected = {
-        "em_apl", "en", "role", "mime", "opml_sp", "smile", "pumlc", "plc", "ignore", "ll_cp", "combine",
+        "em_apl", "en", "role", "mime", "opml_sp", "smile", "pumlc", "plc", "ignore", "lac", "ll_cp",
+        "combine",
     }  # fmt: skip
     assert set(refused) >= expected
     assert not set(refused) & {*CONVEX, *SCHEDULED, "show", "bce", "em", "hill"}

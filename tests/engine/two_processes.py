@@ -15,6 +15,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies import DDPStrategy
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn import functional
 
 from spml.config import from_dict
 from spml.data import Samples
@@ -28,7 +29,7 @@ from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.registry import create, methods, register
 from tests.helpers.training import make_data
 
-BATCH = 16
+BATCH, WIDTH = 16, 3
 
 
 @register("coupled")
@@ -60,9 +61,14 @@ class Net(nn.Module):
     def forward(self, inputs):
         features = self.body(inputs.double())
         mean, raw = features.chunk(2, 1)  # a code without noise, which processes would draw each for itself
-        a, b = torch.nn.functional.softplus(self.head(mean.repeat(1, 2))), 1 + mean[:, :4].square()
-        posterior = a, b, a / (a + b)
-        return Outputs(self.head(features), features, latent=(mean, raw.exp()), posterior=posterior)
+        a, b = functional.softplus(self.head(mean.repeat(1, 2))), 1 + mean[:, :4].square()
+        return Outputs(
+            self.head(features),
+            features,
+            latent=(mean, raw.exp()),
+            posterior=(a, b, a / (a + b)),
+            embeddings=(functional.normalize(features[:, :4, None] * mean[:, None, :WIDTH] + 0.1, dim=2),),
+        )
 
 
 class MapNet(nn.Module):
@@ -124,6 +130,7 @@ METHODS = {
             "memory": {"large_loss": {"percent": 1}, "apl": {"warmup": 1}, "ema": {"positive": 0.8}},
         },
     ),
+    "lac": ("lac", {"first_stage": 0.3, "tau_second": 0.5, "queue": 50, "width": WIDTH}),
     # Rejecting in the epochs that are run, with running means that move.
     "ignore": ("ignore", {"warmup": 1, "decay": 0.8}),
 }

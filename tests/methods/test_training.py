@@ -11,9 +11,10 @@ import spml
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.methods.registry import methods
+from spml.models import MAP_HEADS
 
 FULL = ("bce", "iun")  # learn from full labels
-IMAGES = {name for name, cls in methods().items() if cls.card.head == "boosted_cam"} | {"ignore"}
+IMAGES = {name for name, cls in methods().items() if cls.card.head in MAP_HEADS} | {"ignore"}
 LEARNS = [name for name in methods() if name != "iu"]  # needs known negatives, but not for every label
 
 

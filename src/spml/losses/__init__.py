@@ -18,6 +18,7 @@ from .expected import epr_loss, epr_regulariser_loss, role_loss
 from .focal import asl_loss, focal_loss
 from .fused import fused_linear_loss
 from .hill import hill_loss, splc_loss
+from .lac import lac_loss
 from .large import large_loss_mask, ll_loss
 from .las import (
     balanced_weight,
@@ -144,6 +145,7 @@ __all__ = [
     "hill_loss",
     "ignore_loss",
     "iu_loss",
+    "lac_loss",
     "large_loss_mask",
     "las_loss",
     "lasd_full_loss",

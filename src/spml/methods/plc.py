@@ -32,9 +32,9 @@ class PseudoLabelConsistency(Objective):
         "p' of the strong view, M = these three sets of labels; p is constant in the second mean",
         head_bias="prior",
         deviations=(
-            "a part of LAC only: the contrastive second stage (LAGC) and the training recipe (AdamW, "
-            "one-cycle learning rate, average of weights) are not included. LAC's network has the head "
-            "`queries`; the default is a linear head",
+            "the first stage of LAC only; both stages are the method `lac`. LAC's network has the head "
+            "`queries`; the default is a linear head. Its training recipe (AdamW with --optim.schedule "
+            "one_cycle, --optim.ema 0.9997) is not the default",
             "the ordinary view is the weak one",
             "weight and tau are those of the first stage of the released code; in the second, tau is 0.9",
         ),

@@ -46,6 +46,13 @@ def check_thresholds(tau_low: float, tau_high: float) -> None:
         raise ValueError(f"tau_low must be at most tau_high, got {tau_low} and {tau_high}")
 
 
+def check_whole(**values: int) -> None:
+    """Check that all values are whole numbers, at least 1."""
+    for name, value in values.items():
+        if _number(name, value) != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number, at least 1, got {value}")
+
+
 def check_epochs(**values: int) -> None:
     """Check that all values are whole numbers of epochs, at least 0."""
     for name, value in values.items():
