@@ -100,7 +100,7 @@ def test_every_head_on_features(head, digits, tmp_path):
 @pytest.mark.parametrize("head", ["boosted_cam", "queries", "queries with codes"])
 def test_heads_on_maps_and_variants(head, tmp_path):
     head, _, codes = head.partition(" with ")
-    queries = QuerySettings(code=5, codes_in_evaluation=10, embedding=4) if codes else None
+    queries = QuerySettings(code=5, embedding=4) if codes else None
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster
