@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from spml.data.matrix import FeatureMatrix
-from spml.models import QuerySettings, Top
 from spml.losses import smile_image_loss
+from spml.models import QuerySettings, Top
 from spml.models.heads import HEADS, BetaHead, BoostedCAM, GaussianHead, last_layer, make_head
 
 
