@@ -87,6 +87,9 @@ class DataConfig:
         label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
             `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
         split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
+        group: Column of a table, or array of an .npz file, that says which samples belong together, such as
+            those of a patient, a recording, an author or a burst. Splits and folds never separate a group,
+            and intervals are those of a bootstrap over groups. A blank cell is a group of its own.
         separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
             every cell is one label.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
@@ -132,6 +135,7 @@ class DataConfig:
     file_column: str = ""
     label_column: str = ""
     split_column: str = ""
+    group: str = ""
     separator: str | None = None
     size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
     flip: bool = True

@@ -69,6 +69,8 @@ def select_by_audit(
     *,
     draws: int = 200,
     seed: int = 0,
+    groups: npt.NDArray[np.int64] | None = None,
+    audited_groups: npt.NDArray[np.int64] | None = None,
 ) -> Selection:
     """Compare models by the SP-score on all samples and by mAP on those that are fully labelled.
 
@@ -84,13 +86,15 @@ def select_by_audit(
         truth: All labels of these, bool of shape (m, C), with a positive.
         draws: Number of bootstrap draws, at least 50.
         seed: Seed of the draws.
+        groups: Group of each of the N samples, which are drawn as a whole; None = samples are drawn.
+        audited_groups: Group of each of the m samples, likewise.
 
     Source:
         Stouffer et al., "The American Soldier", 1949, for the sum of z-scores.
     """
     positive = np.asarray(truth, np.bool_)
-    comparison = compare_models(scores, labels, mean_labels, draws, seed)
-    multiplicity = paired_resamples(positive, draws, seed)
+    comparison = compare_models(scores, labels, mean_labels, draws, seed, groups)
+    multiplicity = paired_resamples(positive, draws, seed, audited_groups)
     drawn = {name: bootstrap_map(audited[name], positive, multiplicity) for name in scores}
     of_audit = compare_paired({name: {"mAP": values} for name, values in drawn.items()})
     reference = comparison.tie_set[0]
@@ -106,7 +110,15 @@ def select_by_audit(
         # z compares with the best by the SP-score; these two may both be others.
         pair = {name: scores[name] for name in (best, others[0])}
         between = select_by_audit(
-            pair, labels, mean_labels, audited, truth, draws=draws, seed=seed
+            pair,
+            labels,
+            mean_labels,
+            audited,
+            truth,
+            draws=draws,
+            seed=seed,
+            groups=groups,
+            audited_groups=audited_groups,
         ).contenders
     else:
         between = contenders

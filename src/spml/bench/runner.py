@@ -28,6 +28,7 @@ from ..decisions import Judge, true_map
 from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..metrics import bootstrap_map, mean_average_precision
+from ..metrics.bootstrap import drawn_groups
 from ..runs.fit.build import Build, frozen_features, make_backbone
 from ..runs.fit.local import use_windows
 from ..runs.folder.summary import versions
@@ -274,6 +275,7 @@ class _Watch:
         self._judge = Judge(val, truth, "observed", series.mean_labels, self._empty)
         self._val = truth
         self._test = data.truth["test"].to_ternary()
+        self._groups = drawn_groups(len(self._test), data.splits["test"].groups)
         order = permutation(len(val), "audit", series.seed)
         self._audits = {mode: np.sort(order[: audit_size(mode)]) for mode in spec.audits}
         self.history: dict[str, list[float]] = {}
@@ -319,7 +321,10 @@ class _Watch:
         for pick in picks_of_runs(before, self._spec.modes):
             bars[pick.mode] = max(bars[pick.mode], pick.value)
         modes = [mode for mode in self._spec.modes if self._best[mode] > bars[mode]]
-        multiplicity = bootstrap_draws(len(self._test), self._spec.draws)
+        units = len(self._test) if self._groups is None else int(self._groups.max()) + 1
+        multiplicity = bootstrap_draws(units, self._spec.draws)
+        if self._groups is not None:
+            multiplicity = multiplicity[:, self._groups]
         # A draw without any positive has no mAP; which draws those are depends on the test labels alone.
         multiplicity = multiplicity[multiplicity[:, (self._test > 0).any(axis=1)].any(axis=1)]
         by_scores: dict[int, list[float]] = {}
@@ -333,13 +338,13 @@ class _Watch:
 
 @cache
 def bootstrap_draws(count: int, draws: int, seed: int = 0) -> npt.NDArray[np.int32]:
-    """Multiplicity of each of `count` samples when `count` samples are drawn with replacement.
+    """Multiplicity of each of `count` samples, or groups, when `count` of them are drawn with replacement.
 
     The draws are the same on every platform and with every NumPy version; and for all candidates, so that
     their differences are paired.
 
     Args:
-        count: Number of samples, below 2^32.
+        count: Number of samples or groups, below 2^32.
         draws: Number of draws of the whole set, B.
         seed: Seed of the draws.
 

@@ -67,6 +67,12 @@ def audit_sample(
         f"{counted(sample.available, 'sample')} with held-out scores. Names are those in "
         f"{sample.data['path'] if sample.data else 'the training data'}."
     )
+    if sample.groups:
+        print(
+            f"They are of {counted(sample.groups, 'group')}. Each was drawn by itself, not with its group, so "
+            "K and shares are those of the samples that they were drawn from; models are compared by draws of "
+            "groups."
+        )
     print(
         f"Label them on a page: spml review {shlex.quote(str(sheet))}. Or write ALL labels of each row into "
         "`labels`, with | between them, and then yes into `complete`. "

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ..common.phrases import first_few
+from ..common.phrases import counted, first_few
 from ..metrics import FEWEST_SHOWN, TRUSTED, metrics, shown_score
 from ..runs.judge.evaluate import of_one
 from .shared import new_table, print_table
@@ -52,6 +52,8 @@ def print_evaluation(result: dict[str, Any]) -> None:
         _print_candidates(result)
     sources = {"default": " (assumed; state yours with --mean_labels)", "runs": " (as the runs know it)"}
     source = sources.get(result["mean_labels_source"], "")
+    if "groups" in result:
+        print(f"Intervals and z are from bootstrap draws of {_drawn(result)}.")
     print(
         f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models; it is not mAP."
     )
@@ -99,8 +101,8 @@ def _print_table(result: dict[str, Any]) -> None:
     tie_set = result["tie_set"]
     print(f"\ntie set, {len(tie_set)} of {count} by mAP: {', '.join(tie_set)}")
     print(
-        f"±: half of a 95 % interval, from {result['draws']} bootstrap draws of the samples, the same for "
-        "all runs; precision and recall are micro averages.\n"
+        f"±: half of a 95 % interval, from {result['draws']} bootstrap draws of {_drawn(result)}, the same "
+        "for all runs; precision and recall are micro averages.\n"
         "tie set: the interval of the difference to the best includes 0."
     )
     for name, run in runs:
@@ -111,6 +113,10 @@ def _print_table(result: dict[str, Any]) -> None:
         if run["never_predicted"]:
             never = first_few(run["never_predicted"], _LISTED)
             print(f"{name}: never predicted (no training positive): {never}")
+
+
+def _drawn(result: dict[str, Any]) -> str:
+    return f"the {counted(result['groups'], 'group')}" if "groups" in result else "the samples"
 
 
 def _with_margin(score: dict[str, Any], value: str, margin: str) -> str:

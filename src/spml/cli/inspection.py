@@ -25,7 +25,8 @@ def print_inspection(inspection: Inspection) -> None:
     sizes = ", ".join(f"{name} {count:,}" for name, count in inspection.splits.items())
     split = sizes if "all" not in inspection.splits else "no split"
     noun = "image" if inspection.kind == "image" else "feature vector"
-    print(f"{inspection.name}: {counted(inspection.samples, noun)}; {split}")
+    groups = f"; {counted(inspection.groups, 'group')}" if inspection.groups else ""
+    print(f"{inspection.name}: {counted(inspection.samples, noun)}; {split}{groups}")
     for note in inspection.notes:
         print(f"  {note}")
     counts = list(inspection.labels_per_sample)

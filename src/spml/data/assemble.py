@@ -15,9 +15,10 @@ from ..common.errors import InputError
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
-from ..labels import ObservedLabels
+from ..labels import IntArray, ObservedLabels
 from .dataset import Dataset, Inputs, Samples
 from .files.names import take
+from .groups import count_groups, describe_groups, group_codes, note_separated
 from .hiding import hide
 from .images.image_files import MISSING, ImageFiles
 from .inspection.class_names import group_alike, spelled
@@ -67,15 +68,24 @@ def to_dataset(
     unlabelled: list[int] = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
     notes += note_unlabelled(records, unlabelled, config)
     skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
-    split, further = _split(records, observed, skipped, config, purpose)
+    groups = None if records.groups is None else group_codes(records.groups)
+    split, further = _split(records, observed, groups, skipped, config, purpose)
     notes += further
+    if records.groups is not None and groups is not None:
+        notes += describe_groups(records.groups, groups, split, config)
+        notes += note_separated(records.groups, groups, split)
     rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
     truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
     return Dataset(
         name=records.name,
         classes=records.classes,
         splits={
-            name: Samples(take(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
+            name: Samples(
+                take(records.ids, chosen),
+                inputs.take(chosen),
+                observed.take(chosen),
+                None if groups is None else groups[chosen],
+            )
             for name, chosen in rows.items()
         },
         truth={name: labels for name, labels in truth.items() if labels.full},
@@ -117,6 +127,7 @@ def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
 def _split(
     records: Records,
     observed: ObservedLabels,
+    groups: IntArray | None,
     skipped: Mapping[int, str],
     config: DataConfig,
     purpose: Purpose,
@@ -135,7 +146,7 @@ def _split(
                 "has no effect: leave it out, or pass --data.split ignore."
             )
         if config.test_share:
-            notes.append(_hold_out(split, records.labels, "test", config))
+            notes.append(_hold_out(split, records.labels, groups, "test", config))
     if not (split != "").any():  # NumPy 1 has no any() for text
         raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
     # A test sample without an observed label still has its truth, and a protocol fixes the training samples.
@@ -152,7 +163,7 @@ def _split(
                 f"{records.source}: no training sample is left. Some rows must be in the train split."
             )
         if not (split == "val").any():
-            notes.append(_hold_out(split, observed, "val", config))
+            notes.append(_hold_out(split, observed, groups, "val", config))
         training = observed.take(np.flatnonzero(split == "train"))
         if unseen := [records.classes[k] for k in np.flatnonzero(training.positives_per_class() == 0)]:
             have = counted(len(unseen), "class has", "classes have")
@@ -182,7 +193,13 @@ def _check_classes(records: Records, split: Split) -> None:
             )
 
 
-def _hold_out(split: Split, labels: ObservedLabels, part: Literal["val", "test"], config: DataConfig) -> str:
+def _hold_out(
+    split: Split,
+    labels: ObservedLabels,
+    groups: IntArray | None,
+    part: Literal["val", "test"],
+    config: DataConfig,
+) -> str:
     """Turn some training samples into others, as the share in `config` says. Returns a note.
 
     Test samples are stratified by the labels of the file, so that they do not depend on which of these are
@@ -190,14 +207,17 @@ def _hold_out(split: Split, labels: ObservedLabels, part: Literal["val", "test"]
     """
     share, seed = config.test_share if part == "test" else config.val_share, config.split_seed
     train = np.flatnonzero(split == "train")
-    held = hold_out(labels.take(train), share, seed, part, stratify=config.stratify)
+    own = None if groups is None else groups[train]
+    held = hold_out(labels.take(train), share, seed, part, stratify=config.stratify, groups=own)
     split[train[held]] = part
     done = "set aside for the test" if part == "test" else "held out for validation"
     note = f"{share:.0%} of the {'' if part == 'test' else 'training '}samples are {done} (seed {seed})."
-    if held.sum() < (wanted := round(share * len(held))):
-        note += (
-            f" They are {held.sum():,} instead of {wanted:,}: each of the others is the last one of a class."
-        )
+    number, wanted = int(held.sum()), round(share * len(held))
+    if own is not None and number != wanted:
+        groups_held = f"{count_groups(own[held]):,} of {counted(count_groups(own), 'group')}"
+        note += f" They are {number:,} instead of {wanted:,}, because groups stay whole ({groups_held})."
+    elif number < wanted:
+        note += f" They are {number:,} instead of {wanted:,}: each of the others is the last one of a class."
     return note
 
 

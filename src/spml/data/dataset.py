@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..labels import ObservedLabels
+from ..labels import IntArray, ObservedLabels
 from .files.names import Rows as Rows
 from .files.names import take
 
@@ -97,19 +97,22 @@ class Samples:
         ids: Name of each sample: its file or its row. A tuple, or a sequence that makes names when asked.
         inputs: The samples.
         observed: Observed labels of the samples.
+        groups: Group of each sample, int64 (N,), numbered over all splits; None without groups.
     """
 
     ids: Sequence[str]
     inputs: Inputs
     observed: ObservedLabels
+    groups: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: Rows) -> Samples:
         """Select samples, in the order of `rows`."""
-        taken = self.observed.take(np.asarray(rows, np.int64))
-        return Samples(take(self.ids, rows), self.inputs.take(rows), taken)
+        chosen = np.asarray(rows, np.int64)
+        groups = None if self.groups is None else self.groups[chosen]
+        return Samples(take(self.ids, rows), self.inputs.take(rows), self.observed.take(chosen), groups)
 
 
 @dataclass(frozen=True)
@@ -154,10 +157,12 @@ class Dataset:
         return sample_width(next(iter(self.splits.values())).inputs)
 
     def fingerprint(self) -> str:
-        """SHA-256 over samples and observed labels of all splits."""
+        """SHA-256 over samples, observed labels and groups of all splits."""
         digest = hashlib.sha256()
         for name, samples in self.splits.items():
             digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
+            if samples.groups is not None:
+                digest.update(samples.groups.astype("<i8").tobytes())
         return digest.hexdigest()
 
 

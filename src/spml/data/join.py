@@ -23,6 +23,7 @@ from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .files.names import FilesBelow, PackedNames
+from .groups import merge_names
 from .images.image_files import ImageSource
 from .records import Objects, Records, move_classes, take_rows
 
@@ -34,8 +35,8 @@ def join_records(
 
     Classes keep the order of the parts if all have the same ones or list theirs, and are sorted otherwise. A
     sample that several parts name has the labels that any of them knows. Splits of a sample are those of the
-    parts; if a part has none, its samples are for training. That a part does not have a class of another one
-    means what `unlisted` says of this part; without it, the label is unknown.
+    parts; if a part has none, its samples are for training. Groups of the same name are one. That a part does
+    not have a class of another one means what `unlisted` says of this part; without it, the label is unknown.
     """
     classes = tuple(dict.fromkeys(label for part in parts for label in part.classes))
     if not all(part.classes_given or part.classes == classes for part in parts):
@@ -49,6 +50,7 @@ def join_records(
         if each.objects
     ]
     splits = [part.split or ("train",) * len(part.ids) for part in parts]
+    groups = [part.groups or ("",) * len(part.ids) for part in parts]
     whole = Records(
         source=source,
         name=name,
@@ -58,6 +60,7 @@ def join_records(
         classes_given=any(each.classes_given for each in records),
         labels=ObservedLabels.join([each.labels for each in records]),
         split=tuple(chain(*splits)) if any(part.split for part in parts) else None,
+        groups=tuple(chain(*groups)) if any(part.groups for part in parts) else None,
         notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
         objects=Objects(*map(np.concatenate, zip(*boxes, strict=True))) if boxes else None,
         skipped=tuple(left_out for each in records for left_out in each.skipped),
@@ -126,6 +129,15 @@ def _merge_repeated(records: Records) -> Records:
                     f"{records.source}: {quote(records.ids[row])} is in the splits {splits[0]} and "
                     f"{splits[1]}. An image may be in one split only: remove one of the entries."
                 )
+    groups = None
+    if records.groups is not None:
+        groups, conflict = merge_names(records.groups, of_row)
+        if conflict:
+            one, other = (quote(records.groups[row]) for row in conflict)
+            raise InputError(
+                f"{records.source}: {quote(records.ids[conflict[0]])} is in the groups {one} and {other}. An "
+                "image may be in one group only: correct one of the entries."
+            )
     labels, contradictions = merge_rows(records.labels, of_row)
     if len(contradictions):
         sample, column = contradictions[0]
@@ -139,7 +151,7 @@ def _merge_repeated(records: Records) -> Records:
     further = counted(len(of_row) - len(rows), "further entry", "further entries")
     note = f"{further} of images that are named before: labels were merged."
     kept = take_rows(replace(records, objects=objects), rows)
-    return replace(kept, labels=labels, notes=(*records.notes, note))
+    return replace(kept, labels=labels, groups=groups, notes=(*records.notes, note))
 
 
 def relative_names(records: Records, path: Path) -> Sequence[str]:

@@ -50,6 +50,7 @@ class Records:
         classes_given: Whether the data lists its classes; if not, they are the names that occur in it.
         labels: Known labels; full if the data is fully labelled.
         split: `train`, `val` or `test` for each sample; None if the data has no split.
+        groups: Name of the group of each sample, empty for one that is alone; None if the data has none.
         notes: How the data was understood, one line each.
         objects: Boxes, if the data has them.
         protocol: Labels that a published protocol observes, or that people gave, next to the full labels.
@@ -68,6 +69,7 @@ class Records:
     classes_given: bool
     labels: ObservedLabels
     split: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
     objects: Objects | None = None
     protocol: ObservedLabels | None = None
@@ -204,7 +206,16 @@ def select(records: Records, config: DataConfig) -> Records:
     """Ignore the split if `config.split` says so, and draw rows and classes.
 
     The draws depend on the numbers of rows and classes, on the labels and on `config.sample_seed` only.
+
+    Raises:
+        InputError: `config` names a group that the data does not have, or it ignores a split that it needs.
     """
+    if config.group and records.groups is None:
+        raise InputError(
+            f"{records.source}: --data.group {config.group}: groups are read from a column of a table (CSV, "
+            "TSV, JSON Lines, Parquet), from an array of an .npz file, and from data in memory, but not from "
+            "this format. Name the images in such a table, with labels and groups, or leave --data.group out."
+        )
     if config.split == "ignore":
         if config.observe == "protocol":
             raise InputError(
@@ -230,13 +241,14 @@ def take_rows(records: Records, rows: IntArray) -> Records:
     """The samples `rows`, ascending, and what is known about them."""
     position = np.full(len(records.ids), -1, np.int64)
     position[rows] = np.arange(len(rows))
-    inputs, split = records.inputs, records.split
+    inputs, split, groups = records.inputs, records.split, records.groups
     return replace(
         records,
         ids=take(records.ids, rows),
         inputs=take(inputs, rows) if isinstance(inputs, Sequence) else inputs.take(rows),
         labels=records.labels.take(rows),
         split=None if split is None else tuple(split[row] for row in rows.tolist()),
+        groups=None if groups is None else tuple(groups[row] for row in rows.tolist()),
         objects=_moved(records.objects, "row", position),
         protocol=None if records.protocol is None else records.protocol.take(rows),
     )

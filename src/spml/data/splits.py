@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..labels import IntArray, ObservedLabels
+from .groups import count_groups, hold_out_groups
 
 Mask = npt.NDArray[np.bool_]
 
@@ -58,6 +59,7 @@ def hold_out(
     part: Literal["val", "test"] = "val",
     *,
     stratify: bool = True,
+    groups: IntArray | None = None,
 ) -> Mask:
     """Draw the training samples that are held out for another split: round(share * N), at least one.
 
@@ -70,12 +72,15 @@ def hold_out(
     left first. What a class may not give in fractions of a sample is made up for by the next classes, where
     the original breaks ties at random.
 
+    With groups, `hold_out_groups` draws about as many samples.
+
     Args:
         observed: Observed labels of the N training samples.
         share: Share of them that is held out.
         seed: Seed of the draw.
         part: Split that they are held out for.
         stratify: Draw as described. Otherwise the draw depends on N and the seed alone, whatever the labels.
+        groups: Group of each sample, int64 (N,), which is held out as a whole; None = each is alone.
 
     Returns:
         Boolean mask of shape (N,), true for the samples that are held out.
@@ -92,6 +97,14 @@ def hold_out(
     # The key for validation does not name the split; changing it would change the splits of earlier versions.
     key = ("split", seed) if part == "val" else ("split", "test", seed)
     order = permutation(count, *key)
+    if groups is not None and (number := count_groups(groups)) < count:
+        mask = np.zeros(count, np.bool_)
+        if number > 1:
+            positives = observed.entries(1) if stratify else (order[:0], order[:0])
+            mask = hold_out_groups(groups, positives, share, *key, "groups")
+        if not mask.any():
+            raise _no_group(number, count, purpose)
+        return mask
     mask = np.zeros(count, np.bool_)
     if not stratify:
         mask[order[:held]] = True
@@ -103,6 +116,20 @@ def hold_out(
             "one of a class: provide more samples of the classes, or data that has a split."
         )
     return mask
+
+
+def _no_group(number: int, count: int, purpose: str) -> InputError:
+    """Error of a draw of groups of which none can be held out."""
+    if number == 1:
+        return InputError(
+            f"all {count:,} training samples are in one group (--data.group), so none can be held out for "
+            f"{purpose}: provide samples of other groups or data that has a split, or leave --data.group out."
+        )
+    return InputError(
+        f"none of the {number:,} groups of training samples can be held out for {purpose}, because each has "
+        "the only samples of a class: provide more groups or data that has a split, or draw without regard "
+        "to classes (--data.stratify false)."
+    )
 
 
 def _stratified(labels: ObservedLabels, held: int, ties: IntArray) -> Mask:

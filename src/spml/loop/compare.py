@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..common.label_checks import rows_of
 from ..labels import ObservedLabels
-from ..runs.audits.answers import audited_scores, read_audited
+from ..runs.audits.answers import audited_groups, audited_scores, read_audited
 from ..runs.compute.predict import Engine
 from ..runs.folder.held_out import read_held_out
 from ..runs.judge.full_labels import Measured, measure_runs
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 def compare_rounds(sheet: Path, before: Run, after: Run, engine: Engine) -> dict[str, Change]:
-    """Compare two runs by a paired bootstrap over fully labelled samples.
+    """Compare two runs by a paired bootstrap over fully labelled samples, or over their groups.
 
     Args:
         sheet: Table of the samples that were labelled in full.
@@ -70,7 +70,10 @@ def compare_rounds(sheet: Path, before: Run, after: Run, engine: Engine) -> dict
         name: Measured(partial(scores, run), run.decision(), rows_of(run.classes, before.classes).tolist())
         for name, run in named.items()
     }
-    found = measure_runs(measured, truth, before.classes, "exclude", draws=DRAWS, seed=SEED)["runs"]
+    groups = audited_groups(audited, read_held_out(before.folder, before.classes))
+    found = measure_runs(measured, truth, before.classes, "exclude", draws=DRAWS, seed=SEED, groups=groups)[
+        "runs"
+    ]
     changes = {}
     for metric in METRICS:
         first, last = (found[name]["intervals"][metric] for name in named)

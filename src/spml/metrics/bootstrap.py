@@ -1,4 +1,4 @@
-"""Bootstrap over samples: metrics on the draws, and models compared by full labels on the same draws."""
+"""Bootstrap over samples or groups: metrics on draws, and models compared by full labels on the same ones."""
 
 from __future__ import annotations
 
@@ -22,8 +22,13 @@ _CONVERTED = 1 << 24  # multiplicities that are converted at a time
 _QUANTILE = 1.96
 
 
-def resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
+def resamples(samples: int, draws: int, seed: int, groups: npt.ArrayLike | None = None) -> Iterator[IntArray]:
     """Yield how often each sample was drawn with replacement, int64 (some draws, N) at a time.
+
+    With groups, G of the G groups are drawn with replacement, each with all of its samples (the cluster
+    bootstrap): samples of a group are alike, so that intervals from single draws would be too narrow. The
+    number of samples then differs between draws. Where all samples are in one group, which says nothing about
+    others, samples are drawn.
 
     Only the raw bits of PCG64 are used, which NumPy promises never to change; taking the remainder favours no
     sample by more than N / 2^64.
@@ -32,16 +37,38 @@ def resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
         samples: Number N of samples, N of which are drawn.
         draws: Number of draws of the whole set.
         seed: Seed of the draws, which are the same on every platform.
+        groups: Group of each sample, (N,); None = samples are drawn.
+
+    Raises:
+        ValueError: `groups` has another length than N.
+
+    Source:
+        Field and Welsh, "Bootstrapping clustered data", JRSS B 69, 2007, for draws of groups.
     """
+    group = drawn_groups(samples, groups)
+    units = samples if group is None else int(group.max()) + 1
     bits = np.random.PCG64(seed)
     at_once = max(1, _BLOCK // samples)
     for first in range(0, draws, at_once):
         count = min(at_once, draws - first)
-        rows = (bits.random_raw((count, samples)) % np.uint64(samples)).astype(np.int64)
-        yield np.stack([np.bincount(row, minlength=samples) for row in rows])
+        rows = (bits.random_raw((count, units)) % np.uint64(units)).astype(np.int64)
+        drawn = np.stack([np.bincount(row, minlength=units) for row in rows])
+        yield drawn if group is None else drawn[:, group]
 
 
-def paired_resamples(positive: BoolArray, draws: int, seed: int) -> npt.NDArray[np.int16]:
+def drawn_groups(samples: int, groups: npt.ArrayLike | None) -> IntArray | None:
+    """Groups as a bootstrap draws them, numbered from 0, int64 (N,); None where it draws samples."""
+    if groups is None:
+        return None
+    _, group = np.unique(np.asarray(groups), return_inverse=True)
+    if group.shape != (samples,):
+        raise ValueError(f"groups must have shape ({samples},), got {np.shape(groups)}")
+    return group.astype(np.int64) if group.max() else None
+
+
+def paired_resamples(
+    positive: BoolArray, draws: int, seed: int, groups: npt.ArrayLike | None = None
+) -> npt.NDArray[np.int16]:
     """All samples once, and then how often each was drawn, for metrics of several models on the same draws.
 
     A draw without any positive has no mAP and is left out, which depends on the labels alone.
@@ -50,12 +77,13 @@ def paired_resamples(positive: BoolArray, draws: int, seed: int) -> npt.NDArray[
         positive: Positive labels, bool of shape (N, C).
         draws: Number of draws.
         seed: Seed of the draws.
+        groups: As in `resamples`.
 
     Returns:
         int16 (1 + draws, N), or fewer rows.
     """
     count = len(positive)
-    blocks = [block.astype(np.int16) for block in resamples(count, draws, seed)]
+    blocks = [block.astype(np.int16) for block in resamples(count, draws, seed, groups)]
     rows = np.concatenate([np.ones((1, count), np.int16), *blocks])
     return np.asarray(rows[rows[:, positive.any(axis=1)].any(axis=1)])
 

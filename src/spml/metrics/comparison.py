@@ -102,13 +102,14 @@ def compare_models(
     mean_labels: float = 2.0,
     draws: int = 200,
     seed: int = 0,
+    groups: npt.ArrayLike | None = None,
 ) -> Comparison:
     """Compare models by the SP-score, with the tie set of a multinomial bootstrap over samples.
 
-    Every draw takes N of the N samples with replacement, the same samples for all models. Ranks among all
-    samples do not change; the number of times a sample was drawn weighs everything else (`sp_scores`). With
-    sd_b the standard deviation over draws, z = (SP_best - SP) / sd_b(SP_best - SP), and the tie set is
-    z <= 2.5. Draws without a known positive are left out.
+    Every draw takes N of the N samples with replacement, or G of the G groups, the same for all models. Ranks
+    among all samples do not change; the number of times a sample was drawn weighs everything else
+    (`sp_scores`). With sd_b the standard deviation over draws, z = (SP_best - SP) / sd_b(SP_best - SP), and
+    the tie set is z <= 2.5. Draws without a known positive are left out.
 
     The interval is SP -+ 1.96 sd_b(SP) rather than quantiles of the draws: copies of a sample lower P, so the
     draws lie about one standard deviation below SP, and their quantiles cover too little.
@@ -120,6 +121,7 @@ def compare_models(
         mean_labels: Mean labels per sample K; too high is better than too low.
         draws: Number of bootstrap draws, at least 50.
         seed: Seed of the draws, which are the same on every platform.
+        groups: Group of each sample, (N,), where whole groups are drawn, as in `resamples`; None = samples.
 
     Raises:
         ValueError: As in `sp_score`, with the name of the model; no model; or too few draws.
@@ -137,18 +139,23 @@ def compare_models(
             ranks[name] = observed_ranks(model, observed)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    return compare_ranks(ranks, len(as_array(observed)), mean_labels, draws, seed)
+    return compare_ranks(ranks, len(as_array(observed)), mean_labels, draws, seed, groups)
 
 
 def compare_ranks(
-    ranks: Mapping[str, Ranks], samples: int, mean_labels: float = 2.0, draws: int = 200, seed: int = 0
+    ranks: Mapping[str, Ranks],
+    samples: int,
+    mean_labels: float = 2.0,
+    draws: int = 200,
+    seed: int = 0,
+    groups: npt.ArrayLike | None = None,
 ) -> Comparison:
     """`compare_models` on positives that are already ranked, so that scores need not be held in memory.
 
     Args:
         ranks: Ranks of each model by name, from `observed_ranks` with the same labels.
         samples: Number N of samples that were ranked.
-        mean_labels, draws, seed: As in `compare_models`.
+        mean_labels, draws, seed, groups: As in `compare_models`.
 
     Raises:
         ValueError: No model, models ranked with different labels, too few draws, or `mean_labels` is not
@@ -167,7 +174,7 @@ def compare_ranks(
     sp, p, a = np.array([sp_of_ranks(model, samples, mean_labels) for model in models]).T
     naive = np.array([mean_over_classes(precision_of_ranks(model)) for model in models])
     best = int(np.argmax(sp))
-    drawn = _drawn(models, samples, mean_labels, draws, seed)
+    drawn = _drawn(models, samples, mean_labels, draws, seed, groups)
     spread = drawn.std(axis=1, ddof=1)
     behind = sp[best] - sp
     sd = np.round((drawn[best] - drawn).std(axis=1, ddof=1), _DIGITS)
@@ -258,11 +265,18 @@ def _warnings(comparison: Comparison) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _drawn(models: Sequence[Ranks], samples: int, mean_labels: float, draws: int, seed: int) -> FloatArray:
+def _drawn(
+    models: Sequence[Ranks],
+    samples: int,
+    mean_labels: float,
+    draws: int,
+    seed: int,
+    groups: npt.ArrayLike | None,
+) -> FloatArray:
     """SP-scores of shape (models, draws), without draws that have no known positive."""
     blocks = [
         np.stack([sp_scores(model, block, mean_labels)[:, 0] for model in models])
-        for block in resamples(samples, draws, seed)
+        for block in resamples(samples, draws, seed, groups)
     ]
     drawn = np.concatenate(blocks, axis=1)
     return drawn[:, ~np.isnan(drawn[0])]

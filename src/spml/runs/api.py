@@ -23,7 +23,7 @@ from .settle.resolve import open_for_backbone
 from .train import run_training
 
 _ARGUMENTS = (
-    "y", "classes", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
+    "y", "classes", "groups", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
     "logger",
 )  # fmt: skip
 
@@ -36,6 +36,7 @@ def train(
     *,
     classes: Sequence[str] | None = None,
     split: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
     transform: Any = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -73,6 +74,8 @@ def train(
             sorted, the columns of a DataFrame, or else 0, 1, 2 ...
         split: `train`, `val` or `test` for each sample in memory; for a DataFrame of features,
             `data={"split_column": NAME}` names its column. None = as `data={"val_share": ...}` says.
+        groups: Group of each sample in memory, as text or numbers, such as its patient or recording, which
+            splits and folds keep together; of a DataFrame, `data={"group": NAME}` names its column.
         transform: How images are prepared for a network of your own (`backbone=module`): a dictionary with
             `size`, `mean`, `std` and `interpolation`, a transform of torchvision or timm for evaluation, or
             an image processor of transformers. Images are resized to a square, never cropped; a line says
@@ -109,7 +112,7 @@ def train(
     console, cluster = Console(silent=quiet), check_engine(engine, address)
     open_data, network = None, None
     if isinstance(source, Config):
-        if settings or y is not None or classes is not None or split is not None:
+        if settings or any(argument is not None for argument in (y, classes, split, groups)):
             raise InputError("give either a Config or settings by name, not both")
         config = source
         if not isinstance(config.model.backbone, str):
@@ -120,7 +123,7 @@ def train(
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
         config = from_dict(settings)  # refuses wrong settings before samples are looked at
-        config.data, records = labelled(source, y, data, classes=classes, split=split)
+        config.data, records = labelled(source, y, data, classes=classes, split=split, groups=groups)
         if records is not None:
             open_data = partial(
                 open_for_backbone, report=console.line, progress=console.progress, records=records

@@ -28,6 +28,7 @@ def labelled(
     known: Sequence[str] = (),
     names: Mapping[str, str] = MappingProxyType({}),
     split: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
 ) -> tuple[DataConfig, Records | None]:
     """Understand labelled data.
 
@@ -39,6 +40,7 @@ def labelled(
         known: Classes of the run that the data is for; empty if there is none.
         names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
         split: Split of each sample in memory.
+        groups: Group of each sample in memory.
 
     Returns:
         Settings of the data, and its content if it is in memory; it has not been opened.
@@ -47,17 +49,18 @@ def labelled(
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
     if isinstance(data, (DataConfig, str, Path)):
-        if y is not None or classes is not None or split is not None:
+        if any(argument is not None for argument in (y, classes, split, groups)):
             raise InputError(
-                "y, classes and split belong to samples in memory, but the data is named by its path: leave "
-                "them out, or pass the samples themselves."
+                "y, classes, split and groups belong to samples in memory, but the data is named by its "
+                "path: leave them out, or pass the samples themselves."
             )
         if not isinstance(data, DataConfig):
             data = from_dict({"data": {**settings, "path": str(data)}}).data
         return with_names(data, names), None
     # Processes would have to be given all samples before they can decode any.
     config = with_names(from_dict({"data": {"workers": 0, **settings, "path": MEMORY}}).data, names)
-    return config, read_memory(data, y, config, classes=classes, known=known, split=split)
+    records = read_memory(data, y, config, classes=classes, known=known, split=split, groups=groups)
+    return config, records
 
 
 def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:

@@ -204,6 +204,7 @@ class Run(TrainedModel):
         y: Any = None,
         *,
         classes: Sequence[str] | None = None,
+        groups: Sequence[Any] | None = None,
         split: str = "test",
         observed: bool = False,
         mean_labels: float | None = None,
@@ -225,6 +226,7 @@ class Run(TrainedModel):
                 Whether the model has learned from these is not checked.
             y: Labels of samples in memory, as in `spml.train`.
             classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
+            groups: Group of each sample in memory, as in `spml.train`, for intervals.
             split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, as the run knows it, otherwise 2,
@@ -249,6 +251,7 @@ class Run(TrainedModel):
             data,
             y,
             classes=classes,
+            groups=groups,
             split=split,
             observed=observed,
             mean_labels=mean_labels,

@@ -131,7 +131,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
 
     @_named
-    def fit(self, X: Any, y: Any) -> SinglePositiveClassifier:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> SinglePositiveClassifier:
         """Train on samples of which some labels are known.
 
         Args:
@@ -142,6 +142,9 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 - for each sample a list of classes;
                 - a matrix (N, C), as an array, SciPy matrix or DataFrame: {0, 1}, where 0 means what
                   `unlisted` says; {-1, 0, 1} with 0 for unknown; or {0, 1, NaN} with NaN for unknown.
+
+            groups: Group of each sample, as text or numbers, such as its patient or recording. The samples
+                that are held out for selection and thresholds are whole groups. None = each is alone.
 
         Returns:
             The classifier itself.
@@ -155,7 +158,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if y is None:
             raise InputError("SinglePositiveClassifier requires y to be passed, but the target y is None.")
         labels = read_labels(y, self.classes, self.unlisted)
-        check_consistent_length(samples, labels.content)
+        check_consistent_length(samples, labels.content, groups)
         if len(labels.classes) < 2:
             raise InputError(
                 f"y has 1 class ({labels.classes[0]}), but at least 2 are needed. If other samples have "
@@ -170,6 +173,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 samples,
                 labels.content,
                 classes=labels.names,
+                groups=groups,
                 output=str(folder),
                 pictures=self.output is not None,
                 quiet=not self.verbose,

@@ -122,7 +122,7 @@ def test_a_rule_by_its_name(settings, expected, note):
         rows = [int(row) for row in samples.ids]
         assert samples.observed == expected.take(rows)
         assert data.truth[name] == LABELS.take(rows), "hidden labels remain available to evaluators"
-        assert Samples.__dataclass_fields__.keys() == {"ids", "inputs", "observed"}
+        assert Samples.__dataclass_fields__.keys() == {"ids", "inputs", "observed", "groups"}
 
 
 def test_a_skipped_sample_does_not_change_the_others():

@@ -16,6 +16,7 @@ from ...config import DataConfig
 from ...labels import IntArray, ObservedLabels
 from ..assemble import check_share_skipped, group_equal, to_dataset
 from ..dataset import Dataset, ImageInputs, Inputs
+from ..groups import count_groups, group_codes
 from ..hiding import check_observe
 from ..images.decoding import UnreadableImageError, decode
 from ..images.decoding import orientation as orientation_of
@@ -76,6 +77,7 @@ def inspect(
         notes=records.notes,
         samples=len(records.ids),
         splits={name: len(of_split[name]) for name in by_split},
+        groups=count_groups(group_codes(records.groups)) if records.groups else 0,
         extent=records.labels.extent,
         classes=_count_classes(records, by_split, dataset),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},

@@ -100,6 +100,7 @@ class Inspection:
         notes: How the file or folder was understood, one line each.
         samples: Number of samples.
         splits: Samples per split; all are under `all` if the data has no split.
+        groups: Number of groups; 0 without groups.
         extent: `single-positive`, `full` or `partial`, of the labels as they are given.
         classes: One entry per class, in the order of the data.
         labels_per_sample: Number of samples for each number of known positive labels that occurs.
@@ -125,6 +126,7 @@ class Inspection:
     notes: tuple[str, ...]
     samples: int
     splits: Mapping[str, int]
+    groups: int
     extent: str
     classes: tuple[ClassCounts, ...]
     labels_per_sample: Mapping[int, int]

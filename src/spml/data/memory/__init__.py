@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
+
 from ...common.errors import InputError
+from ...common.label_checks import as_array
 from ...common.phrases import counted
 from ...config import DataConfig
+from ..groups import group_names
 from ..readers.features import split_column
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
-from .frames import has_files, is_frame, read_frame, split_off
+from .frames import has_files, is_frame, is_missing, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, read_samples
 
@@ -30,6 +35,7 @@ def read_memory(
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
     split: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
 ) -> Records:
     """Understand labelled samples.
 
@@ -41,11 +47,15 @@ def read_memory(
         classes: Class names, in the order of indices and columns.
         known: Classes of the run that the data is for; empty if there is none.
         split: `train`, `val` or `test` for each sample; None = that of `config.split_column`, if it is set.
+        groups: Group of each sample, as text or numbers; None = that of the column `config.group`, if it is
+            set.
 
     Raises:
         InputError: Samples, labels or the split are of another type, or do not go together.
     """
     if labels is None and has_files(samples, config):
+        if groups is not None:
+            raise InputError("groups of a DataFrame of image files are a column: pass data={'group': NAME}.")
         if classes is not None:
             raise InputError(
                 "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
@@ -67,6 +77,12 @@ def read_memory(
                 "data.split_column names a column of a DataFrame X: pass the split of arrays as split."
             )
         samples, split = split_off(samples, config.split_column, "data.split_column")
+    if config.group:
+        if groups is not None or not is_frame(samples):
+            raise InputError(
+                "data.group names a column of a DataFrame X: pass the groups of arrays as groups."
+            )
+        samples, groups = split_off(samples, config.group, "data.group")
     of_pandas = is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")
     if of_pandas and len(samples) == len(labels) and not samples.index.equals(labels.index):
         raise InputError(
@@ -86,6 +102,7 @@ def read_memory(
             entries = counted(len(split), "entry", "entries")
             raise InputError(f"X has {counted(count, 'sample')}, but the split has {entries}.")
         parts = split_column([*map(str, split)], MEMORY)
+    names = None if groups is None else _read_groups(groups, count)
 
     def understand(config: DataConfig) -> Records:
         understood = understand_labels(
@@ -103,10 +120,26 @@ def read_memory(
             classes_given=understood.given,
             labels=understood.observed,
             split=parts,
+            groups=names,
             notes=understood.notes,
         )
 
     return read_as_stated(understand, config, known if classes is None else ())
+
+
+def _read_groups(groups: Any, count: int) -> tuple[str, ...]:
+    if len(groups) != count:
+        entries = counted(len(groups), "entry", "entries")
+        raise InputError(f"X has {counted(count, 'sample')}, but groups has {entries}.")
+    names = as_array(groups).tolist() if isinstance(groups, torch.Tensor) else list(groups)
+    for row, name in enumerate(names):
+        if is_missing(name):
+            names[row] = None
+        elif not isinstance(name, (str, int, float, np.generic)):
+            raise InputError(
+                f"groups[{row}] is {described(name)}: name the group of each sample by text or a number."
+            )
+    return group_names(names)
 
 
 def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:

@@ -22,6 +22,7 @@ from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
 from ..files.names import FilesBelow, RowNames
 from ..files.places import find_files, images_folder
+from ..groups import group_names
 from ..matrix import FeatureMatrix, check_finite, mean_of_parts
 from ..records import Records
 from ..splits import SPELLINGS, split_name
@@ -49,10 +50,11 @@ def read_features(path: Path, config: DataConfig) -> Records:
     NAME_Y.npz, a CSR matrix as SciPy saves it; `classes` or `labels`, C names; optional `names`, one per row;
     optional `feature_names`, D names; optional `split` (train, val, test per row) or `test` (true for a test
     row); optional `observed`, labels (N, C) or (N,) that people gave, where Y is the whole truth: those are
-    learned from with `data.observe: protocol`. Without features, `names` are image files.
+    learned from with `data.observe: protocol`. Without features, `names` are image files. `config.group`
+    names an array of text or integers, one per row.
     """
     source = str(path)
-    arrays = _load_pair(path)
+    arrays = _load_pair(path, config.group)
     features: FeatureMatrix | FilesBelow
     if "names" in arrays and "X" not in arrays:
         options = [(name,) for name in _names(arrays, "names", None, source)]
@@ -91,6 +93,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         classes_given=True,
         labels=labels,
         split=split,
+        groups=_groups(arrays, config.group, count, source) if config.group else None,
         notes=(*notes, f"{path.name}: {meaning}"),
         protocol=protocol,
     )
@@ -104,18 +107,18 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     return _ids(arrays, len(features), str(path)), features
 
 
-def _load_pair(path: Path) -> Arrays:
-    """Arrays of a file, and of the other one of a pair if that exists and is needed."""
+def _load_pair(path: Path, group: str) -> Arrays:
+    """Arrays of a file, and of the other one of a pair if that exists and is needed; `group` is one more."""
     suffix = path.stem[-2:]
     other = {"_X": "_Y", "_Y": "_X"}.get(suffix)
     partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
     if not other or not partner.is_file():
-        return _load(path)
-    arrays = _load(path, of_labels=suffix == "_Y")
+        return _load(path, group)
+    arrays = _load(path, group, of_labels=suffix == "_Y")
     if "X" in arrays and "Y" in arrays:
         return arrays
-    others = _load(partner, of_labels=suffix == "_X")
-    for key in ("names", "split", "test", "classes", "labels", "observed"):
+    others = _load(partner, group, of_labels=suffix == "_X")
+    for key in ("names", "split", "test", "classes", "labels", "observed", group):
         if key in arrays and key in others and not np.array_equal(arrays[key], others[key]):
             raise InputError(
                 f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
@@ -124,9 +127,9 @@ def _load_pair(path: Path) -> Arrays:
     return {**others, **arrays}
 
 
-def _load(path: Path, *, of_labels: bool = False) -> Arrays:
+def _load(path: Path, group: str = "", *, of_labels: bool = False) -> Arrays:
     """Arrays that have a known key. A sparse matrix is X, but Y in a file of labels that has no other Y."""
-    arrays, others = load_arrays(path, _KEYS)
+    arrays, others = load_arrays(path, [*_KEYS, *filter(None, [group])])
     if not arrays:
         raise InputError(
             f"{path}: has no array with a known name; found: {shorten(others) or 'none'}. Call the features "
@@ -345,3 +348,15 @@ def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
             )
         return tuple("test" if is_test else "train" for is_test in test.tolist()) if test.any() else None
     return None
+
+
+def _groups(arrays: Arrays, key: str, count: int, source: str) -> tuple[str, ...]:
+    if key not in arrays:
+        raise InputError(
+            f"{source}: --data.group {key}: there is no array of this name. Save one that has the group of "
+            f"each of the {count:,} rows, as text or integers."
+        )
+    array = arrays[key]
+    return group_names(
+        strings(array.astype(str) if array.dtype.kind in "iu" else array, f"{source}: {key}", count)
+    )

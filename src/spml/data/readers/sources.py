@@ -23,8 +23,8 @@ from ..splits import SPELLINGS, split_name
 
 SUFFIXES = (".yaml", ".yml")
 SETTINGS = (
-    "images", "unlisted", "file_column", "label_column", "split_column", "separator", "split", "missing",
-    "unlabelled",
+    "images", "unlisted", "file_column", "label_column", "split_column", "group", "separator", "split",
+    "missing", "unlabelled",
 )  # fmt: skip
 _KEYS = ("path", "part", *SETTINGS)
 _KEY = re.compile(r"^[\"']?sources[\"']?\s*:", re.MULTILINE)

@@ -49,11 +49,12 @@ class Columns(NamedTuple):
     presence: int = -1  # says whether the label of a row is present, where rows are labels
     notes: tuple[str, ...] = ()  # what was decided by the values of columns
     checked: int = -1  # column that lists the classes that were looked for
+    group: int = -1  # column that names the group of each row
 
     @property
     def used(self) -> set[int]:
         """Positions of the columns that the table has."""
-        return {self.file, self.label, self.split, self.checked} - {-1}
+        return {self.file, self.label, self.split, self.checked, self.group} - {-1}
 
 
 def is_named(name: str) -> bool:
@@ -86,7 +87,8 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     checked = -1
     if config.checked_column:
         checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
-    taken = {file, split, checked}
+    group = find_stated(names, config.group, "group", str(table.path)) if config.group else -1
+    taken = {file, split, checked, group}
     cells = _peek(table, taken)
     label, marks = _find_label(table, config, taken, cells)
     rest = [k for k in cells if k != label and k not in (marks or ())]
@@ -100,7 +102,7 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
         if lower[k] in PRESENCE_COLUMNS and {MARKS[cell] for cell in cells[k]} - {BLANK} == {0, 1}
     ]
     present = presence[0] if label >= 0 and len(presence) == 1 else -1
-    return Columns(file, label, marks, split, split_if, present, notes, checked)
+    return Columns(file, label, marks, split, split_if, present, notes, checked, group)
 
 
 def find_file(table: Table, stated: str = "") -> int:

@@ -108,6 +108,7 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
         classes_given=read is _read_marks,
         labels=content.labels,
         split=rows.splits,
+        groups=rows.groups,
         notes=tuple(filter(None, notes)),
     )
 

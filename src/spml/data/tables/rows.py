@@ -16,6 +16,7 @@ from ...config import DataConfig
 from ...labels import IntArray
 from ..files.names import FilesBelow, PackedNames
 from ..files.places import IMAGE_SUFFIXES, are_listed, locate_names
+from ..groups import group_names, merge_names
 from ..images.image_files import SUFFIXES
 from ..splits import SPELLINGS, split_name
 from .cells import Column
@@ -35,6 +36,7 @@ class ImageRows:
     written: Sequence[str]  # the different names as they are written in the table
     image_of_written: IntArray  # image that each of them names
     splits: tuple[str, ...] | None  # split of each image; None if the table has no such column
+    groups: tuple[str, ...] | None  # name of the group of each image, likewise; empty where the cell is blank
     of_row: IntArray  # image of each row
     first: IntArray  # first row of each image
     repeats: IntArray  # rows that name an image which an earlier row names
@@ -46,15 +48,12 @@ class ImageRows:
     def read(self, columns: Sequence[int]) -> Iterator[Sequence[Sequence[Any]]]:
         """Read the table, and yield the cells of further columns in blocks of rows."""
         split = self.columns.split if self.config.split == "given" else -1
-        own = [k for k in (self.columns.file, split) if k >= 0]
-        known = len(own)
-        files, splits = Column(), Column()
+        own = {k: Column() for k in (self.columns.file, split, self.columns.group) if k >= 0}
         for block in self.table.blocks([*own, *columns]):
             self._numbers.extend(block.numbers)
-            files.extend(block.cells[0])
-            if known > 1:
-                splits.extend(block.cells[1])
-            yield block.cells[known:]
+            for column, cells in zip(own.values(), block.cells, strict=False):
+                column.extend(cells)
+            yield block.cells[len(own) :]
         broken, total = self.table.broken, len(self.table.broken) + len(self._numbers)
         if len(broken) > self.config.max_unreadable * total:
             number, problem = next(iter(broken.items()))
@@ -66,8 +65,9 @@ class ImageRows:
             )
         if not self._numbers:
             raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
-        self._find_images(files)
-        self.splits = self._read_splits(splits) if known > 1 else None
+        self._find_images(own[self.columns.file])
+        self.splits = self._read_splits(own[split]) if split in own else None
+        self.groups = self._read_groups(own[self.columns.group]) if self.columns.group in own else None
 
     def read_columns(self, columns: Sequence[int]) -> list[Column]:
         """Read the table, and return further columns."""
@@ -156,3 +156,14 @@ class ImageRows:
                 "in one split only: remove one of the rows."
             )
         return tuple(map(names.__getitem__, cells.codes[self.first].tolist()))
+
+    def _read_groups(self, cells: Column) -> tuple[str, ...]:
+        names = group_names(cells.values)
+        of_image, conflict = merge_names([names[code] for code in cells.codes.tolist()], self.of_row)
+        if conflict:
+            one, other = (quote(names[code]) for code in cells.codes[[*conflict]].tolist())
+            raise InputError(
+                f"{self.both(*conflict)}, in the groups {one} and {other}. An image may be in one group "
+                "only: correct one of the rows."
+            )
+        return of_image

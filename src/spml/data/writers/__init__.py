@@ -30,13 +30,14 @@ class Writer(NamedTuple):
     suffix: str
     write: Write
     needs_scores: bool = False
+    holds_groups: bool = False
 
 
 _REGISTRY: Registry[Writer] = Registry("writer", "spml.data.writers", "spml.writers")
 
 
 def register_writer(
-    name: str, title: str, *, suffix: str = "", needs_scores: bool = False
+    name: str, title: str, *, suffix: str = "", needs_scores: bool = False, holds_groups: bool = False
 ) -> Callable[[Write], Write]:
     """Register the decorated function as the writer of a format.
 
@@ -53,11 +54,12 @@ def register_writer(
         suffix: Suffix that the name of the output must have; empty if any will do.
         needs_scores: Whether the scores of all classes are needed, which are in `inferred.all_scores` only
             then; some may be NaN.
+        holds_groups: Whether `records.groups` are written, so that they are read with `--data.group group`.
 
     Raises:
         ValueError: Another writer has this name.
     """
-    return _REGISTRY.add(name, lambda write: Writer(name, title, suffix, write, needs_scores))
+    return _REGISTRY.add(name, lambda write: Writer(name, title, suffix, write, needs_scores, holds_groups))
 
 
 def writers() -> dict[str, Writer]:
@@ -124,6 +126,10 @@ def write(
                 write_text(path, content)
             else:
                 write_with(path, content)
+    if records.groups is not None and writer.holds_groups:
+        notes = (*notes, "Groups are written: read them with --data.group group.")
+    elif records.groups is not None:
+        notes = (*notes, f"Groups are not written, because {writer.title} has no place for them.")
     if inferred is None or writer.needs_scores:
         return notes
     left_out = len(inferred.rows) - len(further.rows)

@@ -16,9 +16,10 @@ from .samples import Inferred, image_files, image_names
 MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
 
 
-@register_writer("nan", "a NaN matrix", suffix=".npz")
+@register_writer("nan", "a NaN matrix", suffix=".npz", holds_groups=True)
 def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
-    """Write `Y`, float32 (N, C) in {0, 1, NaN}, `names`, `classes`, perhaps `split`, features as `X` or CSR.
+    """Write `Y`, float32 (N, C) in {0, 1, NaN}, `names`, `classes`, perhaps `split` and `group`; features as
+    `X` or CSR.
 
     Names of features, if the data has them, are in `feature_names`.
 
@@ -38,6 +39,8 @@ def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files
     arrays["names"] = np.array(names, "U")
     if records.split is not None:
         arrays["split"] = np.array(records.split, "U")
+    if records.groups is not None:
+        arrays["group"] = np.array(records.groups, "U")
     if len(inferred.rows):
         for key, values in (("inferred", inferred.values == 1), ("inferred_score", inferred.scores)):
             arrays[key] = np.full((len(names), len(records.classes)), np.nan, np.float32)

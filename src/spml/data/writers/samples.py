@@ -59,6 +59,7 @@ class Sample(NamedTuple):
 
     name: str  # name of its image file
     split: str | None  # its split; None if the data has none
+    group: str | None  # name of its group, perhaps empty; None likewise
     positive: list[str]  # known positives
     negative: list[str]  # known negatives
     inferred: dict[str, float | None]  # score of each inferred positive; None where it is not known
@@ -68,15 +69,16 @@ class Sample(NamedTuple):
 def labelled_samples(records: Records, inferred: Inferred, names: Sequence[str]) -> Iterator[Sample]:
     """Known and inferred labels of each sample; `names` are the names of the image files."""
     classes = records.classes
-    splits = records.split or [None] * len(names)
+    splits, groups = (values or [None] * len(names) for values in (records.split, records.groups))
     positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
     guesses = inferred.by_sample(len(names))
-    for name, split, present, absent, guessed in zip(names, splits, positive, negative, guesses, strict=True):
+    columns_of = zip(names, splits, groups, positive, negative, guesses, strict=True)
+    for name, split, group, present, absent, guessed in columns_of:
         scores: dict[int, dict[str, float | None]] = {1: {}, -1: {}}
         for column, value, score in guessed:
             scores[value][classes[column]] = score if score == score else None
         known, lacking = ([classes[column] for column in columns] for columns in (present, absent))
-        yield Sample(name, split, known, lacking, scores[1], scores[-1])
+        yield Sample(name, split, group, known, lacking, scores[1], scores[-1])
 
 
 def known_by_sample(labels: ObservedLabels, value: int) -> Iterator[list[int]]:

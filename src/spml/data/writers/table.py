@@ -14,9 +14,9 @@ from . import Files, register_writer
 from .samples import Inferred, image_names, labelled_samples
 
 
-@register_writer("csv", "CSV")
+@register_writer("csv", "CSV", holds_groups=True)
 def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
-    """Write `file`, perhaps `split`, and one column per class.
+    """Write `file`, perhaps `split` and `group`, and one column per class.
 
     Inferred labels are in the further columns `inferred` and `inferred_negative`, each if there are any:
     names with scores, as in `cat:0.93;dog:0.71`. There, a backslash precedes `;`, `:` and a backslash that
@@ -24,14 +24,15 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
     """
     names, notes = image_names(records, output.parent)
     further = {name: value for name, value in INFERRED.items() if (inferred.values == value).any()}
+    own = ["file", *(["split"] if records.split else []), *(["group"] if records.groups else [])]
     for name in records.classes:
-        others = ("file", "split", "label", "labels", *SPLIT_FLAGS, *further)
+        others = (*own, "split", "label", "labels", *SPLIT_FLAGS, *further)
         if name.lower() in others or not is_named(name):
             raise InputError(
                 f"{records.source}: the class {name!r} would be a column with another meaning in CSV. Rename "
                 "it, or write another format."
             )
-    rows = [["file", *(["split"] if records.split else []), *records.classes, *further]]
+    rows = [[*own, *records.classes, *further]]
     for sample in labelled_samples(records, inferred, names):
         marks = dict.fromkeys(sample.positive, "1") | dict.fromkeys(sample.negative, "-1")
         scores = {1: sample.inferred, -1: sample.inferred_negative}
@@ -39,6 +40,7 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
             [
                 sample.name,
                 *([sample.split] if sample.split else []),
+                *([sample.group] if sample.group is not None else []),
                 *(marks.get(name, "") for name in records.classes),
                 *(";".join(starmap(_with_score, scores[value].items())) for value in further.values()),
             ]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ...common.draws import permutation
 from ...data import Samples
+from ...data.groups import count_groups, deal_groups, join_groups
 from ..scaling import TFIDF, Scaling, default_scaling
 from .assembly import StandardisedSum, assemble, centre_members, mean_level, member_scores
 from .calibration import class_logits
@@ -130,7 +131,8 @@ def fit_auto(
         score: Score by which members are selected, higher is better: takes predictions (H, J) of some samples
             (numbered over training, then validation samples) for some classes, the samples (H,) and the
             classes (J,).
-        cross_validate: Select by 5-fold cross-validation over all samples instead of on `val` alone.
+        cross_validate: Select by 5-fold cross-validation over all samples instead of on `val` alone, unless
+            all of them are in one group.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
         report: Called with a line if kernels are left out.
@@ -148,12 +150,13 @@ def fit_auto(
             classes do not fit into memory.
     """
     pool = Pool(train, val)
+    groups = join_groups(train.groups, val.groups)
+    cross_validate = cross_validate and count_groups(groups) != 1
     training, validation = np.split(np.arange(len(pool)), [len(train)])
     decisive = None if cross_validate else validation[_deciding(pool, val, classes, seed)]
     if decisive is None:
-        order = permutation(len(pool), "folds", seed)
-        held = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
-        folds = [Fold(np.setdiff1d(order, each), each) for each in held]
+        held = _draw_folds(pool, groups, seed)
+        folds = [Fold(np.setdiff1d(np.arange(len(pool)), each), each) for each in held]
     else:
         folds = [Fold(training, np.sort(decisive))]
     deciding = np.concatenate([fold.held for fold in folds])
@@ -217,6 +220,17 @@ def fit_auto(
     level = mean_level(member_scores(head, pool, solved_on), pool.columns) + gap
     centre_members(head, pool, np.sort(rows), unseen, level)
     return AutoHead(head, kept_logits, deciding if cross_validate else validation, tried, parts)
+
+
+def _draw_folds(pool: Pool, groups: IntArray | None, seed: int) -> list[Rows]:
+    """Samples that each fold scores, ascending; those of a group are in one fold."""
+    number = count_groups(groups)
+    if groups is None or number == len(pool):
+        order = permutation(len(pool), "folds", seed)
+        return [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
+    folds = min(FOLDS, number)
+    part = deal_groups(groups, pool.positives(np.arange(len(pool))), folds, "folds", "groups", seed)
+    return [np.flatnonzero(part == fold) for fold in range(folds)]
 
 
 def _scaling_for_windows(pool: Pool, training: Rows) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...audit.sheets import read_answers
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import Config, DataConfig
@@ -112,6 +113,17 @@ def audited_scores(
     if new:
         scores[new] = _predict(run, audited, new, engine)
     return scores
+
+
+def audited_groups(audited: Audited, held_out: HeldOut) -> npt.NDArray[np.int64] | None:
+    """Group of each audited sample, int64 (m,), as the held-out scores state it; None where they have none.
+
+    A sample without held-out scores is a group of its own.
+    """
+    if held_out.groups is None:
+        return None
+    rows, alone = rows_of(held_out.ids, audited.ids), -1 - np.arange(len(audited.ids))
+    return np.where(rows < 0, alone, held_out.groups[rows])
 
 
 def names_in_training(

@@ -17,6 +17,7 @@ from ...common.phrases import counted
 from ...common.progress import Progress, no_progress
 from ...config import Config, DataConfig
 from ...data import Dataset, Samples, start_opening
+from ...data.groups import count_groups
 from ...labels import ObservedLabels
 from ...scores import Scores, ScoreTable
 from ..compute.predict import Engine, check_samples
@@ -138,8 +139,7 @@ class _Scorer:
         missing = [name for name in (("train", "val") if solved else ("train",)) if name not in self._scored]
         if not missing:
             return f"held-out scores of {self._trained.folder}"
-        if folds is None:
-            folds = SOLVED_FOLDS if solved else 0
+        folds = _settle_folds(folds, self._data.splits["train"], solved=solved)
         if not folds:
             self._warn_in_sample(["train"] if self._same else list(self._data.splits))
             return f"scores of the model in {self._trained.folder}"
@@ -251,4 +251,18 @@ class _Scorer:
 def _parts(train: Samples, folds: int, config: Config) -> npt.NDArray[np.int64]:
     if len(train) < 2 * folds:
         raise InputError(f"--folds {folds} is too many for {counted(len(train), 'training sample')}.")
-    return draw_folds(train.observed, folds, config.seed)
+    return draw_folds(train.observed, folds, config.seed, train.groups)
+
+
+def _settle_folds(folds: int | None, train: Samples, *, solved: bool) -> int:
+    """Number of parts; where none is stated and a head is solved, fewer for few groups."""
+    groups = count_groups(train.groups)
+    if folds is None:
+        folds = (min(SOLVED_FOLDS, groups) if groups else SOLVED_FOLDS) if solved else 0
+        return folds if folds > 1 else 0
+    if 0 < groups < folds:
+        raise InputError(
+            f"--folds {folds} is too many for {counted(groups, 'group')} of training samples, since a group "
+            f"is in one part only. Pass --folds {groups if groups > 1 else 0}, or leave --data.group out."
+        )
+    return folds

@@ -16,6 +16,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...config import AUTO, Config, differences
 from ...data import Dataset, Samples
+from ...data.groups import count_groups, deal_groups
 from ...decisions import Judge
 from ...engine import make_fabric
 from ...engine.loop import Judging
@@ -41,17 +42,20 @@ def _ignore(line: str) -> None:
     pass
 
 
-def draw_folds(observed: ObservedLabels, folds: int, seed: int) -> Rows:
+def draw_folds(observed: ObservedLabels, folds: int, seed: int, groups: Rows | None = None) -> Rows:
     """Part of each sample, int64 (N,) in [0, folds): about the same share of every class in each part.
 
     Samples are dealt out one after the other, those of the same class in random order. A sample with several
-    known positives counts for the rarest of them.
+    known positives counts for the rarest of them. Groups are dealt out as a whole, by `deal_groups`.
 
     Args:
         observed: Observed labels.
         folds: Number of parts.
         seed: Seed of the draw.
+        groups: Group of each sample, int64 (N,); None = each is alone.
     """
+    if groups is not None and count_groups(groups) < len(groups):
+        return deal_groups(groups, observed.entries(1), folds, "audit folds", "groups", seed)
     rows, columns = observed.entries(1)
     rarest = np.full(len(observed), observed.num_classes)
     # The last entry of a sample that is written is the one of its rarest class.

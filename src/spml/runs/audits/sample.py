@@ -17,6 +17,7 @@ from ...common.label_checks import rows_of
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
+from ...data.groups import count_groups
 from ...decisions import Priors, fit_calibration, priors_from_shares
 from ...labels import ObservedLabels
 from ..folder.held_out import all_scores, read_held_out
@@ -34,12 +35,14 @@ class CommonScores(NamedTuple):
         classes: Names of the C classes, in the order of the first run.
         scores: Logits (N, C) of each run by name, float32.
         labels: Observed labels in {-1, 0, +1}, as the first run was given them, int8 (N, C).
+        groups: Group of each sample, as the first run was given it, int64 (N,); None without groups.
     """
 
     ids: tuple[str, ...]
     classes: tuple[str, ...]
     scores: dict[str, npt.NDArray[np.float32]]
     labels: npt.NDArray[np.int8]
+    groups: npt.NDArray[np.int64] | None = None
 
     def take(self, rows: npt.NDArray[np.int64]) -> CommonScores:
         """Some of the samples, in the order of `rows`."""
@@ -47,6 +50,7 @@ class CommonScores(NamedTuple):
             ids=tuple(self.ids[row] for row in rows.tolist()),
             scores={name: of_run[rows] for name, of_run in self.scores.items()},
             labels=self.labels[rows],
+            groups=None if self.groups is None else self.groups[rows],
         )
 
 
@@ -63,7 +67,9 @@ def read_common_scores(runs: Mapping[str, Run]) -> CommonScores:
     (first, run), *others = runs.items()
     held_out = read_held_out(run.folder, run.classes)
     scores = all_scores(held_out.scores, "the choice of samples")
-    common = CommonScores(held_out.ids, run.classes, {first: scores}, held_out.labels.to_ternary())
+    common = CommonScores(
+        held_out.ids, run.classes, {first: scores}, held_out.labels.to_ternary(), held_out.groups
+    )
     for name, other in others:
         held_out = read_held_out(other.folder, other.classes)
         of_other = rows_of(held_out.ids, common.ids)
@@ -127,6 +133,7 @@ class AuditSample(NamedTuple):
         forecast: What the labels are expected to tell; None if K is not known.
         runs: Folders of the runs.
         data: Settings of the data that the samples are part of; None if they are not recorded.
+        groups: Number of groups that the samples are of; 0 without groups.
     """
 
     ids: tuple[str, ...]
@@ -138,6 +145,7 @@ class AuditSample(NamedTuple):
     forecast: Forecast | None
     runs: tuple[str, ...]
     data: dict[str, Any] | None
+    groups: int = 0
 
     def write(self, sheet: Path) -> SheetFiles:
         """Write the table to fill in, and the files that belong to it.
@@ -171,7 +179,8 @@ def sample_for_audit(
 
     They are drawn from the samples of which all runs have held-out scores, so that the labels can also say
     how good scores and thresholds are. All are equally likely: samples that a model is unsure of have other
-    numbers of labels, and K would be off by 10 %.
+    numbers of labels, and K would be off by 10 %. Groups change nothing: whole groups would tell less
+    about K than as many samples of more groups.
 
     Args:
         runs: Runs by name, with the same classes; at least one.
@@ -221,6 +230,7 @@ def sample_for_audit(
         forecast=forecast,
         runs=tuple(str(run.folder) for run in runs.values()),
         data=None if settings is None else data_settings(settings),
+        groups=count_groups(drawn.groups),
     )
 
 

@@ -23,7 +23,7 @@ from ..folder.held_out import HeldOut, read_held_out
 from ..judge.evaluate import check_classes
 from ..report.write import renew_report
 from ..run import Run
-from .answers import Audited, audited_scores, read_audited
+from .answers import Audited, audited_groups, audited_scores, read_audited
 from .sample import read_common_scores
 
 FORMAT = 1
@@ -190,7 +190,15 @@ def use_audit(
         common = read_common_scores(runs)
         in_order = {name: scores[name][:, rows_of(runs[name].classes, common.classes)] for name in runs}
         selection = select_by_audit(
-            common.scores, common.labels, interval.value, in_order, truth, draws=draws, seed=seed
+            common.scores,
+            common.labels,
+            interval.value,
+            in_order,
+            truth,
+            draws=draws,
+            seed=seed,
+            groups=common.groups,
+            audited_groups=audited_groups(audited[first], held_out[first]),
         )
     return UsedAudit(
         file=path,

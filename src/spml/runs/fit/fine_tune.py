@@ -147,6 +147,6 @@ def _lead(folder: Path, mean_labels: float) -> float | None:
     ranks = {
         name: ranks_of(scores, positives)[0] for name, scores in ((HEAD, of_head), (TUNED, tuned.scores))
     }
-    compared = compare_ranks(ranks, len(tuned.ids), mean_labels)
+    compared = compare_ranks(ranks, len(tuned.ids), mean_labels, groups=tuned.groups)
     # JSON knows no infinity.
     return min(next(candidate.z for candidate in compared.candidates if candidate.name == HEAD), 1e6)

@@ -278,7 +278,8 @@ class Solver:
         seconds, tied = time.perf_counter() - self._started, None
         if self._ranks:
             assert isinstance(self._judge, Judge)
-            tied = len(compare_ranks(self._ranks, len(self._val), self._judge.mean_labels).tie_set)
+            k, groups = self._judge.mean_labels, self._val.groups
+            tied = len(compare_ranks(self._ranks, len(self._val), k, groups=groups).tie_set)
         return Fitted(self._history, self._best, seconds, passes, state, tied)
 
     def _some_scores(self, scorer: Callable[[Rows], Callable[[Tensor], Tensor]]) -> ScoreBlocks:

@@ -20,6 +20,7 @@ from ...common.errors import InputError
 from ...common.label_checks import rows_of
 from ...common.parsing import parse_json
 from ...data import Dataset, Samples
+from ...data.groups import join_groups
 from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
 from ...scores.arrays import IntArray, ScoreArray
@@ -50,6 +51,7 @@ class HeldOut(NamedTuple):
         labels: Their observed labels.
         learned: Names of the other samples that the model has learned from.
         learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
+        groups: Group of each of the H samples, int64 (H,); None without groups.
     """
 
     ids: tuple[str, ...]
@@ -57,6 +59,7 @@ class HeldOut(NamedTuple):
     labels: ObservedLabels
     learned: Collection[str] = frozenset()
     learned_positives: IntArray | None = None
+    groups: IntArray | None = None
 
     @property
     def positives(self) -> IntArray:
@@ -103,7 +106,9 @@ def gather_held_out(
     learned: Collection[str] | None = row_names((train.ids, val.ids), ids)
     if learned is None:
         learned = frozenset(train.ids).union(val.ids).difference(ids)
-    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class())
+    groups = join_groups(train.groups, val.groups)
+    groups = None if groups is None else groups[rows]
+    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class(), groups)
 
 
 def labels_of(
@@ -191,6 +196,8 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         arrays["learned"] = _as_bytes(sorted(held_out.learned))
     if held_out.learned_positives is not None:
         arrays["learned_positives"] = held_out.learned_positives
+    if held_out.groups is not None:
+        arrays["groups"] = held_out.groups
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(folder / run_files.HELD_OUT, tensors, classes=classes)
 
@@ -266,7 +273,8 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             positives = read_tensor(stored, "learned_positives", "I64", (len(names),))
             if positives.min() < 0:
                 raise ValueError("it counts a negative number of labels")
-        held_out = HeldOut(tuple(ids), scores, labels, learned, positives)
+        groups = read_tensor(stored, "groups", "I64", (len(ids),)) if "groups" in keys else None
+        held_out = HeldOut(tuple(ids), scores, labels, learned, positives, groups)
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out

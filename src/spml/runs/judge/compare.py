@@ -22,6 +22,7 @@ def compare(
     y: Any = None,
     *,
     classes: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
     split: str = "test",
     observed: bool = True,
     mean_labels: float | None = None,
@@ -38,7 +39,7 @@ def compare(
 
     Args:
         runs: Runs, or their folders; each once.
-        data, y, classes: As in `Run.evaluate`.
+        data, y, classes, groups: As in `Run.evaluate`.
         split: `train`, `val` or `test`.
         observed: Compare by observed labels alone, even if true labels are available. If false, fully
             labelled data is compared by full labels.
@@ -67,6 +68,7 @@ def compare(
         data,
         y,
         classes=classes,
+        groups=groups,
         split=split,
         observed=observed,
         mean_labels=mean_labels,

@@ -14,13 +14,15 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.label_checks import rows_of
-from ...common.phrases import first_few
+from ...common.phrases import counted, first_few
 from ...data import Dataset, start_opening
+from ...data.groups import SEPARATED
 from ...data.rename import NOTE
 from ...decisions import default_mean_labels
 from ...labels import ObservedLabels
 from ...metrics import MIN_DRAWS, Candidate, compare_ranks
 from ...metrics.arrays import Empty
+from ...metrics.bootstrap import drawn_groups
 from ...scores import InMemory, Scores, fits, ranks_of
 from ..folder import layout as run_files
 from ..inputs import labelled
@@ -42,6 +44,7 @@ def evaluate(
     y: Any = None,
     *,
     classes: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
     split: str,
     observed: bool,
     mean_labels: float | None,
@@ -57,7 +60,7 @@ def evaluate(
 
     Args:
         runs: Runs, each once.
-        data, y, classes: Labelled data, as in `Run.evaluate`.
+        data, y, classes, groups: Labelled data, as in `Run.evaluate`.
         split: `train`, `val` or `test`.
         observed: Compare by observed labels even if true labels are available. Data that is not fully
             labelled is always compared in this way.
@@ -78,7 +81,7 @@ def evaluate(
         [0, 1] and over the classes of the data, `calibration` where the run has probabilities, and, with
         `intervals`, the `tie_set` of the best by mAP; or `observed only`, with `candidates`, `tie_set` and
         `cross_checks`, where SP and A exceed 1 if a model does better than K allows for. Both have
-        `left_out`, `warnings` and `notes`.
+        `left_out`, `warnings` and `notes`; where bootstrap draws are of groups, `groups` is their number.
 
     Raises:
         InputError: No run is named, or the runs have different classes; the data can't
@@ -95,7 +98,7 @@ def evaluate(
     for run in runs:
         run.decision(**decision)  # refuses wrong values before images are read
     config, records = labelled(
-        data, y, settings, classes=classes, known=first.classes, names=_common_names(named)
+        data, y, settings, classes=classes, known=first.classes, names=_common_names(named), groups=groups
     )
     engine = engine._replace(cache=engine.cache or config.cache)
     opening = start_opening(
@@ -144,14 +147,18 @@ def evaluate(
         return InMemory(scores.gather()) if whole else scores
 
     labels = labels.with_classes(common.positions, len(first.classes))
+    of_split = dataset.splits[split].groups
+    in_groups = None if of_split is None else of_split[rows]
     if full:
         decision = {"mean_labels": mean_labels, **decision}
         draws = draws if intervals else 0
         known = np.sort(common.positions)
-        result = _by_full_labels(named, logits, labels, known, dataset.empty, decision, draws, seed)
+        result = _by_full_labels(
+            named, logits, labels, known, dataset.empty, decision, draws, seed, in_groups
+        )
     else:
         k = _mean_labels(mean_labels, named)
-        result = _by_observed_labels(named, logits, labels, k.value, draws, seed)
+        result = _by_observed_labels(named, logits, labels, k.value, draws, seed, in_groups)
         result["mean_labels_source"] = k.source
         result["notes"] = [*_notes(truth is not None, decision), *k.notes]
     not_held_out = split == "train" or set(dataset.splits) == {"test"}
@@ -161,6 +168,15 @@ def evaluate(
         for name, run in named.items()
         if not_held_out and records is None and same_path(run.trained_on, config.path)
     ]
+    warnings += [note for note in dataset.notes if note.startswith(SEPARATED)]
+    if in_groups is not None and "draws" in result:
+        if drawn_groups(len(in_groups), in_groups) is not None:
+            result["groups"] = len(np.unique(in_groups))
+        else:
+            warnings.append(
+                f"All {counted(len(in_groups), 'sample')} are in one group, so intervals are from draws of "
+                "samples, and say nothing about other groups."
+            )
     result["warnings"] = [*warnings, *result.get("warnings", [])]
     renamed = [note for note in opening.records.notes if note.startswith(NOTE)]
     result["notes"] = [*renamed, *left.describe(), *result["notes"]]
@@ -190,6 +206,7 @@ def _by_full_labels(
     decision: Mapping[str, Any],
     draws: int,
     seed: int,
+    groups: npt.NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     """Measure runs over the classes `known` of the first one, with notes.
 
@@ -206,7 +223,9 @@ def _by_full_labels(
         )
         for name, run in runs.items()
     }
-    result = measure_runs(measured, truth.take_classes(known), names, empty, draws=draws, seed=seed)
+    result = measure_runs(
+        measured, truth.take_classes(known), names, empty, draws=draws, seed=seed, groups=groups
+    )
     absent = [first[column] for column in np.setdiff1d(np.arange(len(first)), known)]
     result["classes_not_in_data"] = absent
     result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
@@ -227,12 +246,13 @@ def _by_observed_labels(
     mean_labels: float,
     draws: int,
     seed: int,
+    groups: npt.NDArray[np.int64] | None,
 ) -> dict[str, Any]:
     classes = next(iter(runs.values())).classes
     positives, ranks = labels.entries(1), {}
     for name, run in runs.items():
         (ranks[name],) = ranks_of(logits(name).select(rows_of(run.classes, classes)), positives)
-    comparison = compare_ranks(ranks, len(labels), mean_labels, draws, seed)
+    comparison = compare_ranks(ranks, len(labels), mean_labels, draws, seed, groups)
     return {
         "labels": "observed only",
         "samples_with_a_positive": comparison.samples,

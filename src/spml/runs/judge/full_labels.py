@@ -48,6 +48,7 @@ def measure_runs(
     *,
     draws: int,
     seed: int,
+    groups: npt.NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Compute the registered metrics of each run and, with draws, compare the runs.
 
@@ -58,6 +59,7 @@ def measure_runs(
         empty: Treatment of a class without positives in mAP.
         draws: Number of bootstrap draws, for which logits must be in memory; 0 = no comparison.
         seed: Seed of the draws.
+        groups: Group of each sample, (N,), where whole groups are drawn; None = samples.
 
     Returns:
         `labels`; `runs` with the metrics of each by name and, with draws, `intervals`. With draws also
@@ -66,7 +68,7 @@ def measure_runs(
         metrics that need all of them at once.
     """
     reported = [metric for metric in metrics().values() if len(classes) >= metric.fewest_classes]
-    multiplicity = paired_resamples(truth.to_ternary() == 1, draws, seed) if draws else None
+    multiplicity = paired_resamples(truth.to_ternary() == 1, draws, seed, groups) if draws else None
     measured: dict[str, dict[str, Any]] = {}
     drawn = {}
     whole = True
