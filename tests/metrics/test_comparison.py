@@ -19,6 +19,7 @@ from spml.metrics import (
 )
 from spml.metrics.bootstrap import resamples
 from spml.metrics.comparison import spearman
+from spml.metrics.observed import sp_scores
 from tests.helpers.slow import one_hot, slow_sp
 
 
@@ -321,3 +322,18 @@ def test_the_interval_covers_the_score_on_other_samples_of_the_same_size():
         scores.append(found.sp)
     mean = np.mean(scores)
     assert 0.9 <= np.mean([low <= mean <= high for low, high in intervals]) <= 0.99
+
+
+def test_models_are_compared_by_draws_of_groups():
+    """The standard deviation is that of SP-scores on the same draws of groups, by its definition."""
+    rng = np.random.default_rng(0)
+    observed, groups = rng.integers(0, 4, 90), rng.integers(0, 12, 90)
+    truth = np.eye(4)[observed]
+    scores = {name: truth + noise * rng.normal(size=(90, 4)) for name, noise in (("good", 1), ("bad", 2))}
+    compared = compare_models(scores, observed, 1.5, draws=60, seed=3, groups=groups)
+    drawn = np.concatenate([*resamples(12, 60, 3)])[:, groups]
+    values = [sp_scores(observed_ranks(model, observed), drawn, 1.5)[:, 0] for model in scores.values()]
+    assert compared.candidates[1].sd == pytest.approx((values[0] - values[1]).std(ddof=1), rel=1e-9)
+    assert (
+        compared.candidates[1].sd != compare_models(scores, observed, 1.5, draws=60, seed=3).candidates[1].sd
+    )

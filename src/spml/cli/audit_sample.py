@@ -69,9 +69,9 @@ def audit_sample(
     )
     if sample.groups:
         print(
-            f"They are of {counted(sample.groups, 'group')}. Each was drawn by itself, not with its group, so "
-            "K and shares are those of the samples that they were drawn from; models are compared by draws of "
-            "groups."
+            f"They are of {counted(sample.groups, 'group')}. Each was drawn by itself, not with its group, "
+            "so K and shares are those of the samples that they were drawn from; models are compared by "
+            "draws of groups."
         )
     print(
         f"Label them on a page: spml review {shlex.quote(str(sheet))}. Or write ALL labels of each row into "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -402,3 +404,41 @@ def test_a_scaling_that_makes_all_samples_equal_is_left_out(cross_validate):
 def test_equal_samples_are_refused(cross_validate):
     with pytest.raises(InputError, match="have the same features"):
         fit(*of(np.ones((20, 3)), np.arange(20) % 2), cross_validate=cross_validate)
+
+
+@pytest.fixture
+def folds_of(monkeypatch):
+    """Function that solves the auto head by cross-validation over 100 samples, and returns its folds."""
+    found = []
+
+    def spy(pool, folds, *rest):
+        found.append(folds)
+        return search.search(pool, folds, *rest)
+
+    def solve(groups=None):
+        train, val = make_samples(70), make_samples(30, 1)
+        if groups is not None:
+            train, val = replace(train, groups=groups[:70]), replace(val, groups=groups[70:])
+        fit(train, val, cross_validate=True)
+        return found[-1]
+
+    monkeypatch.setattr(auto, "search", spy)
+    return solve
+
+
+@pytest.mark.parametrize("number", [3, 30])
+def test_folds_keep_groups_together(folds_of, number):
+    groups = np.random.default_rng(0).permutation(np.arange(100) % number)
+    folds = folds_of(groups)
+    assert len(folds) == min(5, number)
+    assert sorted(np.concatenate([fold.held for fold in folds]).tolist()) == list(range(100))
+    assert np.ptp([len(fold.held) for fold in folds]) <= 100 / number
+    for fold in folds:
+        assert set(groups[fold.solved_on]).isdisjoint(groups[fold.held])
+
+
+def test_folds_of_one_group_and_of_groups_of_one_sample(folds_of):
+    (only,) = folds_of(np.zeros(100, int))
+    assert only.held.tolist() == list(range(70, 100)), "validation samples decide"
+    for alone, without in zip(folds_of(np.arange(100)), folds_of(), strict=True):
+        np.testing.assert_array_equal(alone.held, without.held)

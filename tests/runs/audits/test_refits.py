@@ -52,6 +52,19 @@ def solved_head(trained, data):
     return refits.SolvedHead(run, trained.folder, trained.classifier.backbone, QUIET)
 
 
+def test_parts_have_whole_groups():
+    generator = np.random.default_rng(0)
+    observed, groups = (
+        ObservedLabels.from_index(generator.integers(0, 5, 200), 5),
+        generator.integers(0, 40, 200),
+    )
+    parts = refits.draw_folds(observed, 5, seed=3, groups=groups)
+    assert all(len({*parts[groups == group].tolist()}) == 1 for group in range(40))
+    assert np.ptp(np.bincount(parts)) <= 4
+    alone = refits.draw_folds(observed, 5, seed=3, groups=np.arange(200))
+    assert (alone == refits.draw_folds(observed, 5, seed=3)).all()
+
+
 def test_parts_have_the_same_share_of_every_class():
     generator = np.random.default_rng(0)
     index = generator.choice(5, 203, p=[0.5, 0.3, 0.1, 0.06, 0.04])
