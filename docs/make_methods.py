@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 from method_groups import GROUPS, PAPERS
-from method_pictures import EPOCHS, METHODS, change, curves, gradient_is_slope, picture, setting
+from method_pictures import (
+    EPOCHS,
+    METHODS,
+    REMARKS,
+    change,
+    curves,
+    gradient_is_slope,
+    picture,
+    setting,
+)
 
 import spml.losses
 from spml.analysis.probe import MEAN_LABELS, SIZE, makes_inputs, start_logits
@@ -112,7 +121,10 @@ the method as in training, not from its formula.
   gradient are divided by twice the magnitude of the method's gradient, in epoch 1, on the known positive of
   the same sample when that has p = 1/2. For AN this leaves -log(1 - p) and p.
 - Only differences of a loss are meaningful: its lowest value is drawn as 0.
-- The thin grey line is AN. It leaves the frame where a method has a much weaker effect on unknown labels.
+- All pictures have the same scale, so that strong and weak methods can be compared. Where the gradient is
+  weaker than a quarter of the frame, it is drawn again, several times larger. A number with an arrow is the
+  highest value of a gradient that leaves the frame.
+- The thin grey line is AN.
 """
 
 
@@ -249,6 +261,7 @@ def _picture(name: str) -> str:
         lines.append("The further forward pass has the same logits for all p.")
     if objective.needs.latent:
         lines.append("The random code has mean 0 and standard deviation 1.")
+    lines += REMARKS.get(name, ())
     objective.on_fit_start(setting(name).facts)
     if list(objective.parameters()):
         lines.append("The method's own parameters have their initial values.")

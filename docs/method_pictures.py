@@ -17,6 +17,17 @@ METHODS = methods()
 EPOCHS = 10
 PROBABILITIES = tuple(np.linspace(0.001, 0.999, 101).tolist())
 COMPARED = "an"
+LOSS, GRADIENT = (-0.15, 3.2), (-1.1, 1.3)
+"""Limits of the axes, the same in all pictures."""
+MAGNIFIED = (4, 10, 40, 100, 400)
+"""Factors by which a weak gradient is drawn again; at least 4, so that there is something to see."""
+
+_INSTEAD = (
+    "Where p is below that of the corrected labels, another label of the batch is corrected in its place. Its",
+    "loss is part of the curve, which is why the curve does not start at 0.",
+)
+REMARKS = {"ll_ct": _INSTEAD, "ll_cp": _INSTEAD}
+"""What a reader of a picture would stumble over."""
 
 
 class Curve(NamedTuple):
@@ -71,10 +82,10 @@ def picture(name: str) -> str:
 
 
 def _short(svg: str) -> str:
-    """Shorten an SVG: paths in hundredths of a point, no rotations by zero, no indentation."""
+    """Shorten an SVG: paths in tenths of a point, no rotations by zero, no indentation."""
 
     def short_path(path: re.Match[str]) -> str:
-        return re.sub(r"\s+L ", " ", re.sub(r"(\.\d\d)\d+", r"\1", path[0]))
+        return re.sub(r"\s+L ", " ", re.sub(r"(\.\d)\d+", r"\1", path[0]))
 
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     return re.sub(r"\n +", "\n", re.sub(r' d="[^"]*"', short_path, svg))
@@ -90,14 +101,25 @@ def figure(name: str) -> Any:
         lines.insert(0, (first, COLOURS[1], (0, (4, 2)), "epoch 1"))
     else:
         lines[0] = (*lines[0][:3], "this method")
-    result = Figure((7.2, 2.7), layout="constrained", facecolor="white")
-    for part, (title, axes) in enumerate(zip(("loss", "gradient dL/dz"), result.subplots(1, 2), strict=True)):
+    factor = magnification([curve.gradient for curve, *_ in lines])
+    result = Figure((9.6 if factor else 7.2, 2.7), layout="constrained", facecolor="white")
+    panels = result.subplots(1, 3 if factor else 2)
+    for axes, (title, part, scale) in zip(
+        panels,
+        (("loss", 0, 1), ("gradient dL/dz", 1, 1), (f"gradient, {factor} times larger", 1, factor)),
+        strict=False,
+    ):
         axes.axhline(0, color="black", linewidth=0.7)
-        axes.plot(PROBABILITIES, curves(COMPARED)[0][part], color="#9A9A9A", linewidth=1, label="AN")
+        axes.plot(PROBABILITIES, scale * curves(COMPARED)[0][part], color="#9A9A9A", linewidth=1, label="AN")
         for curve, colour, style, label in lines:
-            axes.plot(PROBABILITIES, curve[part], color=colour, linestyle=style, linewidth=1.8, label=label)
+            drawn = scale * curve[part]
+            axes.plot(PROBABILITIES, drawn, color=colour, linestyle=style, linewidth=1.8, label=label)
+        axes.set_ylim(*(LOSS, GRADIENT)[part])
         axes.set_xlim(0, 1)
-        axes.set_ylim(*_limits([curve[part] for curve, *_ in lines], part))
+        steepest = scale * max(curve.gradient.max() for curve, *_ in lines)
+        if part == 1 and steepest > GRADIENT[1]:
+            text, place = f"\N{UPWARDS ARROW} {steepest:.2g}", {"ha": "center", "va": "top"}
+            axes.text(0.5, 0.99, text, fontsize=8.5, transform=axes.transAxes, **place)
         axes.set_title(title, fontsize=9.5, loc="left")
         axes.set_xlabel("p of the label", fontsize=9)
         axes.grid(axis="y", color="#DDDDDD", linewidth=0.7)
@@ -116,11 +138,8 @@ def figure(name: str) -> Any:
     return result
 
 
-def _limits(values: list[np.ndarray], part: int) -> tuple[float, float]:
-    """Return the limits of an axis. A weak method fills the frame and AN leaves it; others share AN's."""
-    low, high = min(map(np.min, values)), max(map(np.max, values))
-    if part == 0:
-        high = min(high, 3.0)
-    if max(high, -low) > 0.25 or high == low:
-        high = max(high, 1.0)
-    return min(low, 0) - 0.06 * (high - low), high + 0.06 * (high - low)
+def magnification(gradients: list[np.ndarray]) -> int:
+    """Return the factor by which a weak gradient is drawn again; 0 for one that is strong, or none at all."""
+    largest = max(np.abs(gradient).max() for gradient in gradients)
+    fitting = [factor for factor in MAGNIFIED if factor * largest <= GRADIENT[1]]
+    return fitting[-1] if fitting and largest > 0 else 0

@@ -616,6 +616,40 @@ def test_a_picture_is_the_same_file_each_time():
     assert first.count("<path") > 10
 
 
+def test_all_pictures_have_one_scale():
+    drawn = {name: method_pictures.figure(name).axes for name in ("an", "em", "wan", "iu", "crisp")}
+    assert {axes[0].get_ylim() for axes in drawn.values()} == {method_pictures.LOSS}
+    assert {each.get_ylim() for axes in drawn.values() for each in axes[1:]} == {method_pictures.GRADIENT}
+    assert {name: len(axes) for name, axes in drawn.items()} == {
+        "an": 2, "em": 3, "wan": 3, "iu": 2, "crisp": 2,
+    }  # fmt: skip
+    # A weak gradient is drawn again, and so is AN's next to it.
+    title, (_, compared, line) = drawn["em"][2].get_title(loc="left"), drawn["em"][2].lines
+    assert title == "gradient, 40 times larger"
+    np.testing.assert_allclose(line.get_ydata(), 40 * method_pictures.curves("em")[1].gradient)
+    np.testing.assert_allclose(compared.get_ydata(), 40 * np.array(method_pictures.PROBABILITIES))
+    assert [text.get_text() for text in drawn["crisp"][1].texts] == ["\N{UPWARDS ARROW} 5"]
+    assert not drawn["an"][1].texts
+
+
+@pytest.mark.parametrize(
+    ("largest", "factor"), [(0.0, 0), (1.0, 0), (0.33, 0), (0.32, 4), (0.1, 10), (0.013, 100), (1e-6, 400)]
+)
+def test_how_much_larger_a_weak_gradient_is_drawn(largest, factor):
+    assert method_pictures.magnification([np.array([0.0, -largest])]) == factor
+
+
+@pytest.mark.parametrize("name", ["ll_ct", "ll_cp"])
+def test_the_curve_of_a_corrected_label_starts_with_the_loss_of_another(name):
+    """Where the label is not corrected, the next of the others is, so that it has l+ in place of l-: by -z."""
+    start = float(method_pictures.curves(name, (1e-9, 1 - 1e-9))[1].loss[0])
+    logits = make_methods.start_logits().fill_diagonal_(-np.inf)
+    logits[0, 2] = -np.inf  # the label that is varied
+    assert min(abs(start + z) for z in logits.flatten().topk(12).values.tolist()) < 1e-6
+    assert start == pytest.approx(1.1, abs=0.05)
+    assert "another label of the batch is corrected in its place" in (PAGES / f"{name}.md").read_text()
+
+
 def test_every_method_has_its_formula_in_plain_characters_and_in_latex():
     assert sorted(make_methods.FORMULAS) == sorted(methods())
     assert len(make_methods.NOTATION) == len(NOTATION)

@@ -53,6 +53,24 @@ def test_a_method_without_a_schedule_is_one_curve():
     assert labels == ["em", "gr, epoch 10", "gr, epoch 1"]
 
 
+def test_gradients_on_a_known_positive():
+    z = np.array([-8, -4, 0, 4, 8])
+    result = gradients(["an", "em:alpha=1"], over="z", points=5, positives=True)
+    (axes,) = result.figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["an", "em:alpha=1", "known positive"]  # the same curve for both
+    np.testing.assert_allclose(column(result, "gradient", "known positive", 1), sigmoid(z) - 1, rtol=1e-9)
+    assert axes.get_title(loc="left").endswith("on an unknown label, and on a known positive")
+    result = gradients(["an", "focal"], over="z", points=5, positives=True)
+    labels = [text.get_text() for text in result.figure.axes[0].get_legend().get_texts()]
+    assert labels == ["an", "focal", "an, known positive", "focal, known positive"]
+    focal = column(result, "gradient", "focal, known positive", 1)
+    assert focal[2] == pytest.approx(-0.5, rel=1e-9)
+    p = sigmoid(z)
+    slope = (1 - p) ** 2 * (2 * p * np.log(p) - (1 - p))
+    np.testing.assert_allclose(focal, slope / (-2 * slope[2]), rtol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("q", "expected"),
     [

@@ -139,7 +139,9 @@ def _lines(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
         config = group[0].config
         others = [other[0].config for other in groups if other[0].config.method == config.method]
         apart = sorted({setting for other in others for setting in _differ(config, other)})
-        values = {name: flat(asdict(config)).get(name, "by default") for name in apart}
+        # A setting that a run leaves at its default is told by the lines that state it.
+        own = flat(asdict(config))
+        values = {name.removeprefix("hp."): own[name] for name in apart if name in own}
         texts = [f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()]
         lines[", ".join([config.method, *texts])] = group
     return lines

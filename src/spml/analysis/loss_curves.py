@@ -17,7 +17,8 @@ from .registry import Analysis, register_figure
 
 _STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1, 1.5)))
 _RANGE = {"p": (0.001, 0.999), "z": (-8.0, 8.0)}
-_LABELS = {"p": "probability p of the unknown label", "z": "logit z of the unknown label"}
+_LABELS = {"p": "probability p of the label", "z": "logit z of the label"}
+_POSITIVE = "known positive"
 
 
 Curves = list[tuple[str, int, Values]]
@@ -36,11 +37,12 @@ def gradients(
     epochs: int = 10,
     show: list[int] | None = None,
     points: int = 101,
+    positives: bool = False,
 ) -> Analysis:
     """Draw dL/dz on an unknown label over its probability or logit, all methods in one frame.
 
     Each method is called as in training on a small batch; curves are scaled so that the gradient on a known
-    positive with p = 1/2 is -1/2. A positive value pushes the probability down.
+    positive with p = 1/2 is -1/2. A value above 0 pushes the probability down.
 
     Args:
         methods: Methods, with hyper-parameters after a colon, such as `gr:w=[0,10],q3=1.5`.
@@ -49,9 +51,11 @@ def gradients(
         show: Epochs to draw, counted from 1; the first and the last if None. A method whose curves are the
             same is drawn once.
         points: Number of points of a curve.
+        positives: Draw the gradient on a known positive, too; once if it is the same for all methods.
 
     Returns:
-        The figure; its table has the columns method, epoch, p, z and gradient.
+        The figure; its table has the columns method, epoch, p, z and gradient. The method of a curve on a
+        known positive ends in `, known positive`.
 
     Raises:
         InputError: A method or hyper-parameter is unknown, or an epoch lies outside the schedule.
@@ -60,7 +64,7 @@ def gradients(
     Fig. 1b; Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
     gradient regimes.
     """
-    return _draw(methods, "gradient", over, epochs, show, points)
+    return _draw(methods, "gradient", over, epochs, show, points, positives)
 
 
 @register_figure(
@@ -145,16 +149,30 @@ def _axis(over: str, points: int) -> tuple[Values, Values]:
 
 
 def _draw(
-    methods: Sequence[str], part: str, over: str, epochs: int, show: list[int] | None, points: int
+    methods: Sequence[str],
+    part: str,
+    over: str,
+    epochs: int,
+    show: list[int] | None,
+    points: int,
+    positives: bool = False,
 ) -> Analysis:
     shown = [1, epochs] if show is None and epochs > 1 else show or [1]
     p, z = _axis(over, points)
-    curves: Curves = []
-    for text in methods:
-        name, hp = parse_method(text)
-        values: Values = getattr(probe(name, p, hp, epochs=epochs, show=shown), part)
-        curves += [(text, epoch, curve) for epoch, curve in zip(shown, values, strict=True)]
-    return _frame(curves, part, over, p, z)
+
+    def curves_of(positive: bool) -> Curves:
+        curves: Curves = []
+        for text in methods:
+            name, hp = parse_method(text)
+            values = getattr(probe(name, p, hp, epochs=epochs, show=shown, positive=positive), part)
+            label = f"{text}, {_POSITIVE}" if positive else text
+            curves += [(label, epoch, curve) for epoch, curve in zip(shown, values, strict=True)]
+        return curves
+
+    curves, known = curves_of(positive=False), curves_of(positive=True) if positives else []
+    if all(np.allclose(known[0][2], values, atol=1e-9) for *_, values in known):
+        known = [(_POSITIVE, *curve[1:]) for curve in known[:1]]
+    return _frame(curves + known, part, over, p, z)
 
 
 def _frame(curves: Curves, part: str, over: str, p: Values, z: Values) -> Analysis:
@@ -171,7 +189,9 @@ def _frame(curves: Curves, part: str, over: str, p: Values, z: Values) -> Analys
             label = method if len(epochs) == 1 else f"{method}, epoch {epoch}"
             axes.plot(axis, values, color=colour, linestyle=style, linewidth=1.8, label=label)
     quantity = {"loss": "loss L", "gradient": "gradient dL/dz"}[part]
-    label_axes(axes, f"{quantity} on an unknown label", _LABELS[over], quantity)
+    positives = any(method.endswith(_POSITIVE) for method, *_ in curves)
+    title = f"{quantity} on an unknown label" + positives * ", and on a known positive"
+    label_axes(axes, title, _LABELS[over], quantity)
     if part == "loss":
         # The log loss is infinite at the end of the axis, and would leave no room for the others.
         axes.set_ylim(top=min(axes.get_ylim()[1], 3.5))

@@ -1,4 +1,4 @@
-"""Loss and gradient of a method on one unknown label, as functions of its probability.
+"""Loss and gradient of a method on one label, unknown or known to be positive, over its probability.
 
 Everything is computed by calling the method as in training, so that no curve can differ from the code.
 """
@@ -68,8 +68,9 @@ def probe(
     *,
     epochs: int = 10,
     show: Sequence[int] = (1, 10),
+    positive: bool = False,
 ) -> Curves:
-    """Compute loss and gradient on one label at several probabilities.
+    """Compute loss and gradient on one unknown label at several probabilities.
 
     For each probability the method is trained on one batch with constant logits, so that schedules advance
     and memories fill. The curves are scaled so that the gradient on the known positive of the same row is
@@ -81,6 +82,7 @@ def probe(
         hp: Hyper-parameters; the others have their defaults.
         epochs: Epochs of the schedule.
         show: Epochs that are returned, counted from 1, E of them, in ascending order.
+        positive: Vary the known positive of the row instead of an unknown label.
 
     Raises:
         InputError: The method or a hyper-parameter is unknown, or an epoch lies outside the schedule.
@@ -95,10 +97,11 @@ def probe(
     # In the first epoch, where memories have no influence.
     strength = abs(_train(create(method, hp), facts, known, (_ROW, _ROW), epochs, (1,))[0][1])
     points = []
+    position = (_ROW, _ROW if positive else _COLUMN)
     for p in probabilities:
         logits = start_logits()
-        logits[_ROW, _COLUMN] = float(np.log(p) - np.log1p(-p))
-        points.append(_train(create(method, hp), facts, logits, (_ROW, _COLUMN), epochs, show))
+        logits[position] = float(np.log(p) - np.log1p(-p))
+        points.append(_train(create(method, hp), facts, logits, position, epochs, show))
     loss, gradient = np.array(points).transpose(2, 1, 0) / (2 * strength)
     return Curves(loss - loss.min(axis=1, keepdims=True), gradient)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -313,6 +314,15 @@ def test_the_panels_of_several_runs(trained: Path) -> None:
     assert list(own.figure.axes[1].lines[0].get_ydata()) == list(own.table["loss"][3:])
     flat = landscape(runs, points=3, samples=20, dimensions=2).figure.axes
     assert [axes.get_ylabel() for axes in flat] == ["second direction"] * 2 + ["training loss"] * 2
+    for bar in flat[2:]:
+        texts = [text.get_text().replace("\N{MINUS SIGN}", "-") for text in bar.get_yticklabels()]
+        assert 2 <= len(texts) <= 5
+        assert all(re.fullmatch(r"-?\d+(\.\d{1,3})?", text) for text in texts)  # no 0.00572
+        low, high = bar.get_ylim()
+        assert all(low <= float(text) <= high for text in texts)
+    assert [text.get_text() for text in flat[0].get_xticklabels()][::2] == [
+        "\N{MINUS SIGN}1.0", "0.0", "1.0",
+    ]  # fmt: skip
 
 
 def test_the_command_writes_picture_and_numbers(trained: Path, photos: Path, tmp_path: Path) -> None:

@@ -119,6 +119,21 @@ def test_densities_have_a_row_per_epoch_and_a_column_per_run(runs):
     assert densities(folders).figure.axes[0].get_yscale() == "log"
 
 
+def test_densities_at_the_best_epoch_of_each_run(runs):
+    folders, *_ = runs
+    for folder, values in zip(folders, ([0.3, 0.2], [0.4, 0.4]), strict=True):
+        lines = [f'{{"epoch": {number}, "val/mAP": {value}}}' for number, value in enumerate(values, 1)]
+        (folder / "metrics.jsonl").write_text("\n".join(lines))
+    assert set(densities(folders, epochs="best").table["epoch"]) == {1}
+    (folders[1] / "metrics.jsonl").write_text('{"val/mAP": 0.4}\n{"val/mAP": 0.5}\n')
+    table = densities(folders, epochs="best").table
+    assert {*zip(table["run"], table["epoch"], strict=True)} == {("an", 1), ("gr", 2)}
+    for text in ('{"val/SP": 0.4}\n', '{"val/mAP": 0.4}\n{"val/SP": 0.4}\n', ""):
+        (folders[1] / "metrics.jsonl").write_text(text)
+        with pytest.raises(InputError, match=r"gr: has no true validation mAP of every epoch.*--epochs \[1,2"):
+            densities(folders, epochs="best")
+
+
 def test_bins_must_be_positive(runs):
     with pytest.raises(InputError, match="the number of bins must be at least 1, got 0"):
         densities(runs[0], bins=0)

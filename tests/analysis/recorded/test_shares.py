@@ -134,6 +134,8 @@ def test_means_over_classes_are_precisions_of_both_signs(tmp_path, known):
         assert table["npv"][epoch] == pytest.approx(np.mean(npv))
     assert table["ppv"][0] < 0.7 < 0.9 < table["ppv"][2]
     assert table["ppv_classes"] == table["npv_classes"] == [3, 3, 3]
+    counted = np.ones_like(truth) if known else observed == 0
+    assert table["above"] == pytest.approx([(expit(each)[counted] > 0.6).mean() for each in logits])
 
 
 def test_a_label_at_the_threshold_is_negative(tmp_path):
@@ -160,10 +162,14 @@ def test_curves_are_in_percent_a_panel_per_sign(tmp_path):
         for name in ("an", "gr")
     ]
     result = pseudo_labels(runs, tau=0.5, label="b")
-    for axes, part in zip(result.figure.axes, ("ppv", "npv"), strict=True):
-        assert [line.get_label() for line in axes.lines] == ["an", "gr"]
+    for axes, part in zip(result.figure.axes, ("ppv", "npv", "above"), strict=True):
+        assert [line.get_label() for line in axes.lines][:2] == ["an", "gr"]
         assert axes.lines[1].get_ydata() == pytest.approx([100 * value for value in result.table[part][3:]])
-        assert axes.get_ylabel().endswith("predictive value, %")
+    titles = [axes.get_title(loc="left") for axes in result.figure.axes]
+    assert titles == ["p > 0.5: positive", "p \N{LESS-THAN OR EQUAL TO} 0.5: negative", "labels with p > 0.5"]
+    hidden = observed[:, 1] == 0
+    share = 100 * truth[hidden, 1].mean()
+    assert result.figure.axes[2].lines[2].get_ydata() == pytest.approx([share, share])
     assert set(result.table["ppv_classes"]) == {1}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spml.analysis import sensitivity
-from spml.analysis.trials.sensitivity import in_order
+from spml.analysis.trials.sensitivity import in_order, lowest_shown, name_of
 from spml.analysis.trials.trial_points import axes_of, value_of
 from spml.bench.store import Store
 from spml.cli.main import main
@@ -121,7 +121,66 @@ def test_two_settings_are_a_map(tmp_path):
     assert image[2, 0] == pytest.approx(100 * points[0.01, 1.5])
     cells = {text.get_text(): text.get_fontweight() for text in result.figure.axes[0].texts}
     assert [text for text, weight in cells.items() if weight == "bold"] == ["56.0"]  # 41 + 15 - 0.02
-    assert len(cells) == 6
+    assert len(cells) == 6 + 1  # all have the same standard deviation
+    assert "\N{PLUS-MINUS SIGN}1.0" in cells
+
+
+def test_the_colours_of_a_map_do_not_show_noise(tmp_path):
+    def limits(name, scores):
+        grid = {(q2, q3): scores[2 * q2 + q3] for q2 in (0, 1) for q3 in (0, 1)}
+        rows = [
+            trial("gr", 0, number, score - 0.01, hp={"q2": q2, "q3": q3})
+            for number, ((q2, q3), score) in enumerate(grid.items())
+        ]
+        result = sensitivity([store_in(tmp_path / name, rows)], x="hp.q2", y="hp.q3")
+        (image,) = result.figure.axes[0].images
+        return image.norm.vmin, image.norm.vmax, image.colorbar.extend
+
+    assert limits("noise", [0.5, 0.501, 0.502, 0.503]) == (pytest.approx(48.3), pytest.approx(50.3), "neither")
+    assert limits("apart", [0.5, 0.51, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "neither")
+    assert limits("collapsed", [0.1, 0.5, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "min")
+
+
+def test_an_mAP_that_has_collapsed_leaves_room_for_the_others(tmp_path):
+    scores = {0.6: 0.3, 0.8: 0.92, 0.9: 0.925, 0.95: 0.92}
+    rows = [
+        trial(name, seed, number, score - 0.01 + noise(seed) / 10, hp={"tau": tau})
+        for seed in SEEDS
+        for name in ("lasd", "other")
+        for number, (tau, score) in enumerate(scores.items())
+    ]
+    rows += [trial("an", seed, 0, 0.89 + noise(seed)) for seed in SEEDS]
+    result = sensitivity([store_in(tmp_path / "tau", rows)], x="hp.tau", references=["an"])
+    (axes,) = result.figure.axes
+    low, high = axes.get_ylim()
+    assert 87 < low < 89.01  # AN's, 90, less its standard deviation
+    assert 92.6 < high < 94
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("30.0", (0.6, low))] * 2
+    assert axes.texts[0].get_position() != axes.texts[1].get_position()
+    assert axes.get_xlabel() == "tau"
+    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
+    assert (band.y0, band.y1) == (pytest.approx(89), pytest.approx(91))
+
+
+@pytest.mark.parametrize(
+    ("means", "lowest"),
+    [
+        ([0.9, 0.91, 0.92], 0.9),
+        ([0.3, 0.91, 0.92], 0.91),
+        ([0.82, 0.91, 0.92], 0.82),  # 9 points below the median
+        ([0.3, 0.5, 0.7], 0.3),  # as far below the median as the best is above it
+        ([0.4], 0.4),
+    ],
+)
+def test_which_mAP_has_collapsed(means, lowest):
+    assert lowest_shown(means) == lowest
+
+
+def test_axes_have_the_names_of_the_papers():
+    assert name_of("hp.weight_pos").startswith("lambda+ ")
+    assert name_of("hp.mu") == "mu"
+    assert name_of("data.observe_share") == "data.observe_share"
+    assert name_of("tau") == "threshold tau = -b / w of k in the last epoch"
 
 
 def test_the_threshold_of_k_is_an_axis(tmp_path):
@@ -153,8 +212,13 @@ def test_ways_of_hiding_are_an_axis(tmp_path):
         for name, bonus in (("an", 0.0), ("em", 0.02))
         for hiding, score in hidings.items()
     }
-    ticks = [text.get_text() for text in result.figure.axes[0].get_xticklabels()]
+    (axes,) = result.figure.axes
+    ticks = [text.get_text() for text in axes.get_xticklabels()]
     assert ticks == ["9 %", "10 %", "90 %"]
+    # Kinds of labels are no scale: no line joins them, and candidates stand side by side.
+    markers = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [line.get_linestyle() for line in markers] == ["None", "None"]
+    np.testing.assert_allclose([line.get_xdata()[1] for line in markers], [0.94, 1.06])
     with pytest.raises(InputError, match=r"several data sets or ways of hiding .*voc / 10 %; voc / 9 %"):
         sensitivity([folder], x="hiding", references=["an"])
 

@@ -111,8 +111,9 @@ def _contours(
     names: Sequence[str], axis: Values, surfaces: Sequence[Values], quantity: str, *, shared: bool
 ) -> Any:
     from matplotlib.colors import BoundaryNorm
+    from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(3.3 * len(names) + 0.5, 3.2)
+    figure = new_figure(3.3 * len(names) + 0.5, 2.9)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     together = np.concatenate([surface.ravel() for surface in surfaces])
     for axes, name, surface in zip(panels, names, surfaces, strict=True):
@@ -121,12 +122,18 @@ def _contours(
         levels = values.min() + (np.ptp(values) or 1) * np.linspace(0, 1, _LEVELS) ** 2
         norm = BoundaryNorm(levels, 256)
         filled = axes.contourf(axis, axis, surface.T, levels=levels, cmap="viridis", norm=norm)
-        axes.contour(axis, axis, surface.T, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
+        lines = {"colors": "white", "linestyles": "solid", "linewidths": 0.5, "alpha": 0.7}
+        axes.contour(axis, axis, surface.T, levels=levels, **lines)
         axes.plot(0, 0, "o", color="white", markeredgecolor="black", markersize=5)
         axes.set_aspect("equal")
+        axes.locator_params(nbins=4)
         axes.tick_params(labelsize=8.5, length=0)
         label_axes(axes, name, "first direction", "second direction")
-        bar = figure.colorbar(filled, ax=axes, fraction=0.046, ticks=levels[::3], format="%.3g")
+        # Levels are no round numbers, so that ticks are put between them.
+        ticks = MaxNLocator(4).tick_values(levels[0], levels[-1])
+        bar = figure.colorbar(filled, ax=axes, fraction=0.046, spacing="proportional", format="%g")
+        bar.set_ticks(ticks[(ticks >= levels[0]) & (ticks <= levels[-1])])
+        bar.minorticks_off()
         bar.ax.tick_params(labelsize=8, length=0)
         bar.set_label(quantity, fontsize=8.5)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ def wasserstein(values: npt.NDArray[Any], positive: Mask) -> float:
 def densities(
     runs: Sequence[str | Path],
     *,
-    epochs: list[int] | None = None,
+    epochs: list[int] | Literal["best"] | None = None,
     label: str | None = None,
     known: bool = False,
     bins: int = 50,
@@ -103,7 +103,8 @@ def densities(
 
     Args:
         runs: Folders of runs with recorded scores, on the same samples.
-        epochs: Epochs to draw, 0 for the one before the first; the last one if None.
+        epochs: Epochs to draw, 0 for the one before the first; `best` is the one of each run with the highest
+            true validation mAP, as in the paper; the last one if None.
         label: Class to draw; all classes together if None.
         known: Count the labels that were observed, too; fully labelled samples have no others.
         bins: Number of bins between 0 and 1.
@@ -115,7 +116,7 @@ def densities(
 
     Raises:
         InputError: A run has no recorded scores or true labels, other samples than the first one, or did not
-            record an epoch.
+            record an epoch; or the best one is not known, for lack of true validation labels.
 
     Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
     Fig. 3b-c; Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels";

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ...common.errors import InputError, nearest
 from ...plots.style import new_figure, style_axes
 from ...runs.fit.recording import Recording, read_recording
+from ...runs.folder.contents import read_metrics
 
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
@@ -74,16 +75,32 @@ def read_runs(folders: Sequence[str | Path], *, truth: bool) -> tuple[dict[str, 
     return dict(zip(names, recordings, strict=True)), tuple(notes)
 
 
-def chosen_epochs(recordings: dict[str, Recording], epochs: Sequence[int] | None) -> dict[str, list[int]]:
-    """Epochs to draw of each run: those that are named, or the last one."""
+def chosen_epochs(
+    recordings: dict[str, Recording], epochs: Sequence[int] | Literal["best"] | None
+) -> dict[str, list[int]]:
+    """Epochs to draw of each run: those that are named, its best one, or the last one."""
     if epochs is not None and not epochs:
         raise InputError("no epoch to draw (--epochs)")
     chosen = {}
     for name, recording in recordings.items():
-        chosen[name] = [recording.epochs[-1]] if epochs is None else list(epochs)
+        if epochs == "best":
+            chosen[name] = [best_epoch(recording)]
+        else:
+            chosen[name] = [recording.epochs[-1]] if epochs is None else list(epochs)
         for epoch in chosen[name]:
             recording.check_epoch(epoch)
     return chosen
+
+
+def best_epoch(recording: Recording) -> int:
+    """The first epoch with the highest true validation mAP, counted from 1."""
+    values = [record.get("val/mAP") for record in read_metrics(recording.folder)]
+    if not values or not all(isinstance(value, float) for value in values):
+        raise InputError(
+            f"{recording.folder}: has no true validation mAP of every epoch, so its best one is not known: "
+            "name epochs (--epochs [1,2])"
+        )
+    return 1 + int(np.argmax(values))
 
 
 def counted_labels(

@@ -110,7 +110,7 @@ def selected_completely_at_random(p: Values, mean_labels: float) -> Values:
 
 @register_figure(
     "pseudo-labels",
-    "Positive and negative predictive value of pseudo-labels at a threshold, per epoch",
+    "Positive and negative predictive value of pseudo-labels at a threshold, and their number, per epoch",
     needs=RUNS_WITH_TRUTH,
 )
 def pseudo_labels(
@@ -119,18 +119,21 @@ def pseudo_labels(
     """Draw PPV = TP / (TP + FP) and NPV = TN / (TN + FN) of the pseudo-labels p > tau, means over classes.
 
     A class without a positive pseudo-label has no PPV, and one without a negative has no NPV; it is left out
-    of the mean.
+    of the mean. The share of labels above the threshold is drawn as well: where none is, the threshold does
+    nothing.
 
     Args:
         runs: Folders of runs with recorded scores, on the same samples.
         tau: Threshold of the probability, in [0, 1]: above it a label is taken as positive, else as negative.
+            The paper takes the one that the run was trained with.
         label: Class to draw; the mean over all classes if None.
         known: Count the labels that were observed, too, as for the fully labelled test samples in the paper
             (recorded with --record_samples test).
 
     Returns:
         The figure; its table has the columns run, epoch (0 = before the first), ppv, npv (in [0, 1], NaN if
-        no class has one), and ppv_classes and npv_classes, the numbers of classes in the means.
+        no class has one), ppv_classes and npv_classes, the numbers of classes in the means, and above, the
+        share of the counted labels with p > tau.
 
     Raises:
         InputError: A run has no recorded scores or true labels, or other samples than the first one; or the
@@ -142,27 +145,37 @@ def pseudo_labels(
     if not 0 <= tau <= 1:
         raise InputError(f"--tau must be a probability in [0, 1], got {tau:g}")
     recordings, notes = read_runs(runs, truth=True)
-    figure = new_figure(8.4, 3.4)
-    panels = figure.subplots(1, 2)
+    figure = new_figure(9.6, 3.4)
+    panels = figure.subplots(1, 3)
     rows: list[tuple[Any, ...]] = []
     for colour, (name, recording) in zip(itertools.cycle(COLOURS), recordings.items(), strict=False):
         mask, truth = counted_labels(recording, label=label, known=known)
         epochs = recording.epochs
-        values = [predictive_values(recording.probabilities(epoch) > tau, truth, mask) for epoch in epochs]
+        positive = [recording.probabilities(epoch) > tau for epoch in epochs]
+        values = [(*predictive_values(each, truth, mask), float(each[mask].mean())) for each in positive]
         rows += [(name, epoch, *value) for epoch, value in zip(epochs, values, strict=True)]
-        for part, axes in enumerate(panels):
+        for axes, part in zip(panels, (0, 1, 4), strict=True):
             axes.plot(epochs, [100 * value[part] for value in values], color=colour, label=name, **CURVE)
-    for axes, value in zip(panels, ("positive", "negative"), strict=True):
+    panels[2].axhline(100 * truth[mask].mean(), color="black", linewidth=1, linestyle="--", label="true")
+    for axes, title, y in zip(
+        panels,
+        (
+            f"p > {tau:g}: positive",
+            f"p \N{LESS-THAN OR EQUAL TO} {tau:g}: negative",
+            f"labels with p > {tau:g}",
+        ),
+        ("positive predictive value, %", "negative predictive value, %", "share of the labels, %"),
+        strict=True,
+    ):
         style_axes(axes)
-        sign = ">" if value == "positive" else "\N{LESS-THAN OR EQUAL TO}"
-        title = f"{value.capitalize()} pseudo-labels (p {sign} {tau:g}) that are right"
-        label_axes(axes, title, EPOCHS, f"{value} predictive value, %")
-    add_legend(panels[0])
-    title = f"Of {describe_labels(label, known)}, mean over classes"
+        label_axes(axes, title, EPOCHS, y)
+    panels[2].set_ylim(bottom=0)
+    add_legend(panels[2])
+    title = f"Pseudo-labels of {describe_labels(label, known)}; predictive values: means over classes"
     figure.suptitle(title, fontsize=10, parse_math=False)
     if any(math.isnan(row[2]) for row in rows):
         notes = (*notes, f"In some epochs no label is above tau = {tau:g}, so there is no positive value.")
-    header = ("run", "epoch", "ppv", "npv", "ppv_classes", "npv_classes")
+    header = ("run", "epoch", "ppv", "npv", "ppv_classes", "npv_classes", "above")
     return Analysis.from_rows(figure, header, rows, notes)
 
 

@@ -28,6 +28,22 @@ from .trial_points import (
 _FAR = 50.0
 """Numbers that differ by a larger factor are drawn on a logarithmic axis."""
 
+_COLLAPSED = 0.1
+"""An mAP that is further than this below the median, and than three times what the best is above it, would
+leave no room for the others, so that the axis ends above it."""
+
+_LEAST_COLOURS = 0.02
+"""A map of smaller differences of mAP would show noise in full colour."""
+
+_NAMES = {
+    THRESHOLD: "threshold tau = -b / w of k in the last epoch",
+    "hp.weight_pos": "lambda+ (weight of pseudo-positives)",
+    "hp.consistency": "alpha (weight of the consistency)",
+    "hp.rank_weight": "lambda (weight of the high-rank term)",
+    "optim.lr": "learning rate",
+}
+"""Names of settings in the papers."""
+
 _TICKS = 12
 """More numbers than this, as from a random search, are not written below the axis one by one."""
 
@@ -51,6 +67,9 @@ def sensitivity(
     hiding: str | None = None,
 ) -> Analysis:
     """Draw mAP over one setting as lines with error bars, or over two as a map; each candidate by itself.
+
+    Values that are names, such as ways of hiding labels, are not joined by lines. An mAP that has collapsed
+    is not on the axis: an arrow and its value stand for it.
 
     Every trial of the stores counts, whether a mode would select it or not. Where trials of a candidate and
     a seed differ in settings other than the axes, the best by `mode` is drawn. Error bars are the standard
@@ -116,8 +135,8 @@ def in_order(values: Iterable[Value]) -> list[Value]:
 
 
 def name_of(axis: str) -> str:
-    """An axis as a label."""
-    return "threshold tau = -b / w at the end of training" if axis == THRESHOLD else axis
+    """An axis as a label, as the papers name it."""
+    return _NAMES.get(axis, axis.removeprefix("hp."))
 
 
 def text_of(value: Value) -> str:
@@ -129,6 +148,13 @@ def _label(request: Request) -> str:
     return f"{'validation' if request.score == 'val' else 'test'} mAP, %"
 
 
+def lowest_shown(means: Sequence[float]) -> float:
+    """The lowest mAP that has not collapsed, of at least one."""
+    median = float(np.median(means))
+    limit = median - max(_COLLAPSED, 3 * (max(means) - median))
+    return min(mean for mean in means if mean >= limit)
+
+
 def _draw_lines(
     points: Sequence[Point],
     lines: Sequence[Point],
@@ -138,33 +164,58 @@ def _draw_lines(
 ) -> Any:
     """One panel per epoch, in it a line per candidate."""
     values = in_order(point.x for point in points)
+    lowest = lowest_shown([point.mean for point in [*points, *lines]])
+    shown = [point for point in [*points, *lines] if point.mean >= lowest]
+    bottom, top = min(map(_low, shown)), max(map(_high, shown))
+    margin = 0.06 * (top - bottom) or 1
+    bottom -= margin if len(shown) == len(points) + len(lines) else 3 * margin  # room for arrows
     figure = new_figure(1.8 + max(4.8, 3.2 * len(epochs)), 3.6)
     panels = figure.subplots(1, len(epochs), squeeze=False, sharey=True)[0]
     for axes, epoch in zip(panels, epochs, strict=True):
         style_axes(axes, whole=False)
-        where = _place(axes, values)
+        where, scaled = _place(axes, values)
+        marked: list[Value] = []
         for number, name in enumerate(named):
             own = [point for point in points if point.candidate == name and point.epoch == epoch]
             own.sort(key=lambda point: where[point.x])
+            aside = 0.0 if scaled else 0.12 * (number - (len(named) - 1) / 2)
+            colour = COLOURS[number % len(COLOURS)]
             axes.errorbar(
-                [where[point.x] for point in own],
+                [where[point.x] + aside for point in own],
                 [100 * point.mean for point in own],
                 yerr=[100 * float(np.nan_to_num(point.sd)) for point in own],
-                color=COLOURS[number % len(COLOURS)],
+                color=colour,
                 marker="osD^v"[number // len(COLOURS) % 5],
+                linestyle="-" if scaled else "none",
                 linewidth=1.6,
                 markersize=4,
                 capsize=2.5,
                 label=cut(name, 30),
             )
+            for point in (point for point in own if point.mean < lowest):
+                beside = 28 * marked.count(point.x)
+                marked.append(point.x)
+                axes.annotate(
+                    f"{100 * point.mean:.1f}",
+                    (where[point.x] + aside, bottom),
+                    xytext=(beside, 20),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                    color=colour,
+                    arrowprops={"arrowstyle": "-|>", "color": colour},
+                )
         for number, line in enumerate(line for line in lines if line.epoch == epoch):
+            colour = COLOURS[(len(named) + number) % len(COLOURS)]
+            axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
             axes.axhline(
                 100 * line.mean,
-                color=COLOURS[(len(named) + number) % len(COLOURS)],
+                color=colour,
                 linewidth=1.3,
                 linestyle=((0, (5, 2)), (0, (1.5, 1.5)))[number % 2],
                 label=f"{cut(line.candidate, 30)} (reference)",
             )
+        axes.set_ylim(bottom, top + margin)
         title = "" if epoch is None else f"epoch {epoch}"
         label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
     # Lines with error bars come last in matplotlib's order, here they are first.
@@ -174,12 +225,20 @@ def _draw_lines(
     return figure
 
 
-def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
-    """Positions of values on the horizontal axis, which gets its scale and ticks."""
+def _low(point: Point) -> float:
+    return 100 * (point.mean - float(np.nan_to_num(point.sd)))
+
+
+def _high(point: Point) -> float:
+    return 100 * (point.mean + float(np.nan_to_num(point.sd)))
+
+
+def _place(axes: Any, values: Sequence[Value]) -> tuple[dict[Value, float], bool]:
+    """Positions of values on the horizontal axis, which gets its scale and ticks; False for names."""
     numbers = [value for value in values if isinstance(value, float)]
     if len(numbers) < len(values):
         axes.set_xticks(range(len(values)), [text_of(value) for value in values])
-        return {value: float(position) for position, value in enumerate(values)}
+        return {value: float(position) for position, value in enumerate(values)}, False
     positive = [number for number in numbers if number > 0]
     if positive and min(numbers) >= 0 and max(positive) > _FAR * min(positive):
         if min(numbers) > 0:
@@ -189,7 +248,7 @@ def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
     if len(numbers) <= _TICKS:
         axes.set_xticks(numbers, [text_of(number) for number in numbers])
         axes.minorticks_off()
-    return {number: number for number in numbers}
+    return {number: number for number in numbers}, True
 
 
 def _draw_maps(
@@ -203,22 +262,22 @@ def _draw_maps(
     assert request.y is not None
     xs, ys = in_order(point.x for point in points), in_order(point.y or 0.0 for point in points)
     figure = new_figure(
-        max(4.6, (1.2 + 0.62 * len(xs)) * len(epochs)), max(3.0, (0.9 + 0.42 * len(ys)) * len(named))
+        max(4.6, (1.0 + 0.6 * len(xs)) * len(epochs)), max(3.0, (0.9 + 0.46 * len(ys)) * len(named))
     )
     panels = figure.subplots(len(named), len(epochs), squeeze=False)
     marked = [line for line in lines if line.epoch == epochs[-1]]
-    means = [100 * point.mean for point in [*points, *marked]]
+    means = [point.mean for point in [*points, *marked]]
+    low, high = 100 * min(lowest_shown(means), max(means) - _LEAST_COLOURS), 100 * max(means)
     for row, name in enumerate(named):
         for position, epoch in enumerate(epochs):
             axes = panels[row][position]
-            grid = np.full((len(ys), len(xs)), np.nan)
+            grid, spread = np.full((2, len(ys), len(xs)), np.nan)
             for point in points:
                 if point.candidate == name and point.epoch == epoch:
-                    grid[ys.index(point.y or 0.0), xs.index(point.x)] = 100 * point.mean
-            image = axes.imshow(
-                grid, origin="lower", aspect="auto", cmap="cividis", vmin=min(means), vmax=max(means)
-            )
-            _write_cells(axes, grid, min(means), max(means))
+                    cell = ys.index(point.y or 0.0), xs.index(point.x)
+                    grid[cell], spread[cell] = 100 * point.mean, 100 * point.sd
+            image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis", vmin=low, vmax=high)
+            _write_cells(axes, grid, spread, (low + high) / 2)
             axes.set_xticks(range(len(xs)), [text_of(value) for value in xs])
             axes.set_yticks(range(len(ys)), [text_of(value) for value in ys])
             axes.tick_params(labelsize=8.5, length=0)
@@ -226,7 +285,8 @@ def _draw_maps(
                 spine.set_visible(False)
             title = cut(name, 30) if epoch is None else f"{cut(name, 24)}, epoch {epoch}"
             label_axes(axes, title, name_of(request.x), name_of(request.y))
-    bar = figure.colorbar(image, ax=panels.ravel().tolist(), label=_label(request))
+    extend = "min" if 100 * min(means) < low else "neither"
+    bar = figure.colorbar(image, ax=panels.ravel().tolist(), label=_label(request), extend=extend)
     bar.outline.set_visible(False)
     for line in marked:
         bar.ax.axhline(100 * line.mean, color="white", linewidth=2.2)
@@ -236,11 +296,14 @@ def _draw_maps(
     return figure
 
 
-def _write_cells(axes: Any, grid: Any, low: float, high: float) -> None:
-    """Write every value into its cell, the highest in bold."""
+def _write_cells(axes: Any, grid: Any, spread: Any, middle: float) -> None:
+    """Write every value with its standard deviation into its cell, the highest in bold."""
     for (row, position), value in np.ndenumerate(grid):
         if np.isfinite(value):
-            colour = "white" if value < (low + high) / 2 else "black"
+            colour = "white" if value < middle else "black"
             weight = "bold" if value == np.nanmax(grid) else "normal"
-            style = {"ha": "center", "va": "center", "fontsize": 8, "color": colour, "fontweight": weight}
-            axes.text(position, row, f"{value:.1f}", **style)
+            style = {"ha": "center", "color": colour}
+            axes.text(position, row, f"{value:.1f}", va="center", fontsize=8, fontweight=weight, **style)
+            if np.isfinite(spread[row, position]):
+                text = f"\N{PLUS-MINUS SIGN}{spread[row, position]:.1f}"
+                axes.text(position, row - 0.32, text, va="center", fontsize=6, **style)

@@ -172,7 +172,11 @@ def notes_of(
     rows: Sequence[Row], named: Sequence[str], request: Request, failed: int, val_only: bool, is_map: bool
 ) -> list[str]:
     """Notes for a reader of the figure on its points."""
-    notes = ["error bars: standard deviation over seeds"] if not is_map else []
+    notes = [
+        "small numbers: standard deviation over seeds"
+        if is_map
+        else "error bars and bands: standard deviation over seeds"
+    ]
     if val_only:
         notes.append("validation mAP is drawn, because test mAP is kept for selected epochs only")
     for name in named:
