@@ -23,8 +23,8 @@ MAGNIFIED = (4, 10, 40, 100, 400)
 """Factors by which a weak gradient is drawn again; at least 4, so that there is something to see."""
 
 _INSTEAD = (
-    "Where p is below that of the corrected labels, another label of the batch is corrected in its place. Its",
-    "loss is part of the curve, which is why the curve does not start at 0.",
+    "Where p is below that of the corrected labels, another label of the batch is corrected in its place.",
+    "Its loss is part of the curve, which is why the curve does not start at 0.",
 )
 REMARKS = {"ll_ct": _INSTEAD, "ll_cp": _INSTEAD}
 """What a reader of a picture would stumble over."""

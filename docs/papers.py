@@ -92,8 +92,10 @@ def draw(figures: Iterable[Drawn]) -> dict[str, float]:
 def write_measured(seconds: dict[str, float]) -> None:
     """Write when, where and with which versions the figures were drawn, and what the runs reached."""
     path = PAGE / MEASURED
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seconds": {}}
-    runs = {}
+    before = {"seconds": {}, "runs": {}}
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+    runs = before["runs"]
     for name in [*DIGITS, *PHOTOGRAPHS]:
         summary = WORK / name / "summary.json"
         if summary.exists():

@@ -641,7 +641,7 @@ def test_how_much_larger_a_weak_gradient_is_drawn(largest, factor):
 
 @pytest.mark.parametrize("name", ["ll_ct", "ll_cp"])
 def test_the_curve_of_a_corrected_label_starts_with_the_loss_of_another(name):
-    """Where the label is not corrected, the next of the others is, so that it has l+ in place of l-: by -z."""
+    """Where the label is not corrected, the next of the others has l+ in place of l-: a difference of -z."""
     start = float(method_pictures.curves(name, (1e-9, 1 - 1e-9))[1].loss[0])
     logits = make_methods.start_logits().fill_diagonal_(-np.inf)
     logits[0, 2] = -np.inf  # the label that is varied

@@ -130,7 +130,9 @@ def test_densities_at_the_best_epoch_of_each_run(runs):
     assert {*zip(table["run"], table["epoch"], strict=True)} == {("an", 1), ("gr", 2)}
     for text in ('{"val/SP": 0.4}\n', '{"val/mAP": 0.4}\n{"val/SP": 0.4}\n', ""):
         (folders[1] / "metrics.jsonl").write_text(text)
-        with pytest.raises(InputError, match=r"gr: has no true validation mAP of every epoch.*--epochs \[1,2"):
+        with pytest.raises(
+            InputError, match=r"gr: has no true validation mAP of every epoch.*--epochs \[1,2"
+        ):
             densities(folders, epochs="best")
 
 

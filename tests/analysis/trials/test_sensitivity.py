@@ -136,7 +136,11 @@ def test_the_colours_of_a_map_do_not_show_noise(tmp_path):
         (image,) = result.figure.axes[0].images
         return image.norm.vmin, image.norm.vmax, image.colorbar.extend
 
-    assert limits("noise", [0.5, 0.501, 0.502, 0.503]) == (pytest.approx(48.3), pytest.approx(50.3), "neither")
+    assert limits("noise", [0.5, 0.501, 0.502, 0.503]) == (
+        pytest.approx(48.3),
+        pytest.approx(50.3),
+        "neither",
+    )
     assert limits("apart", [0.5, 0.51, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "neither")
     assert limits("collapsed", [0.1, 0.5, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "min")
 
@@ -197,7 +201,7 @@ def test_the_threshold_of_k_is_an_axis(tmp_path):
 
 
 def test_ways_of_hiding_are_an_axis(tmp_path):
-    hidings = {"9 %": 0.4, "10 %": 0.5, "90 %": 0.6}
+    hidings = {"9 %": 0.2, "10 %": 0.5, "90 %": 0.6}
     rows = [
         trial(name, seed, 0, score + bonus, hiding=hiding)
         for seed in SEEDS
@@ -219,6 +223,8 @@ def test_ways_of_hiding_are_an_axis(tmp_path):
     markers = [line for line in axes.lines if line.get_marker() == "o"]
     assert [line.get_linestyle() for line in markers] == ["None", "None"]
     np.testing.assert_allclose([line.get_xdata()[1] for line in markers], [0.94, 1.06])
+    assert axes.get_ylim()[0] < 20  # few labels are no collapse
+    assert axes.get_xlabel() == "observed labels"
     with pytest.raises(InputError, match=r"several data sets or ways of hiding .*voc / 10 %; voc / 9 %"):
         sensitivity([folder], x="hiding", references=["an"])
 

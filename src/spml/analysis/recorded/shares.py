@@ -146,7 +146,7 @@ def pseudo_labels(
         raise InputError(f"--tau must be a probability in [0, 1], got {tau:g}")
     recordings, notes = read_runs(runs, truth=True)
     figure = new_figure(9.6, 3.4)
-    panels = figure.subplots(1, 3)
+    panels = figure.subplots(1, 3, sharex=True)
     rows: list[tuple[Any, ...]] = []
     for colour, (name, recording) in zip(itertools.cycle(COLOURS), recordings.items(), strict=False):
         mask, truth = counted_labels(recording, label=label, known=known)

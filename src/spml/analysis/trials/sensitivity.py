@@ -41,6 +41,7 @@ _NAMES = {
     "hp.consistency": "alpha (weight of the consistency)",
     "hp.rank_weight": "lambda (weight of the high-rank term)",
     "optim.lr": "learning rate",
+    "hiding": "observed labels",
 }
 """Names of settings in the papers."""
 
@@ -68,8 +69,8 @@ def sensitivity(
 ) -> Analysis:
     """Draw mAP over one setting as lines with error bars, or over two as a map; each candidate by itself.
 
-    Values that are names, such as ways of hiding labels, are not joined by lines. An mAP that has collapsed
-    is not on the axis: an arrow and its value stand for it.
+    Values that are names, such as ways of hiding labels, are not joined by lines. Over numbers, an mAP that
+    has collapsed is not on the axis: an arrow and its value stand for it.
 
     Every trial of the stores counts, whether a mode would select it or not. Where trials of a candidate and
     a seed differ in settings other than the axes, the best by `mode` is drawn. Error bars are the standard
@@ -164,7 +165,8 @@ def _draw_lines(
 ) -> Any:
     """One panel per epoch, in it a line per candidate."""
     values = in_order(point.x for point in points)
-    lowest = lowest_shown([point.mean for point in [*points, *lines]])
+    scaled = all(isinstance(value, float) for value in values)
+    lowest = lowest_shown([point.mean for point in [*points, *lines]]) if scaled else 0.0
     shown = [point for point in [*points, *lines] if point.mean >= lowest]
     bottom, top = min(map(_low, shown)), max(map(_high, shown))
     margin = 0.06 * (top - bottom) or 1
@@ -173,7 +175,7 @@ def _draw_lines(
     panels = figure.subplots(1, len(epochs), squeeze=False, sharey=True)[0]
     for axes, epoch in zip(panels, epochs, strict=True):
         style_axes(axes, whole=False)
-        where, scaled = _place(axes, values)
+        where = _place(axes, values)
         marked: list[Value] = []
         for number, name in enumerate(named):
             own = [point for point in points if point.candidate == name and point.epoch == epoch]
@@ -233,12 +235,12 @@ def _high(point: Point) -> float:
     return 100 * (point.mean + float(np.nan_to_num(point.sd)))
 
 
-def _place(axes: Any, values: Sequence[Value]) -> tuple[dict[Value, float], bool]:
-    """Positions of values on the horizontal axis, which gets its scale and ticks; False for names."""
+def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
+    """Positions of values on the horizontal axis, which gets its scale and ticks."""
     numbers = [value for value in values if isinstance(value, float)]
     if len(numbers) < len(values):
         axes.set_xticks(range(len(values)), [text_of(value) for value in values])
-        return {value: float(position) for position, value in enumerate(values)}, False
+        return {value: float(position) for position, value in enumerate(values)}
     positive = [number for number in numbers if number > 0]
     if positive and min(numbers) >= 0 and max(positive) > _FAR * min(positive):
         if min(numbers) > 0:
@@ -248,7 +250,7 @@ def _place(axes: Any, values: Sequence[Value]) -> tuple[dict[Value, float], bool
     if len(numbers) <= _TICKS:
         axes.set_xticks(numbers, [text_of(number) for number in numbers])
         axes.minorticks_off()
-    return {number: number for number in numbers}, True
+    return {number: number for number in numbers}
 
 
 def _draw_maps(
