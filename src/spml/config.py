@@ -82,8 +82,11 @@ class DataConfig:
         sample_seed: Seed of both draws.
         label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
+        text: Columns of a table whose text is the sample, after commas, such as `title,abstract`: each row is
+            a text instead of an image.
         file_column: Column of a table that names the images; default: `file`, `image`, `path`, `id` or a
-            similar name. For a Hugging Face data set the column that holds them.
+            similar name. For a Hugging Face data set the column that holds them. Of texts, a column that
+            names them; default: `id`, otherwise the number of the row.
         label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
             `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
         split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
@@ -132,6 +135,7 @@ class DataConfig:
     sample_classes: int = 0
     sample_seed: int = 0
     label_columns: int = 0
+    text: str = ""
     file_column: str = ""
     label_column: str = ""
     split_column: str = ""
@@ -173,7 +177,8 @@ class ModelConfig:
     Attributes:
         backbone: Any timm model, `hf/FOLDER` (image encoders of transformers), `module:callable` for a
             network of your own or of torchvision (on the command line only), `small_cnn`, or `none` for
-            feature files; `auto` picks by the data.
+            feature files; for texts `tfidf`, words and their weights, or `sentence-transformers:NAME`, an
+            embedding from a folder or of the Hugging Face hub; `auto` picks by the data.
         weights: `pretrained` (downloaded by timm; in the folder of `hf/`; as a network of your own has them),
             `random`, or a .safetensors file; a JSON file of the same name next to it may say how images are
             prepared. `small_cnn` always starts from random weights.

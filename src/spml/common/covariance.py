@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .errors import InputError
+
+SPARSE_AXES = 256
+"""Axes of sparse features. With 512 and 1,024, ridge and LDA on abstracts of arXiv have the same mAP."""
+
+_ITERATIONS = 2  # of the decomposition that finds them
 
 
 class Spread(NamedTuple):
@@ -117,8 +123,63 @@ class SpreadSum:
         spread = Spread(mean, matrix)
         # Rounding leaves deviations of 1e-16 of the mean between equal features; float32 resolves only 1e-8.
         if spread.mean_variance() * len(mean) <= 1e-20 * mean.square().sum():
-            raise InputError(
-                f"all {self.count:,} training samples have the same features, so labels can't be predicted "
-                "from them: use other features."
-            )
+            raise _equal_features(self.count)
         return spread
+
+
+class SparseSpread:
+    """Covariance of D sparse features, as `Spread` has it, in the form V diag(w) V' + rest (I - V V').
+
+    Nothing has D x D numbers, and no row becomes dense.
+
+    Args:
+        matrix: Features of N samples, CSR (N, D).
+
+    Attributes:
+        mean: Mean of the features, float64 of shape (D,).
+        rest: Mean variance along the directions that the features have besides the axes.
+
+    Raises:
+        InputError: All samples have the same features.
+
+    Source:
+        Halko, Martinsson, Tropp. Finding Structure with Randomness. SIAM Review 2011, for the axes. Tipping,
+        Bishop. Probabilistic Principal Component Analysis. JRSS B 1999, for the form.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        from sklearn.utils.extmath import randomized_svd
+
+        count, width = matrix.shape
+        mean = np.asarray(matrix.mean(0, dtype=np.float64)).ravel()
+        squares = np.square(matrix.data, dtype=np.float64).sum() / count
+        self._matrix, self.mean, self._total = matrix, torch.from_numpy(mean), squares - mean @ mean
+        if self._total <= 1e-12 * squares:
+            raise _equal_features(count)
+        axes = min(SPARSE_AXES, count - 1, width)
+        _, _, rows = randomized_svd(matrix, axes, n_iter=_ITERATIONS, random_state=0)
+        along = matrix @ rows.T - mean @ rows.T
+        values, rotation = np.linalg.eigh(along.T @ along / count)
+        self._values, self._vectors = torch.from_numpy(values), torch.from_numpy(rows.T @ rotation).double()
+        further = min(count, width) - len(values)
+        self.rest = max(0.0, float(self._total - values.sum())) / max(1, further)
+
+    def mean_variance(self) -> Tensor:
+        """Mean variance of a feature."""
+        return torch.tensor(self._total / len(self.mean))
+
+    def variance_along(self, directions: Tensor) -> Tensor:
+        """Sum over j of the variance of the features along d_j, for directions (D, J); exact."""
+        along = self._matrix @ directions.numpy() - (self.mean @ directions).numpy()
+        return torch.tensor(np.square(along).sum() / len(along))
+
+    def axes(self) -> tuple[Tensor, Tensor]:
+        """Variances (R,), ascending, along the orthonormal axes (D, R)."""
+        return self._values, self._vectors
+
+
+def _equal_features(count: int) -> InputError:
+    return InputError(
+        f"all {count:,} training samples have the same features, so labels can't be predicted from them: use "
+        "other features."
+    )

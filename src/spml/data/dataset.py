@@ -15,7 +15,7 @@ from ..labels import IntArray, ObservedLabels
 from .files.names import Rows as Rows
 from .files.names import take
 
-Kind = Literal["image", "feature"]
+Kind = Literal["image", "feature", "text"]
 
 
 class Augment(NamedTuple):
@@ -40,13 +40,14 @@ class Inputs(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """Whether samples are images or feature vectors."""
+        """Whether samples are images, feature vectors or texts."""
         ...
 
     def __len__(self) -> int: ...
 
     def fetch(self, rows: Rows, augment: Augment | None) -> torch.Tensor:
-        """Load a batch: uint8 images (B, 3, H, W), or (B, 1, H, W) if grey, or float32 features (B, D).
+        """Load a batch: uint8 images (B, 3, H, W), or (B, 1, H, W) if grey, float32 features (B, D), or uint8
+        bytes (B, L) of texts.
 
         Args:
             rows: Samples to load.
@@ -143,7 +144,7 @@ class Dataset:
 
     @property
     def kind(self) -> Kind:
-        """Whether samples are images or feature vectors."""
+        """Whether samples are images, feature vectors or texts."""
         return next(iter(self.splits.values())).inputs.kind
 
     @property

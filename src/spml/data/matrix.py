@@ -97,6 +97,10 @@ class FeatureMatrix:
         block = self._matrix[self._rows[np.asarray(rows, np.int64)]]
         return _as_float32(block.toarray() if hasattr(block, "toarray") else block)
 
+    def csr(self, rows: Rows) -> Any:
+        """Features of some samples as a SciPy CSR matrix of shape (B, D), of features that are one."""
+        return self._matrix[self._rows[np.asarray(rows, np.int64)]]
+
     def by_part(self) -> FeatureParts:
         """The same samples with all of their parts."""
         return FeatureParts(self._parts, self._rows)

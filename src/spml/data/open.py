@@ -34,7 +34,9 @@ from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import MEMORY, Records, select
 from .tables.read import SUFFIXES as TABLES
-from .tables.read import read_file_list
+from .tables.read import open_table, read_file_list
+from .tables.text_rows import read_texts
+from .texts import Texts
 
 
 def open_dataset(
@@ -126,7 +128,7 @@ class Opening:
 
     @property
     def kind(self) -> Kind:
-        """Whether samples are images or feature vectors."""
+        """Whether samples are images, feature vectors or texts."""
         inputs = self.records.inputs
         return "image" if isinstance(inputs, Sequence) else inputs.kind
 
@@ -137,7 +139,7 @@ class Opening:
 
     @property
     def width(self) -> int:
-        """Channels of an image, or features of a vector."""
+        """Channels of an image, features of a vector, or bytes of the first text."""
         inputs = self.records.inputs
         return 3 if isinstance(inputs, Sequence) else sample_width(inputs)
 
@@ -217,10 +219,10 @@ def list_inputs(
 
     Args:
         paths: Images, folders with images at any depth, and CSV, TSV or Parquet files with a column of file
-            names; or one .npz file or folder of feature shards. Hidden files in folders are ignored, and a
-            file that is named twice is read once.
-        config: `images` is the folder that names in tables are relative to; `max_pixels`, `draft` and
-            `decoder`.
+            names; or one .npz file or folder of feature shards; or one table of texts. Hidden files in
+            folders are ignored, and a file that is named twice is read once.
+        config: `images` is the folder that names in tables are relative to; `text` names the columns of
+            texts; `max_pixels`, `draft` and `decoder`.
         size: Side in pixels to which image files are resized.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         report: Receives a line for what is left out of each folder: files that are not read, hidden ones.
@@ -245,6 +247,8 @@ def list_inputs(
         if len(sources) > 1 and (suffix == ".npz" or is_shards(Source(path))):
             what = "a .npz file" if suffix == ".npz" else "a folder of feature shards"
             raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
+    if config.text:
+        return _list_texts(sources, config.text, report)
     if is_shards(Source(sources[0])):
         return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
@@ -254,12 +258,13 @@ def list_inputs(
 
 
 def list_samples(
-    samples: Any, *, size: int = 224, interpolation: str = "bilinear"
+    samples: Any, text: str = "", *, size: int = 224, interpolation: str = "bilinear"
 ) -> tuple[Sequence[str], Inputs]:
     """Understand unlabelled samples in memory for prediction, without loading any image.
 
     Args:
         samples: Samples as in `spml.train`.
+        text: Columns of a DataFrame that hold texts, as `DataConfig.text`; empty for other samples.
         size, interpolation: As in `list_inputs`.
 
     Returns:
@@ -268,14 +273,16 @@ def list_samples(
     Raises:
         InputError: The samples are of a type that is not understood, or a feature is not finite.
     """
-    config = DataConfig(flip=False)
-    if has_files(samples, config):
+    config = DataConfig(flip=False, text=text)
+    if not text and has_files(samples, config):
         raise InputError(
             "X is a DataFrame of image files: pass the column of their names, such as X['file']."
         )
     ids, inputs = read_samples(samples, config)
     if isinstance(inputs, Sequence):
         return ids, _image_files(inputs, None, config, size, interpolation)
+    if isinstance(inputs, Texts):
+        return ids, inputs
     check_finite(inputs, MEMORY)
     return ids, inputs
 
@@ -317,6 +324,20 @@ def _list_files(
         for name, file in zip(names, paths, strict=True):
             files.setdefault(file, name)
     return tuple(files.values()), tuple(files)
+
+
+def _list_texts(sources: Sequence[Path], stated: str, report: Report) -> tuple[Sequence[str], Inputs]:
+    """Names and texts of the rows of a table, in the columns that `stated` names."""
+    path = sources[0]
+    if len(sources) > 1 or path.suffix.lower() not in TABLES:
+        found = f"{len(sources)} paths" if len(sources) > 1 else path
+        raise InputError(
+            f"{found}: the model takes texts: give one table ({', '.join(TABLES)}) with the columns {stated}."
+        )
+    names, texts, notes = read_texts(open_table(path), stated)
+    for note in notes:
+        report(note)
+    return names, texts
 
 
 def _image_files(

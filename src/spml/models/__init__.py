@@ -1,16 +1,18 @@
 """Models: a backbone that maps samples to features, and a top that maps features to logits."""
 
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
+from .backbones.texts import Tfidf
 from .classifier import Classifier, Located, load_classifier, save_classifier
 from .heads import BETA, CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
 from .local import LocalScores, Windows, crops, fit_local, windows_of
 from .queries import QueryHead, QuerySettings
-from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
+from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
 from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, moments
-from .spec import BackboneSpec
+from .solved.sparse import is_wide, solves_sparse, sparse_scaling
+from .spec import TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "RIDGE",
     "SQRT_L2",
     "STANDARD",
+    "TFIDF",
+    "UNIT",
     "AutoHead",
     "Backbone",
     "BackboneSpec",
@@ -47,6 +51,7 @@ __all__ = [
     "QueryHead",
     "QuerySettings",
     "Standardise",
+    "Tfidf",
     "Top",
     "Windows",
     "at_hand",
@@ -57,10 +62,13 @@ __all__ = [
     "describe_backbone",
     "fit_auto",
     "fit_local",
+    "is_wide",
     "keep_all",
     "load_classifier",
     "moments",
     "save_classifier",
+    "solves_sparse",
+    "sparse_scaling",
     "start_bias",
     "windows_of",
 ]

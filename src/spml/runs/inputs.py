@@ -16,7 +16,10 @@ from ..common.errors import InputError
 from ..config import DataConfig, from_dict
 from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
 from ..data.memory.frames import is_series
+from ..data.tables.read import SUFFIXES as TABLES
 from ..models import BackboneSpec
+
+_LONGEST = 1000  # characters of a path
 
 
 def labelled(
@@ -27,6 +30,7 @@ def labelled(
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
     names: Mapping[str, str] = MappingProxyType({}),
+    text: str = "",
     split: Sequence[str] | None = None,
     groups: Sequence[Any] | None = None,
 ) -> tuple[DataConfig, Records | None]:
@@ -39,6 +43,7 @@ def labelled(
         classes: Class names, in the order of the indices or columns of `y`.
         known: Classes of the run that the data is for; empty if there is none.
         names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
+        text: Columns that hold the texts which the run takes; empty if it takes none.
         split: Split of each sample in memory.
         groups: Group of each sample in memory.
 
@@ -56,30 +61,35 @@ def labelled(
             )
         if not isinstance(data, DataConfig):
             data = from_dict({"data": {**settings, "path": str(data)}}).data
-        return with_names(data, names), None
+        return as_in_run(data, names, text), None
     # Processes would have to be given all samples before they can decode any.
-    config = with_names(from_dict({"data": {"workers": 0, **settings, "path": MEMORY}}).data, names)
+    config = from_dict({"data": {"workers": 0, **settings, "path": MEMORY}}).data
+    config = as_in_run(config, names, text)
     records = read_memory(data, y, config, classes=classes, known=known, split=split, groups=groups)
     return config, records
 
 
-def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:
-    """Settings of data for a run: its wanted names of classes apply where the settings state no other.
+def as_in_run(config: DataConfig, names: Mapping[str, str], text: str) -> DataConfig:
+    """Settings of data for a run: its wanted names of classes, and the columns that hold the texts which it
+    takes, apply where the settings state no other.
 
     Raises:
         InputError: A file of names that the settings name can't be read.
     """
+    config = replace(config, text=config.text or text)
     return replace(config, rename={**names, **wanted_names(config)}) if names else config
 
 
 def unlabelled(
-    samples: Any, spec: BackboneSpec, report: Callable[[str], None] = lambda line: None
+    samples: Any, spec: BackboneSpec, text: str = "", report: Callable[[str], None] = lambda line: None
 ) -> tuple[Sequence[str], Inputs, bool]:
     """Find or understand samples to predict, without loading any image.
 
     Args:
         samples: Paths as in `spml.data.list_inputs`, or samples in memory as in `spml.train`.
         spec: Backbone that they are prepared for.
+        text: Columns of tables that hold texts, if it takes texts: then text in a list is a sample, unless it
+            names a table.
         report: Receives a line for what is left out of each folder.
 
     Returns:
@@ -90,13 +100,18 @@ def unlabelled(
     """
     if isinstance(samples, (Iterator, Set)):
         samples = list(samples)
-    samples = _several(samples, features=not spec.size)
+    samples = _several(samples, features=spec.kind == "feature")
     paths = [samples] if isinstance(samples, (str, Path)) else samples
-    if isinstance(paths, (list, tuple)) and all(isinstance(path, (str, Path)) for path in paths):
-        names = [str(path) for path in paths]
-        found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
-        return *found, False
-    return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
+    if text:
+        is_path = len(paths) == 1 and Path(str(paths[0])[:_LONGEST]).suffix.lower() in TABLES
+        samples = paths
+    else:
+        is_path = isinstance(paths, (list, tuple)) and all(isinstance(path, (str, Path)) for path in paths)
+    preparation: dict[str, Any] = {"size": spec.size, "interpolation": spec.interpolation}
+    if is_path:
+        names, config = [str(path) for path in paths], DataConfig(text=text)
+        return *list_inputs(names, config, **preparation, report=report), False
+    return *list_samples(samples, text, **preparation), True
 
 
 def _several(samples: Any, *, features: bool) -> Any:

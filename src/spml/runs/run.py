@@ -114,7 +114,7 @@ class Run(TrainedModel):
         """
         decide = self.decision(**decision)
         left_out: list[str] = []
-        ids, inputs, in_memory = unlabelled(samples, self.spec, left_out.append)
+        ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
         sparse = not fits(len(ids), len(self.classes))
@@ -157,7 +157,7 @@ class Run(TrainedModel):
         """
         with python_names():
             decide = self.decision(**decision)
-            ids, inputs, in_memory = unlabelled(samples, self.spec)
+            ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns)
             workers = 0 if in_memory and workers < 0 else workers
             computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
             for batch in self.stream(inputs, computing, where=where):
@@ -310,7 +310,13 @@ class Run(TrainedModel):
         config, records = None, None
         if data is not None:
             config, records = labelled(
-                data, y, settings, classes=classes, known=self.classes, names=self.names
+                data,
+                y,
+                settings,
+                classes=classes,
+                known=self.classes,
+                names=self.names,
+                text=self.text_columns,
             )
         policy = set_thresholds(
             self,

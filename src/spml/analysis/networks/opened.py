@@ -16,7 +16,6 @@ from ...config import DataConfig
 from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
 from ...labels import ObservedLabels
 from ...models import BackboneSpec
-from ...models.spec import NONE
 from ...runs.api import load_each
 from ...runs.compute.predict import Engine
 from ...runs.judge.evaluate import check_classes
@@ -91,9 +90,9 @@ def open_pictures(
     runs = open_runs(folders)
     check_classes({str(run.folder): run for run in runs})
     for run in runs:
-        if run.spec.name == NONE:
+        if run.spec.kind != "image":
             raise InputError(
-                f"{run.folder}: takes feature vectors, which can't be drawn. Name runs that were "
+                f"{run.folder}: takes {run.spec.kind}s, which can't be drawn. Name runs that were "
                 "trained on images; a pretrained backbone may be frozen (--model.frozen yes)."
             )
     if files:
@@ -170,7 +169,7 @@ def _finish(opening: Opening, spec: BackboneSpec) -> Dataset:
 
 
 def _check_kind(run: Run, opening: Opening) -> None:
-    kind = "feature" if run.spec.name == NONE else "image"
+    kind = run.spec.kind
     if opening.kind != kind:
         raise InputError(
             f"{opening.config.path}: holds {opening.kind}s, but the model in {run.folder} takes "

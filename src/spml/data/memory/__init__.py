@@ -17,11 +17,13 @@ import torch
 from ...common.errors import InputError
 from ...common.label_checks import as_array
 from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
 from ..groups import group_names
 from ..readers.features import split_column
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
+from ..texts import Texts
 from .frames import has_files, is_frame, is_missing, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, read_samples
@@ -40,8 +42,8 @@ def read_memory(
     """Understand labelled samples.
 
     Args:
-        samples: Samples; see `samples.ACCEPTED`. Without `labels`, a DataFrame with a column of files, or a
-            data set of PyTorch.
+        samples: Samples; see `samples.ACCEPTED`. Without `labels`, a DataFrame with a column of files
+            or, as `config.text` says, of texts; or a data set of PyTorch.
         labels: Labels; see `labels.ACCEPTED`. For a DataFrame, also the name of a column.
         config: Settings of the data.
         classes: Class names, in the order of indices and columns.
@@ -90,6 +92,11 @@ def read_memory(
             "are in the same order."
         )
     ids, inputs = read_samples(samples, config)
+    if isinstance(inputs, Texts) and (empty := [row for row, each in enumerate(inputs) if not each.strip()]):
+        texts = counted(len(empty), "text is", "texts are")
+        raise InputError(
+            f"X: {texts} empty, such as that of {quote(ids[empty[0]])}. Leave them out, with their labels."
+        )
     if labels is None:
         raise InputError(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "

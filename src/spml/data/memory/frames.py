@@ -97,15 +97,13 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
 
 
 def has_files(samples: Any, config: DataConfig) -> bool:
-    """Whether samples are a table of which a column names image files, as in a CSV file."""
-    return is_frame(samples) and names_files(column_names(samples), config.file_column)
+    """Whether samples are a table of which a column names image files, or holds texts, as in a CSV file."""
+    named = is_frame(samples) and (config.text or names_files(column_names(samples), config.file_column))
+    return bool(named)
 
 
-def read_frame(frame: Any, config: DataConfig) -> Records:
-    """Read a table of image files and labels by the rules for CSV files.
-
-    Files are relative to `config.images` or to the working folder, or absolute.
-    """
+def as_table(frame: Any) -> tuple[Table, list[list[Any]]]:
+    """A DataFrame as the readers of tables take it, and the cells of its columns, which the table shares."""
     names = column_names(frame)
     columns = [cells_of(frame, position) for position in range(len(names))]
     scalar = (k for k, cells in enumerate(columns) if not any(isinstance(cell, list) for cell in cells))
@@ -113,7 +111,17 @@ def read_frame(frame: Any, config: DataConfig) -> Records:
     def blocks(positions: Sequence[int]) -> Iterator[Block]:
         yield Block(range(len(frame)), [columns[k] for k in positions])
 
-    table = Table(Path(MEMORY), names, frozenset(scalar), blocks, counted=" (counted from 0)")
+    return Table(Path(MEMORY), names, frozenset(scalar), blocks, counted=" (counted from 0)"), columns
+
+
+def read_frame(frame: Any, config: DataConfig) -> Records:
+    """Read a table of texts, or of image files, and labels by the rules for CSV files.
+
+    Files are relative to `config.images` or to the working folder, or absolute.
+    """
+    table, columns = as_table(frame)
+    if config.text:
+        return read_rows(table, Path(), config)
     root = (images_folder(config) or Path()).absolute()
     file = find_file(table, config.file_column)
     paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]

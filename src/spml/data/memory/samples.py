@@ -24,7 +24,10 @@ from ..images.image_files import ImageSource, MemoryImage
 from ..matrix import FeatureMatrix
 from ..readers.features import feature_matrix
 from ..records import MEMORY
-from .frames import column_names, is_frame, is_series, numbers, row_names
+from ..tables.columns import find_text
+from ..tables.text_rows import join_cells
+from ..texts import Texts
+from .frames import as_table, column_names, is_frame, is_series, numbers, row_names
 
 ACCEPTED = (
     "a path; features (N, D), or (N, P, D) for P parts of each sample, as a NumPy array or torch tensor, or "
@@ -40,8 +43,8 @@ _FEATURES_ONLY = (
 )
 
 
-Content = tuple[Sequence[str], FeatureMatrix | tuple[ImageSource, ...]]
-"""Names of samples, and their features or the sources of their images."""
+Content = tuple[Sequence[str], FeatureMatrix | Texts | tuple[ImageSource, ...]]
+"""Names of samples, and their features, their texts or the sources of their images."""
 
 
 def is_dataset(samples: object) -> bool:
@@ -59,8 +62,10 @@ def is_dataset(samples: object) -> bool:
 def read_samples(samples: Any, config: DataConfig) -> Content:
     """Understand samples by their type, their shape and the type of the first one.
 
-    `samples` is what the user passed as X; `config.images` and `config.missing` are used.
+    `samples` is what the user passed as X; `config.images`, `config.missing` and `config.text` are used.
     """
+    if config.text:
+        return _texts(samples, config)
     if is_frame(samples):
         matrix = numbers(samples, "X", _FEATURES_ONLY)
         return row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples))
@@ -113,6 +118,22 @@ def item_of(dataset: Any, row: int) -> Any:
         raise InputError(
             f"X[{row}]: the data set fails: {reason[:300]}. Remove or repair this sample."
         ) from error
+
+
+def _texts(samples: Any, config: DataConfig) -> Content:
+    """Texts in columns of a DataFrame, in a Series, or in a list."""
+    if is_frame(samples):
+        table, columns = as_table(samples)
+        chosen = [columns[k] for k in find_text(table, config.text)]
+        return row_names(samples), Texts.of(map(join_cells, zip(*chosen, strict=True)))
+    texts = list(samples) if is_series(samples) or isinstance(samples, (list, tuple, np.ndarray)) else None
+    if not texts or not all(isinstance(each, str) for each in texts):
+        wrong = next((each for each in texts or () if not isinstance(each, str)), samples)
+        raise InputError(
+            f"X holds {described(wrong)} where a text is expected: give a DataFrame with the columns "
+            f"{config.text}, or a list of texts."
+        )
+    return RowNames(len(texts)), Texts.of(texts)
 
 
 def _features(matrix: Any) -> Content:

@@ -153,6 +153,11 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
             f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
             f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
         )
+    if config.text and reader.name != "table":
+        raise InputError(
+            f"{source.path}: --data.text {config.text} names columns of a table, but this is {reader.title}. "
+            "Leave it out, or give a CSV, TSV, JSON Lines or Parquet file."
+        )
     records = read_as_stated(partial(reader.read, source.path), config, may_lack=may_lack)
     note = f"{source.path.name or source.path} was read as {reader.title}."
     return select(replace(records, notes=(note, *records.notes)), config)

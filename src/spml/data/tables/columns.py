@@ -49,12 +49,13 @@ class Columns(NamedTuple):
     presence: int = -1  # says whether the label of a row is present, where rows are labels
     notes: tuple[str, ...] = ()  # what was decided by the values of columns
     checked: int = -1  # column that lists the classes that were looked for
+    text: tuple[int, ...] = ()  # columns that make up the text of a sample, where samples are texts
     group: int = -1  # column that names the group of each row
 
     @property
     def used(self) -> set[int]:
         """Positions of the columns that the table has."""
-        return {self.file, self.label, self.split, self.checked, self.group} - {-1}
+        return {self.file, self.label, self.split, self.checked, self.group, *self.text} - {-1}
 
 
 def is_named(name: str) -> bool:
@@ -78,7 +79,8 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     names = table.names
     if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
         raise InputError(f"{table.path}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
-    file = find_file(table, config.file_column)
+    text = find_text(table, config.text)
+    file = find_id(table, config.file_column) if text else find_file(table, config.file_column)
     lower = [name.lower() for name in names]
     if config.split_column:
         split = find_stated(names, config.split_column, "split_column", str(table.path))
@@ -88,7 +90,7 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     if config.checked_column:
         checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
     group = find_stated(names, config.group, "group", str(table.path)) if config.group else -1
-    taken = {file, split, checked, group}
+    taken = {file, split, checked, group, *text}
     cells = _peek(table, taken)
     label, marks = _find_label(table, config, taken, cells)
     rest = [k for k in cells if k != label and k not in (marks or ())]
@@ -102,7 +104,40 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
         if lower[k] in PRESENCE_COLUMNS and {MARKS[cell] for cell in cells[k]} - {BLANK} == {0, 1}
     ]
     present = presence[0] if label >= 0 and len(presence) == 1 else -1
-    return Columns(file, label, marks, split, split_if, present, notes, checked, group)
+    return Columns(file, label, marks, split, split_if, present, notes, checked, text, group)
+
+
+def find_text(table: Table, stated: str) -> tuple[int, ...]:
+    """Positions of the columns that hold the text of a sample, which `data.text` names; empty without it."""
+    if not stated:
+        return ()
+    parts = [stated] if stated in table.names else [part.strip() for part in stated.split(",")]
+    found = tuple(dict.fromkeys(find_stated(table.names, part, "text", str(table.path)) for part in parts))
+    cells = table.peek([k for k in found if k in table.scalar])
+    for k in found:
+        words, name = [*map(text, cells.get(k, ()))], table.names[k]
+        problem = ""
+        if k not in cells:
+            problem = "lists, not text. Join their entries in one cell"
+        elif not words:
+            problem = "nothing in its first rows. Name another column"
+        elif _are_numbers(words):
+            problem = "numbers, not text. Leave it out"
+        elif all(map(_looks_like_file, words)):
+            problem = (
+                f"names of image files, such as {quote(words[0])}. To learn from the images, pass "
+                f"{option('file_column', name)} without --data.text"
+            )
+        if problem:
+            raise InputError(f"{table.path}: --data.text: the column {quote(name)} holds {problem}.")
+    return found
+
+
+def find_id(table: Table, stated: str = "") -> int:
+    """Position of the column that names samples that are texts: as stated, or `id`; -1 without one."""
+    if stated:
+        return find_stated(table.names, stated, "file_column", str(table.path))
+    return next((k for k in _positions(table.names, ("id",)) if k in table.scalar), -1)
 
 
 def find_file(table: Table, stated: str = "") -> int:

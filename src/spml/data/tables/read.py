@@ -30,6 +30,7 @@ from .json_lines import open_json_lines
 from .parquet import open_parquet
 from .rows import ImageRows
 from .table import Table
+from .text_rows import TextRows, without_empty
 from .values import BLANK, COUNT, MARKS, meaning
 
 _OPENERS = {
@@ -75,13 +76,13 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
     except InputError as error:
         raise InputError(str(error).replace("--data.images", "--images")) from error
     _, first = np.unique(rows.image_of_written, return_index=True)
-    return tuple(rows.written[position] for position in first.tolist()), rows.paths
+    return tuple(rows.written[position] for position in first.tolist()), rows.inputs
 
 
 def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     """Read a table that has been opened, whose files are relative to `root`."""
     path, columns = table.path, find_columns(table, config)
-    rows = ImageRows(table, columns, root, config)
+    rows = (TextRows if columns.text else ImageRows)(table, columns, root, config)
     read = _read_marks if columns.label < 0 else _read_names
     content = read(rows)
     if columns.checked >= 0:
@@ -99,11 +100,11 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
         _name_guarded(table, content.classes),
         *rows.notes(),
     )
-    return Records(
+    records = Records(
         source=str(path),
         name=path.stem if path.stem != "labels" else path.resolve().parent.name,
         ids=rows.names,
-        inputs=rows.paths,
+        inputs=rows.inputs,
         classes=content.classes,
         classes_given=read is _read_marks,
         labels=content.labels,
@@ -111,16 +112,22 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
         groups=rows.groups,
         notes=tuple(filter(None, notes)),
     )
+    return without_empty(records) if columns.text else records
 
 
 def _name_columns(table: Table, columns: Columns) -> str:
     """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
     roles = {"images": (columns.file, ("file",)), "labels": (columns.label, ("label", "labels"))}
+    if columns.text:
+        roles["images"] = roles.pop("images")[0], ("id",)
+        roles = {"names of the samples": roles.pop("images"), **roles}
     phrases = [
         f"the {role} are those of the column {quote(table.names[k])}"
         for role, (k, usual) in roles.items()
         if k >= 0 and table.names[k].lower() not in usual
     ]
+    if columns.text:
+        phrases.insert(0, f"the texts are those of {shorten(table.names[k] for k in columns.text)}")
     return f"{table.path.name}: {', '.join(phrases)}." if phrases else ""
 
 

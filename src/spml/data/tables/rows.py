@@ -31,7 +31,7 @@ class ImageRows:
     Files are relative to `root`. A name without the suffix of an image stands for a file with one.
     """
 
-    paths: FilesBelow  # paths of the images. This and the following are known once `read` has come to its end
+    inputs: Any  # paths of the images. This and the following are known once `read` has come to its end
     names: Sequence[str]  # the same relative to `root`
     written: Sequence[str]  # the different names as they are written in the table
     image_of_written: IntArray  # image that each of them names
@@ -44,16 +44,28 @@ class ImageRows:
     def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
         self.table, self.columns, self.config, self._root = table, columns, config, root
         self._numbers = array("q")
+        self._named = Column()
+
+    @property
+    def _own(self) -> list[int]:
+        """Columns that say what the samples are."""
+        return [self.columns.file]
+
+    def _collect(self, numbers: Sequence[int], cells: Sequence[Sequence[Any]]) -> None:
+        """Take in the cells of these columns, of some rows with these numbers."""
+        self._named.extend(cells[0])
 
     def read(self, columns: Sequence[int]) -> Iterator[Sequence[Sequence[Any]]]:
         """Read the table, and yield the cells of further columns in blocks of rows."""
-        split = self.columns.split if self.config.split == "given" else -1
-        own = {k: Column() for k in (self.columns.file, split, self.columns.group) if k >= 0}
-        for block in self.table.blocks([*own, *columns]):
+        own, split = self._own, self.columns.split if self.config.split == "given" else -1
+        about = {k: Column() for k in (split, self.columns.group) if k >= 0}
+        known = len(own) + len(about)
+        for block in self.table.blocks([*own, *about, *columns]):
             self._numbers.extend(block.numbers)
-            for column, cells in zip(own.values(), block.cells, strict=False):
+            self._collect(block.numbers, block.cells[: len(own)])
+            for column, cells in zip(about.values(), block.cells[len(own) : known], strict=True):
                 column.extend(cells)
-            yield block.cells[len(own) :]
+            yield block.cells[known:]
         broken, total = self.table.broken, len(self.table.broken) + len(self._numbers)
         if len(broken) > self.config.max_unreadable * total:
             number, problem = next(iter(broken.items()))
@@ -65,9 +77,9 @@ class ImageRows:
             )
         if not self._numbers:
             raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
-        self._find_images(own[self.columns.file])
-        self.splits = self._read_splits(own[split]) if split in own else None
-        self.groups = self._read_groups(own[self.columns.group]) if self.columns.group in own else None
+        self._find_samples()
+        self.splits = self._read_splits(about[split]) if split in about else None
+        self.groups = self._read_groups(about[self.columns.group]) if self.columns.group in about else None
 
     def read_columns(self, columns: Sequence[int]) -> list[Column]:
         """Read the table, and return further columns."""
@@ -110,9 +122,9 @@ class ImageRows:
             )
         return notes
 
-    def _find_images(self, files: Column) -> None:
-        self.written = names = files.values
-        self.of_row, self.first = files.codes, files.first
+    def _find_samples(self) -> None:
+        self.written = names = self._named.values
+        self.of_row, self.first = self._named.codes, self._named.first
         self.image_of_written = np.arange(len(names))
         if not all(are_listed(self._root, names)):
             # An id may lack the suffix of the file.
@@ -131,7 +143,10 @@ class ImageRows:
             self.first = self.first[np.unique(self.image_of_written, return_index=True)[1]]
             names = [*image]
         self.names = PackedNames.of(names)
-        self.paths = FilesBelow(self._root, self.names)
+        self.inputs = FilesBelow(self._root, self.names)
+        self._find_repeats()
+
+    def _find_repeats(self) -> None:
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
 
     def _read_splits(self, cells: Column) -> tuple[str, ...]:

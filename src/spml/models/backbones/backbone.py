@@ -33,7 +33,7 @@ class Backbone(nn.Module):
     Images are uint8 of shape (B, channels, H, W). They are normalised here, on the device, so that few bytes
     are transferred. A grey image is copied to all channels of a network for colour images; a colour image is
     averaged for a network for grey images. Without a network (spec `none`), feature vectors are returned
-    unchanged, and of features (B, P, D) of the parts of samples the mean.
+    unchanged, and of features (B, P, D) of the parts of samples the mean. Texts are bytes, uint8 (B, L).
 
     Args:
         spec: Description from which the network was built.
@@ -71,6 +71,9 @@ class Backbone(nn.Module):
         """Return features, float of shape (B, D) (half precision under autocast)."""
         if self.spec.name == NONE:
             return inputs if inputs.ndim == 2 else inputs.mean(1)
+        if self.spec.kind == "text":
+            features: Tensor = self.network(inputs)
+            return features
         return read_features(self.network(self._normalised(inputs)), self._way)
 
     def maps(self, inputs: Tensor) -> Tensor:

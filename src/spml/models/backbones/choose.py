@@ -6,9 +6,10 @@ from torch import nn
 
 from ...common.errors import InputError
 from ...config import ModelConfig
-from ...data.dataset import Kind
-from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SMALL_CNN, BackboneSpec, origin_of
-from . import hugging_face, own, timm_models
+from ...data.dataset import Inputs, Kind
+from ...data.texts import Texts
+from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SENTENCES, SMALL_CNN, TFIDF, BackboneSpec, origin_of
+from . import hugging_face, own, texts, timm_models
 from .backbone import Backbone, Report, SmallCNN
 
 
@@ -24,9 +25,9 @@ def describe_backbone(
     """Determine the backbone that `config` chooses for data of this kind.
 
     Reads no weights, except to note the SHA-256 of those of a file, and downloads none but those of a
-    repository of Hugging Face. `auto` is `none` for feature vectors, `small_cnn` for grey images and
-    `resnet50` for colour images. A JSON file next to a weights file of a timm model, with the same name, may
-    contain `timm_model` (the meaning of `auto`), `timm_kwargs`, `input_size`, `mean`, `std` and
+    repository of Hugging Face. `auto` is `none` for feature vectors, `tfidf` for texts, `small_cnn` for grey
+    images and `resnet50` for colour images. A JSON file next to a weights file of a timm model, with the same
+    name, may contain `timm_model` (the meaning of `auto`), `timm_kwargs`, `input_size`, `mean`, `std` and
     `interpolation`.
 
     Args:
@@ -45,6 +46,13 @@ def describe_backbone(
         raise InputError(f"--data.size must be at most {LARGEST_SIZE} pixels, got {size}.")
     name = config.backbone
     origin = origin_of(name)
+    if kind == "text":
+        return texts.describe(config, source)
+    if origin in (TFIDF, SENTENCES):
+        raise InputError(
+            f"backbone {name!r} takes texts, but {source} holds {kind}s: name the columns of a table that "
+            "hold texts (--data.text title,abstract), or leave out --model.backbone."
+        )
     if kind == "feature":
         if name not in ("auto", NONE):
             advice = (
@@ -75,7 +83,11 @@ def describe_backbone(
 
 
 def build_backbone(
-    spec: BackboneSpec, config: ModelConfig, *, report: Report = lambda line: None
+    spec: BackboneSpec,
+    config: ModelConfig,
+    samples: Inputs | None = None,
+    *,
+    report: Report = lambda line: None,
 ) -> Backbone:
     """Build a backbone with its initial weights, on the CPU.
 
@@ -86,6 +98,7 @@ def build_backbone(
     Args:
         spec: Description from `describe_backbone`.
         config: Settings of the model, with the path of the weights file.
+        samples: Training samples, from which a backbone for texts takes its words.
         report: Callback for a line about the origin of the weights, called before a download starts.
 
     Raises:
@@ -100,6 +113,8 @@ def build_backbone(
         return backbone
     if origin == HUGGING_FACE:
         return hugging_face.build(spec, report)
+    if isinstance(samples, Texts):
+        return texts.build(spec, samples, report)
     if spec.weights in ("pretrained", "file"):
         return timm_models.build(spec, config, report)
     return create_backbone(spec)
@@ -128,4 +143,6 @@ def create_backbone(spec: BackboneSpec) -> Backbone:
         return own.needed(spec.name).build(spec)
     if origin == HUGGING_FACE:
         return hugging_face.create(spec)
+    if spec.kind == "text":
+        return texts.create(spec)
     return timm_models.create(spec)

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from ..scaling import Scaling
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
-from .linear import LDA
+from .linear import LDA, head_scores
 from .moments import Columns
 from .search import Candidate, Scores
-from .spaces import Pool, Rows, Spaces
+from .spaces import AnySpaces, Pool, Rows
+from .sparse import scaled
 
 SMALLEST_SPREAD = 1e-6
 
@@ -41,7 +42,7 @@ class StandardisedSum:
 def assemble(
     pool: Pool,
     members: list[tuple[Candidate, float]],
-    fitted: dict[str, Spaces],
+    fitted: dict[str, AnySpaces],
     start: tuple[str, Scaling, nn.Linear] | None,
     sum_of: StandardisedSum,
 ) -> Ensemble:
@@ -97,6 +98,15 @@ def assemble(
 
 def member_scores(head: Ensemble, pool: Pool, rows: Rows) -> Scores:
     """Scores (M, B, K) of samples by members as they are solved in the end."""
+    if pool.wide:
+        features, scores = pool.sparse(rows), []
+        for member, layer in zip(head.settings.members, head.heads, strict=True):
+            assert isinstance(layer, nn.Linear)
+            scaling = head.scalings[head.settings.spaces[member.space].scaling]
+            assert isinstance(scaling, Scaling)
+            outputs = scaled(features, scaling) @ layer.weight.numpy().T + layer.bias.numpy()
+            scores.append(head_scores(member.head, torch.from_numpy(outputs), head.log_sizes))
+        return torch.stack(scores).numpy()
     batches = pool.batches(rows, len(pool.columns))
     return torch.cat([head.member_scores(pool.features(batch)) for batch in batches], 1).numpy()
 

@@ -24,7 +24,7 @@ from .ensemble import Ensemble
 from .linear import RIDGE
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search, spaces_for
-from .spaces import Pool, Rows, Spaces
+from .spaces import AnySpaces, Pool, Rows, fit_spaces
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -121,7 +121,8 @@ def fit_auto(
     """Solve the auto head.
 
     Spaces are the scalings `standard` and `sqrtl2` (and `tfidf` for features that look like counts), each as
-    it is and under Gaussian kernels of two or three widths. In each space, ridge and LDA are solved for all
+    it is and under Gaussian kernels of two or three widths; of many sparse features `sqrtl2` and `unit`, or
+    `tfidf` of counts, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
     penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
     are dropped.
 
@@ -238,12 +239,12 @@ def _scaling_for_windows(pool: Pool, training: Rows) -> str:
     return default_scaling(pool.features(some))
 
 
-def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, Spaces]:
+def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, AnySpaces]:
     """The spaces of the members, fitted on all labelled samples."""
     fitted = {}
     for scaling in dict.fromkeys(member.scaling for member in members):
         widths = tuple(dict.fromkeys(member.width for member in members if member.scaling == scaling))
-        fitted[scaling] = Spaces(pool, np.arange(len(pool)), scaling, widths, seed)
+        fitted[scaling] = fit_spaces(pool, np.arange(len(pool)), scaling, widths, seed)
     return fitted
 
 
@@ -274,7 +275,7 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _score_members(fitted: dict[str, list[Spaces]], members: list[Candidate], held: list[Rows]) -> Scores:
+def _score_members(fitted: dict[str, list[AnySpaces]], members: list[Candidate], held: list[Rows]) -> Scores:
     """Scores (members, B, K) of samples, those of each fold by members as they are solved in its spaces."""
     scores: dict[int, Scores] = {}
     for scaling, width in dict.fromkeys((member.scaling, member.width) for member in members):
@@ -286,7 +287,7 @@ def _score_members(fitted: dict[str, list[Spaces]], members: list[Candidate], he
 
 
 def _score_in_sample(
-    fitted: dict[str, list[Spaces]], members: list[Candidate], solved_on: Rows, count: int, seed: int
+    fitted: dict[str, list[AnySpaces]], members: list[Candidate], solved_on: Rows, count: int, seed: int
 ) -> tuple[Rows, Scores]:
     """Some of the samples that the members of the last fold were solved on, and their scores."""
     rows = np.sort(solved_on[permutation(len(solved_on), "level", seed)[:count]])
@@ -308,7 +309,7 @@ def _calibrate(
 def _start(
     pool: Pool,
     candidates: list[Candidate],
-    final: dict[str, Spaces] | None,
+    final: dict[str, AnySpaces] | None,
     training: Rows,
     mean_labels: float,
     seed: int,
@@ -322,7 +323,7 @@ def _start(
     if not linear:
         return None
     best = max(linear, key=lambda candidate: candidate.score)
-    spaces = final[best.scaling] if final else Spaces(pool, training, best.scaling, [0.0], seed)
+    spaces = final[best.scaling] if final else fit_spaces(pool, training, best.scaling, [0.0], seed)
     layer = nn.Linear(pool.width, len(pool.columns))
     solver = spaces.solver(0.0)
     solver.fill(layer, RIDGE, best.penalty)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...common.covariance import SparseSpread
 from .moments import IntArray, Moments
 
 CLOSED_FORM = RIDGE, LDA, MEAN_DIFFERENCE = "ridge", "lda", "mean_difference"
@@ -36,9 +38,14 @@ class Solver:
         stats: Moments of the samples to solve on.
         most: Largest number of axes; those of the largest variances are kept. None = all.
 
+    Of sparse features (`SparseSpread`), the variance is the same in all directions besides the axes. Of these
+    the solutions need one for each column: the covariance of features and label, without its part along the
+    axes. They follow the R axes, are orthogonal to them, and are as long as they are.
+
     Attributes:
         values: Variances along the axes, float64 of shape (R,).
         vectors: Orthonormal axes, float64 of shape (D, R).
+        squares: Squared length of each axis, float64 of shape (R,).
         unit: Mean variance of a feature, the unit of penalties.
         cross: Covariance of features and labels along the axes, float64 of shape (R, K).
     """
@@ -55,6 +62,14 @@ class Solver:
             self.values, self.vectors = self.values[-most:], self.vectors[:, -most:]
         self.unit = stats.spread.mean_variance()
         self.cross = self.vectors.T @ stats.cross
+        self.squares = torch.ones_like(self.values)
+        if isinstance(stats.spread, SparseSpread):
+            further = stats.cross - self.vectors @ self.cross
+            count = further.shape[1]
+            self.values = torch.cat([self.values, self.values.new_full((count,), stats.spread.rest)])
+            self.vectors = torch.cat([self.vectors, further], 1)
+            self.cross = torch.cat([self.cross, torch.eye(count, dtype=torch.float64)])
+            self.squares = torch.cat([self.squares, further.square().sum(0)])
 
     def along(
         self, head: str, penalty: float, columns: Tensor | slice = slice(None)
@@ -70,10 +85,13 @@ class Solver:
         means = _class_means(cross, share)
         weights = means / shrunk
         log_prior = ((share * self._samples + 0.5) / self._samples).log()
-        return weights, log_prior - (means * weights).sum(0) / 2
+        return weights, log_prior - (self.squares[:, None] * means * weights).sum(0) / 2
 
-    def centred(self, inputs: Tensor) -> Tensor:
-        """Features (B, D) along the axes, float32 of shape (B, R)."""
+    def centred(self, inputs: Any) -> Tensor:
+        """Features (B, D), a tensor or CSR, along the axes, float32 of shape (B, R)."""
+        if not isinstance(inputs, Tensor):
+            vectors = self.vectors.float()
+            return torch.from_numpy(inputs @ vectors.numpy()) - self.mean.float() @ vectors
         return (inputs - self.mean.float()) @ self.vectors.float()
 
     def scores(
@@ -253,8 +271,10 @@ class ClosedForm:
             if self._solver is None:
                 explained += self._stats.spread.variance_along(direction)
             else:
-                explained += (direction.square() * self._solver.values[:, None]).sum()
-            along += (direction * cross[:, block]).sum()
+                variances = self._solver.values * self._solver.squares
+                explained += (direction.square() * variances[:, None]).sum()
+            squares = 1.0 if self._solver is None else self._solver.squares[:, None]
+            along += (squares * direction * cross[:, block]).sum()
         return torch.where(explained > 0, along / explained, 0.0)
 
 

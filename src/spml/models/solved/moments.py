@@ -9,11 +9,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...common.covariance import Spread, SpreadSum
+from ...common.covariance import SparseSpread, Spread, SpreadSum
 from ...common.errors import InputError
 from ...data import Samples
 from ...data.dataset import Rows
 from ..scaling import Scaling
+from .sparse import scaled, solves_sparse, sparse_rows
 
 MANY_CLASSES = 4096
 """Number of classes above which those without a known positive share one column."""
@@ -99,7 +100,7 @@ class Moments(NamedTuple):
         columns: Classes of the K columns.
     """
 
-    spread: Spread
+    spread: Spread | SparseSpread
     share: Tensor
     cross: Tensor
     samples: int
@@ -147,14 +148,19 @@ class MomentSum:
         """
         spread, count = self._features.spread(), self._features.count
         if not self._known.any():
-            raise InputError(
-                f"none of the {count:,} training samples has a known positive label, from which a head in "
-                "closed form is computed. Label some of them."
-            )
+            raise no_positives(count)
         share = torch.from_numpy(self._known / count)
         cross = torch.from_numpy(self._positives / count).T
         cross.addr_(self._features.about_origin(), share, alpha=-1)
         return Moments(spread, share, cross, count, self._columns)
+
+
+def no_positives(count: int) -> InputError:
+    """Error of training samples of which none has a known positive label."""
+    return InputError(
+        f"none of the {count:,} training samples has a known positive label, from which a head in closed "
+        "form is computed. Label some of them."
+    )
 
 
 def check_size(samples: int, width: int) -> None:
@@ -191,10 +197,34 @@ def moments(
     Raises:
         InputError: All samples have the same features, or no label is a known positive.
     """
-    width, columns = int(samples.inputs.fetch([0], None).shape[1]), Columns.of_samples(samples)
+    columns = Columns.of_samples(samples)
+    if solves_sparse(samples, scaling):
+        rows_of_all = np.arange(len(samples))
+        matrix = scaled(sparse_rows(samples, rows_of_all), scaling)
+        return sparse_moments(matrix, columns.positives(samples, rows_of_all), columns)
+    width = int(samples.inputs.fetch([0], None).shape[1])
     total, rows = MomentSum(width, columns, len(samples)), rows or batch_rows(width)
     for start in range(0, len(samples), rows):
         batch = range(start, min(start + rows, len(samples)))
         features = scaling(samples.inputs.fetch(batch, None).to(device).float()).cpu().double()
         total.add(features, columns.positives(samples, batch))
     return total.moments()
+
+
+def sparse_moments(matrix: Any, positives: tuple[IntArray, IntArray], columns: Columns) -> Moments:
+    """Moments of sparse features (N, D) and of the known positives: rows and columns, int64 (M,).
+
+    Raises:
+        InputError: All samples have the same features, or no label is a known positive.
+    """
+    from scipy.sparse import csr_matrix
+
+    count, (rows, labels) = matrix.shape[0], positives
+    if not len(rows):
+        raise no_positives(count)
+    spread = SparseSpread(matrix)
+    known = csr_matrix((np.ones(len(rows)), (rows, labels)), shape=(count, len(columns)))
+    share = torch.from_numpy(np.bincount(labels, minlength=len(columns)) / count)
+    cross = torch.from_numpy((matrix.T @ known).toarray() / count)
+    cross.addr_(spread.mean, share, alpha=-1)
+    return Moments(spread, share, cross, count, columns)

@@ -18,16 +18,15 @@ from ...common.errors import InputError
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
-from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces
+from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces
+from .sparse import WIDE as LINEAR_LIMIT
+from .sparse import sparse_scaling
 
 Scores = npt.NDArray[np.float32]
 
-LINEAR_LIMIT = 6000
-"""Number of features above which there is no linear space, whose eigendecomposition would take minutes,
-unless `WIDE_LIMIT` allows it."""
-
 WIDE_LIMIT = 20_000_000_000
-"""Largest features x samples^2 for which there are linear spaces of more features, to bound their time."""
+"""Largest features x samples^2 for which there are linear spaces of more than `LINEAR_LIMIT` features that
+are not sparse, whose eigendecomposition would take minutes otherwise."""
 
 DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
 SPARSE_SHARE = 0.2
@@ -67,7 +66,7 @@ def search(
     seed: int,
     detail: Callable[[str], None],
     columns: Tensor | None = None,
-) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
+) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[AnySpaces]]]:
     """Solve and score every head on every space.
 
     Args:
@@ -89,12 +88,12 @@ def search(
     """
     candidates: list[Candidate] = []
     tried: list[dict[str, Any]] = []
-    fitted: dict[str, list[Spaces]] = {}
+    fitted: dict[str, list[AnySpaces]] = {}
     problem: InputError | None = None
     rows = np.concatenate([fold.held for fold in folds])
     for scaling in scalings:
         try:
-            of_folds = [Spaces(pool, fold.solved_on, scaling, widths, seed) for fold in folds]
+            of_folds = [fit_spaces(pool, fold.solved_on, scaling, widths, seed) for fold in folds]
             for spaces in of_folds:
                 spaces.solve()
         except InputError as error:
@@ -128,8 +127,17 @@ def spaces_for(
     Raises:
         InputError: The heads of so many classes do not fit into memory.
     """
+    if pool.wide:
+        return _wide_spaces(pool), (0.0,)
     scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
     return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
+
+
+def _wide_spaces(pool: Pool) -> tuple[str, str]:
+    """Scalings of wide sparse features, which are counts, or have weights such as those of TF-IDF already."""
+    if (size := 4 * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA of two scalings
+        raise _too_many(pool, size)
+    return sparse_scaling(pool.training), SQRT_L2
 
 
 def _affordable(
@@ -153,12 +161,16 @@ def _affordable(
             f"on all spaces would take {size:.1f} GiB, more than {limit:.1f} GiB"
         )
         return (0.0,)
-    smallest = count * (per_column or of_kernels) * 4 / 2**30
-    raise InputError(
-        f"the auto head of {count:,} classes with known positives on {pool.width:,} features would solve "
-        f"heads of {smallest:.1f} GiB, more than {limit:.1f} GiB, and several times as much memory: solve a "
-        "single head (--head ridge or --head lda), train one (--model.head linear), or reduce the number of "
-        "features."
+    raise _too_many(pool, count * (per_column or of_kernels))
+
+
+def _too_many(pool: Pool, weights: int) -> InputError:
+    size, limit = (number * 4 / 2**30 for number in (weights, MOST_WEIGHTS))
+    return InputError(
+        f"the auto head of {len(pool.columns):,} classes with known positives on {pool.width:,} features "
+        f"would solve heads of {size:.1f} GiB, more than {limit:.1f} GiB, and several times as much memory: "
+        "solve a single head (--head ridge or --head lda), train one (--model.head linear), or reduce the "
+        "number of features."
     )
 
 
@@ -167,6 +179,8 @@ def is_sparse(pool: Pool, rows: Rows) -> bool:
 
     Of many samples, evenly spaced ones tell.
     """
+    if pool.wide:
+        return True
     rows = rows[:: -(-len(rows) // _SPARSE_ROWS)]
     present = 0
     for batch in pool.batches(rows):
@@ -186,13 +200,13 @@ class HeldOut:
         width: Width of the kernel; 0 = the scaled features themselves.
     """
 
-    def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
+    def __init__(self, fitted: Sequence[AnySpaces], held: Sequence[Rows], width: float) -> None:
         self._folds = []
         for spaces, rows in zip(fitted, held, strict=True):
             solver = spaces.solver(width)
             inputs = (
                 next(spaces.inputs(batch, (width,)))
-                for batch in spaces.pool.batches(rows, len(spaces.pool.columns))
+                for batch in spaces.batches(rows, len(spaces.pool.columns))
             )
             self._folds.append((solver, [solver.centred(part) for part in inputs]))
 

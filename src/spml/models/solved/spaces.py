@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ...common.covariance import SPARSE_AXES
 from ...common.draws import permutation
 from ...data import Samples
 from ..scaling import Scaling, make_scaling
 from .ensemble import KernelMap, squared_distances
 from .linear import Solver
-from .moments import Columns, IntArray, MomentSum, batch_rows
+from .moments import Columns, IntArray, MomentSum, batch_rows, sparse_moments
+from .sparse import fit_scaling, is_wide, scaled, sparse_rows
 
 Rows = npt.NDArray[np.int64]
 
@@ -22,6 +25,7 @@ LANDMARKS = 1000
 AXES = 1500
 """Largest number of principal axes of a space that are kept."""
 
+_OUTPUTS = 1 << 25  # of samples with sparse features that are computed at a time
 _SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
 
 
@@ -34,10 +38,11 @@ class Pool:
     Attributes:
         columns: Columns in which heads are solved on these samples.
         width: Number of features D.
+        training: The first part, the training samples.
     """
 
     def __init__(self, *parts: Samples) -> None:
-        self._parts = parts
+        self._parts, self.training = parts, parts[0]
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
         self.columns = Columns.of_samples(*parts)
         self.width = int(parts[0].inputs.fetch([0], None).shape[1])
@@ -48,6 +53,17 @@ class Pool:
     def features(self, rows: Rows) -> Tensor:
         """Features (B, D) of some samples, float32."""
         return torch.cat([part.inputs.fetch(local, None).float() for part, local in self._split(rows)])
+
+    @property
+    def wide(self) -> bool:
+        """Whether there are so many sparse features that no row of them becomes dense."""
+        return is_wide(*self._parts)
+
+    def sparse(self, rows: Rows) -> Any:
+        """Features (B, D) of some samples of a wide pool, CSR float32."""
+        from scipy.sparse import vstack
+
+        return vstack([sparse_rows(part, local) for part, local in self._split(rows)], format="csr")
 
     def positives(self, rows: Rows) -> tuple[IntArray, IntArray]:
         """Positions in `rows` and columns of the M known positives of some samples, int64 (M,)."""
@@ -125,6 +141,10 @@ class Spaces:
                 return landmarks, space.projection
         return features, None
 
+    def batches(self, rows: Rows, outputs: int) -> Iterator[Rows]:
+        """Rows in batches that fit into memory, with this number of outputs for each row."""
+        return self.pool.batches(rows, outputs)
+
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; scaling and kernels stay as they are."""
         self._solvers = None
@@ -150,6 +170,68 @@ class Spaces:
     def solver(self, width: float) -> Solver:
         """Solver of the space of a width."""
         return self.solve()[self.widths.index(width)]
+
+
+class SparseSpaces:
+    """The linear space of one scaling of sparse features, with the interface of `Spaces`.
+
+    Args:
+        pool: Labelled samples.
+        rows: Samples to fit on.
+        scaling: Name of a scaling that leaves zeros as they are.
+    """
+
+    widths = (0.0,)
+
+    def __init__(self, pool: Pool, rows: Rows, scaling: str) -> None:
+        self.pool, self._rows = pool, rows
+        self.scaling: Scaling = make_scaling(scaling, pool.width)
+        fit_scaling(self.scaling, pool.sparse(rows))
+        self.landmarks, self.maps = torch.empty(0, pool.width), [nn.Identity()]
+        self._solvers: list[Solver] | None = None
+
+    def features(self, position: int) -> int:
+        """Number of features."""
+        return self.pool.width
+
+    def head_inputs(self, width: float, outputs: int) -> tuple[int, None]:
+        """Number of inputs of the linear heads; there is no projection that they take in."""
+        return self.pool.width, None
+
+    def add(self, rows: Rows) -> None:
+        """Add samples to the moments; the scaling stays as it is."""
+        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
+
+    def batches(self, rows: Rows, outputs: int) -> Iterator[Rows]:
+        """Rows in batches whose outputs fit into memory."""
+        size = max(1, _OUTPUTS // (outputs + SPARSE_AXES))
+        for first in range(0, len(rows), size):
+            yield rows[first : first + size]
+
+    def inputs(self, batch: Rows, widths: Sequence[float] | None = None) -> Iterator[Any]:
+        """Yield the features (B, D) of samples, CSR."""
+        yield scaled(self.pool.sparse(batch), self.scaling)
+
+    def solve(self) -> list[Solver]:
+        """Solver for the samples added so far."""
+        if self._solvers is None:
+            rows = np.sort(self._rows)
+            matrix = scaled(self.pool.sparse(rows), self.scaling)
+            stats = sparse_moments(matrix, self.pool.positives(rows), self.pool.columns)
+            self._solvers = [Solver(stats)]
+        return self._solvers
+
+    def solver(self, width: float) -> Solver:
+        """Solver of the space."""
+        return self.solve()[0]
+
+
+AnySpaces = Spaces | SparseSpaces
+
+
+def fit_spaces(pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> AnySpaces:
+    """Fit the spaces of one scaling on some samples; the arguments are those of `Spaces`."""
+    return SparseSpaces(pool, rows, scaling) if pool.wide else Spaces(pool, rows, scaling, widths, seed)
 
 
 def kernel_map(between: Tensor, width: float) -> KernelMap:

@@ -37,7 +37,7 @@ from ..api import load
 from ..compute.cluster.connection import connected
 from ..compute.predict import Engine
 from ..folder.layout import only_writer_in
-from ..inputs import with_names
+from ..inputs import as_in_run
 from ..run import Run
 from ..settle.conflicts import check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
@@ -109,7 +109,7 @@ def run_audit(
         run = load(folder)
         k = _mean_labels(mean_labels, run)
         config = from_dict({"data": {**asdict(run.settings.data), **settings}}).data
-        config = with_names(config, run.names)
+        config = as_in_run(config, run.names, run.text_columns)
         data = open_for_run(run, config, report, engine.display.progress)
         if all(samples.observed.full for samples in data.splits.values()):
             raise InputError(

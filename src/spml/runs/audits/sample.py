@@ -21,7 +21,7 @@ from ...data.groups import count_groups
 from ...decisions import Priors, fit_calibration, priors_from_shares
 from ...labels import ObservedLabels
 from ..folder.held_out import all_scores, read_held_out
-from ..inputs import with_names
+from ..inputs import as_in_run
 from ..judge.evaluate import check_classes
 from ..run import Run
 from ..settle.conflicts import check_mean_labels
@@ -198,7 +198,7 @@ def sample_for_audit(
     first = next(iter(runs.values()))
     common = read_common_scores(runs)
     if data is not None:
-        data = with_names(data, first.names)
+        data = as_in_run(data, first.names, first.text_columns)
         common = _named_by(data, common, first)
     if (common.labels != 0).all():
         raise InputError(

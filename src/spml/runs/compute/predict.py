@@ -96,8 +96,7 @@ def check_samples(folder: Path, model: models.Classifier, inputs: Inputs, names:
         InputError: It does not, or a feature is missing, unknown or at another place; the message names the
             first one.
     """
-    kind = "feature" if model.spec.name == "none" else "image"
-    if inputs.kind != kind:
+    if inputs.kind != (kind := model.spec.kind):
         raise InputError(f"the model in {folder} takes {kind}s, but the data holds {inputs.kind}s.")
     if not isinstance(inputs, FeatureMatrix):
         return

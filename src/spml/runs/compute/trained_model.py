@@ -145,6 +145,15 @@ class TrainedModel:
         return {name: getattr(self.config.data, name) for name in ("decoder", "draft")} if self.config else {}
 
     @property
+    def text_columns(self) -> str:
+        """Columns of tables that hold the texts which the model takes; empty if it takes none.
+
+        Raises:
+            InputError: It does, but the run does not record its settings.
+        """
+        return self.settings.data.text if self.spec.kind == "text" else ""
+
+    @property
     def spec(self) -> models.BackboneSpec:
         """Backbone, and how images are prepared for it."""
         return self.classifier.spec
@@ -160,7 +169,7 @@ class TrainedModel:
         Raises:
             InputError: A path is missing or nothing is found.
         """
-        spec, config = self.spec, DataConfig(images=images)
+        spec, config = self.spec, DataConfig(images=images, text=self.text_columns)
         return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation, report=report)
 
     def stream(

@@ -19,6 +19,7 @@ from ...config import LBFGS
 from ...data import Dataset, Samples
 from ...data.dataset import ImageInputs
 from ...data.matrix import FeatureMatrix
+from ...data.texts import Texts
 from ...engine import Trainer, predict_logits, predict_scores
 from ...engine.checkpoint import has_checkpoint
 from ...engine.lbfgs import check_solvable
@@ -88,7 +89,8 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
     if run.start:
         backbone = run.start.backbone(run.spec)
     else:
-        backbone = models.build_backbone(run.spec, run.config.model, report=report)
+        inputs = run.data.splits["train"].inputs
+        backbone = models.build_backbone(run.spec, run.config.model, inputs, report=report)
     if run.needs_maps:
         try:
             backbone.check_maps()
@@ -97,7 +99,7 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
     backbone.parts(run.config.model.frozen_parts)
     if queries := run.top["queries"]:
         queries.width_on(backbone.num_features)
-    if run.solved:
+    if run.solved and not run.solves_sparse:
         models.check_size(len(run.data.splits["train"]), backbone.num_features)
     run.backbone = backbone
     return backbone
@@ -372,6 +374,11 @@ def frozen_features(
     """
     console, splits, key = console or Console(silent=True), {}, backbone.key()
     for name, samples in run.data.splits.items():
+        if isinstance(backbone.network, models.Tfidf):  # in memory: a vector has few numbers that are not 0
+            assert isinstance(samples.inputs, Texts)
+            matrix = backbone.network.vectors(samples.inputs)
+            splits[name] = replace(samples, inputs=FeatureMatrix(matrix))
+            continue
         assert isinstance(samples.inputs, ImageInputs)
         with console.progress(len(samples), f"features of {name}") as advance:
             for first in (True, False):

@@ -98,7 +98,14 @@ def evaluate(
     for run in runs:
         run.decision(**decision)  # refuses wrong values before images are read
     config, records = labelled(
-        data, y, settings, classes=classes, known=first.classes, names=_common_names(named), groups=groups
+        data,
+        y,
+        settings,
+        classes=classes,
+        known=first.classes,
+        names=_common_names(named),
+        text=first.text_columns,
+        groups=groups,
     )
     engine = engine._replace(cache=engine.cache or config.cache)
     opening = start_opening(

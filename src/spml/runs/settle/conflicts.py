@@ -14,6 +14,7 @@ from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, ModelConfig, check
 from ...data import Inputs
 from ...data.matrix import FeatureMatrix
+from ...data.texts import Texts
 from ...labels import ObservedLabels
 from ...methods.base import Needs
 from ...methods.registry import find
@@ -152,7 +153,13 @@ def check_local(model: ModelConfig, inputs: Inputs) -> None:
     Raises:
         InputError: There is not.
     """
-    if not isinstance(inputs, FeatureMatrix) or model.local in ("auto", "off"):
+    if model.local in ("auto", "off"):
+        return
+    if isinstance(inputs, Texts):
+        raise InputError(
+            f"--local {model.local} scores parts of images, but the data holds texts: leave it out."
+        )
+    if not isinstance(inputs, FeatureMatrix):
         return
     if model.local == "crops" or not inputs.num_parts:
         raise InputError(

@@ -131,14 +131,13 @@ class Start:
                 f"{class_differences(classes, data.classes)}. A run can start only from one with the same "
                 "classes in the same order."
             )
-        kind = "image" if spec.size else "feature"
-        if data.kind != kind:
+        if data.kind != (kind := spec.kind):
             raise InputError(
                 f"the model of {self.folder} (--init_from) takes {kind}s, but {data.name} holds "
                 f"{data.kind}s. Start from a run on {data.kind}s; one on images may keep its backbone frozen "
                 "(--model.frozen yes)."
             )
-        if not spec.size and data.width != spec.width:
+        if spec.width and data.width != spec.width:
             raise InputError(
                 f"the model of {self.folder} (--init_from) takes {spec.width} features per sample, but "
                 f"{data.name} has {data.width}. Give features made in the same way."

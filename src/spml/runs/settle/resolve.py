@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from torch import Tensor
@@ -77,6 +77,13 @@ class Resolved:
     def solved(self) -> bool:
         """Whether the head is solved instead of trained."""
         return self.objective is None or self.config.optim.name == LBFGS
+
+    @property
+    def solves_sparse(self) -> bool:
+        """Whether a head in closed form is solved on sparse features without making them dense."""
+        sparse = self.spec.name == models.TFIDF or models.is_wide(self.data.splits["train"])
+        standard = self.config.model.scaling == models.STANDARD and self.config.method != AUTO
+        return sparse and self.objective is None and not standard
 
     @property
     def needs_maps(self) -> str:
@@ -201,7 +208,9 @@ def resolve(
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
     run = Resolved(config, spec, data, objective, start, tuple(notes))
-    if model.scaling == "auto" and data.kind == "feature":
+    if model.scaling == "auto" and models.is_wide(data.splits["train"]):
+        run.config = _with_scaling(config, models.sparse_scaling(data.splits["train"]))
+    elif model.scaling == "auto" and data.kind == "feature":
         run.config = _settle_scaling(config, some_rows(data.splits["train"].inputs, _ROWS))
     elif model.scaling == "auto" and features:
         run.config = _settle_scaling(config, features(run, _IMAGES))
@@ -359,12 +368,17 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         frozen = "yes" if spec.is_pretrained and not maps else "no"
     inputs = data.splits["train"].inputs
     conflicts.check_local(model, inputs)
-    has_parts = frozen == "yes" or (isinstance(inputs, FeatureMatrix) and inputs.num_parts > 0)
+    has_parts = (frozen == "yes" and data.kind == "image") or (
+        isinstance(inputs, FeatureMatrix) and inputs.num_parts > 0
+    )
     local = "off" if model.local == "auto" and not has_parts else model.local
     model = replace(model, backbone=spec.name, frozen=frozen, local=local)
     trained = data.kind == "image" and frozen == "no" and model.scaling == "auto"
     # The auto head has scalings of its own.
-    return replace(model, scaling=models.RAW) if config.method == AUTO or trained else model
+    if config.method == AUTO or trained:
+        return replace(model, scaling=models.RAW)
+    weighed = spec.name == models.TFIDF and model.scaling == "auto"  # and of length 1 already
+    return replace(model, scaling=models.UNIT) if weighed else model
 
 
 def _optim_settings(
@@ -381,7 +395,11 @@ def _settle_scaling(config: Config, features: Tensor) -> Config:
     """Choose the scaling of features by those of some training samples, and the learning rate with it."""
     # Class means gain nothing from another scaling, and the SP-score falls.
     own = config.model.head == models.MEAN_DIFFERENCE
-    scaling = models.STANDARD if own else models.default_scaling(features)
+    return _with_scaling(config, models.STANDARD if own else models.default_scaling(features))
+
+
+def _with_scaling(config: Config, scaling: Literal["standard", "sqrtl2", "unit", "tfidf"]) -> Config:
+    """Settings with a scaling of features, and the learning rate of the head that follows from it."""
     optim = replace(config.optim, lr=config.optim.lr or _head_rate(scaling))
     return replace(config, model=replace(config.model, scaling=scaling), optim=optim)
 
