@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from ..review.session import Words
+
 
 def review(
     path: Path,
@@ -54,7 +56,8 @@ def review(
         scores, remark = _scores_of(path)
         opened = Labelling(path, name, data=data, rows=rows, scores=scores)
     else:
-        opened, remark = Review(path, name, data=data, by_class=order == "class", rows=rows), ""
+        by_class, words = order == "class", _words_of(path)
+        opened, remark = Review(path, name, data=data, by_class=by_class, rows=rows, words=words), ""
     site = open_site(opened, port=port)
     if remark:
         print(f"note: {remark}", file=sys.stderr)
@@ -75,6 +78,18 @@ def _scores_of(sheet: Path) -> tuple[npt.NDArray[np.float32] | None, str]:
         return None, f"{gone[0]} is gone, so classes are not ordered by its scores."
     runs = dict(zip(sample.runs, load_each(sample.runs), strict=True))
     return scores_of_sample(runs, sample.ids, sample.classes), ""
+
+
+def _words_of(audit: Path) -> Words | None:
+    """What finds the words of a text that speak for a class: the run of an audit of texts, if it is there."""
+    from ..audit.folder import read_audit
+    from ..runs.api import load
+    from ..runs.folder.layout import holds_run
+
+    about = read_audit(audit).about
+    if not about.config.text or not about.run or not holds_run(Path(about.run)):
+        return None
+    return load(about.run).words_for
 
 
 def _user() -> str:

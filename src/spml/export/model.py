@@ -15,7 +15,8 @@ from torch import nn
 
 from ..data.images.decoding import resized
 from ..decisions import Calibration, Policy, scores_of
-from ..models import Classifier
+from ..models import Classifier, Tfidf
+from ..models.backbones.texts import SETTINGS
 from ..version import __version__
 from .network import FEATURES, IMAGES, LABELS, LOGITS, PROBABILITIES, SCORES, Exported
 from .resize import PillowResize
@@ -122,6 +123,11 @@ class Model:
         else:
             shape = ["batch", *self.classifier.feature_shape]
             inputs |= {"type": "float32", "shape": shape, "meaning": _FEATURES}
+        if spec.kind == "text":
+            inputs |= {"meaning": _TEXTS, "backbone": spec.name}
+        network = self.classifier.backbone.network
+        if isinstance(network, Tfidf):
+            inputs |= {"tfidf": SETTINGS, "terms": network.terms, "idf": network.idf.tolist()}
         described: dict[str, Any] = {
             "format": FORMAT,
             "spml": __version__,
@@ -154,6 +160,11 @@ class Model:
 
 
 _FEATURES = "features, made in the same way as those of the training samples"
+_TEXTS = (
+    "features of texts, which are not made inside, because no operation of ONNX or torch finds words: rows of "
+    "TfidfVectorizer(**tfidf, vocabulary=terms) of scikit-learn with idf_ = idf, or embeddings of the model of "
+    "sentence-transformers that `backbone` names"
+)
 _IMAGES = (
     "decoded images, upright (EXIF orientation applied), RGB, of any height and width; they are resized and "
     "normalised inside"

@@ -1,4 +1,4 @@
-"""Content of the page for a sample: its picture, columns of a table, or named features."""
+"""Content of the page for a sample: its picture, its text, columns of a table, or named features."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.records import Records
 from ..data.tables.read import open_table
 from ..data.tables.table import text
+from ..data.texts import Texts
 
 CACHE = "thumbnails"
 THUMBNAIL, PHOTO = 192, 1280
@@ -54,18 +55,20 @@ class Contents:
     def __init__(self, records: Records, table: Path | None, samples: Collection[int]) -> None:
         self._rows = {} if table is None else _read(table, {records.ids[sample] for sample in samples})
         self._ids = records.ids
+        self._texts = records.inputs if isinstance(records.inputs, Texts) else None
         named = isinstance(records.inputs, FeatureMatrix) and records.feature_names
         self._features = _Features(records.inputs, records.feature_names) if named else None
 
     @property
     def available(self) -> bool:
         """Whether there is anything to show."""
-        return bool(self._rows) or self._features is not None
+        return bool(self._rows) or self._features is not None or self._texts is not None
 
     def of(self, sample: int) -> Content:
-        """Columns of a sample, then its features that differ most from what is usual."""
+        """Its text, columns of a sample, then its features that differ most from what is usual."""
+        text = [] if self._texts is None else [("text", self._texts[sample][:MOST_CHARACTERS])]
         features = [] if self._features is None else self._features.of(sample)
-        return self._rows.get(self._ids[sample], []) + features
+        return text + self._rows.get(self._ids[sample], []) + features
 
 
 class _Features:

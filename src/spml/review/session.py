@@ -18,12 +18,16 @@ from ..common.files import sha256_file
 from ..common.phrases import counted
 from ..common.safe import quote
 from ..data.records import Records
+from ..data.texts import Texts
 from .contents import Content, Contents
 from .progress import STATUSES, UNDECIDED, Answers, Progress, Status, check_names, measure
 from .queue import Entries, ListName, Order, Selection, make_entries, make_order, values_at
 from .store import FILE, Answer, Decision, Store
 
 Show = Literal["all", "undecided", "decided", "conflict"]
+Words = Callable[[str, Sequence[str]], Sequence[Sequence[str]]]
+"""From a text and classes to the words that speak most for each of them."""
+
 _SHOWN: dict[Show, tuple[Status, ...]] = {
     "all": STATUSES,
     "undecided": ("undecided",),
@@ -126,6 +130,7 @@ class Review:
         data: Path of the data, if it was moved since the audit.
         by_class: Show the best entry of every class first, then the second of every class, and so on.
         rows: Table with further columns of the samples, as in `Contents`.
+        words: Finds what in a text speaks most for each of some classes; None = this is not shown.
 
     Raises:
         InputError: The audit or the data can't be used, a list or the table does not fit the data, or the
@@ -133,9 +138,16 @@ class Review:
     """
 
     def __init__(
-        self, folder: Path, reviewer: str, *, data: str = "", by_class: bool = False, rows: Path | None = None
+        self,
+        folder: Path,
+        reviewer: str,
+        *,
+        data: str = "",
+        by_class: bool = False,
+        rows: Path | None = None,
+        words: Words | None = None,
     ) -> None:
-        self.reviewer = reviewer
+        self.reviewer, self._words = reviewer, words
         audit, records = open_data(folder, data)
         self.records: Records = records
         self.about: About = audit.about
@@ -206,8 +218,18 @@ class Review:
                 )
                 further = [each for each in added if each.status != "undecided"]
                 name, given = self.records.ids[sample], self._given[sample]
-                cards.append(Card(sample, name, given, self.contents.of(sample), suggestions, further))
+                content = self.contents.of(sample) + self._speaking(sample, suggestions)
+                cards.append(Card(sample, name, given, content, suggestions, further))
         return cards
+
+    def _speaking(self, sample: int, suggestions: Sequence[Suggestion]) -> Content:
+        """Words of a text that speak most for the labels to decide on."""
+        texts = self.records.inputs
+        if self._words is None or not isinstance(texts, Texts):
+            return []
+        labels = [self.records.classes[each.column] for each in suggestions]
+        found = zip(labels, self._words(texts[sample], labels), strict=True)
+        return [(f"words for {label}", ", ".join(words)) for label, words in found if words]
 
     def _suggestion(
         self, sample: int, column: int, p: float | None = None, window: tuple[float, ...] = ()

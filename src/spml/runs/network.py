@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from ..data.images.decoding import UnreadableImageError, resized
-from ..models import Classifier
+from ..models import Classifier, Top
 
 
 class Network(nn.Module):
@@ -30,6 +30,23 @@ class Network(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits, float32 (B, C)."""
         logits: Tensor = self.classifier(inputs).logits
+        return logits
+
+
+class HeadNetwork(nn.Module):
+    """Network from features, float32 (B, D), to logits (B, C): the part of a classifier behind its backbone.
+
+    Args:
+        top: The part, whose parameters are shared.
+    """
+
+    def __init__(self, top: Top) -> None:
+        super().__init__()
+        self.top = top
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compute logits, float32 (B, C)."""
+        logits: Tensor = self.top(features).logits
         return logits
 
 

@@ -30,6 +30,7 @@ from .folder import layout as run_files
 from .inputs import labelled, unlabelled
 from .judge.common_classes import UnknownClasses
 from .judge.evaluate import evaluate, of_one
+from .network import HeadNetwork
 
 
 class Run(TrainedModel):
@@ -388,10 +389,11 @@ def exportable(run: TrainedModel) -> Model:
         for part in network.modules():
             if isinstance(part, QueryHead):
                 part.codes_in_evaluation = 0  # what is exported repeats itself
+    texts = run.spec.kind == "text"  # no format can express how these become features
     return Model(
         folder=run.folder,
         classifier=network.classifier,
-        network=network,
+        network=HeadNetwork(network.classifier.top) if texts else network,
         classes=run.classes,
         thresholds=tuple(thresholds),
         calibration=run.calibration,

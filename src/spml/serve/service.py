@@ -53,6 +53,11 @@ class Service:
         for name, value in (("batch_size", batch_size), ("decoders", decoders), ("threads", threads)):
             if value < 1:
                 raise InputError(f"--{name} must be at least 1, got {value}.")
+        if run.spec.kind == "text":
+            raise InputError(
+                f"{run.folder}: takes texts, but photos and rows of features are served: predict tables of "
+                "texts (`spml predict`), or serve an exported file (`spml export`)."
+            )
         self.run, self.limits = run, limits
         self.decision = run.decision()  # reads thresholds.json
         self.metrics = Metrics()

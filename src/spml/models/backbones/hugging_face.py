@@ -202,7 +202,7 @@ def _filled(model: Any, source: Source, spec: BackboneSpec) -> nn.Module:
         tensors |= read_weights(path)
     what = f"{paths[0]}: these weights do not fit {spec.name}"
     try:
-        with _quiet():
+        with quiet():
             # Told apart below from weights that are missing, which the library would draw at random.
             filled, told = model.from_pretrained(
                 None,
@@ -244,7 +244,7 @@ class _RatesInMemory(TorchFunctionMode):
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep transformers from printing its report on weights, which is checked here, and a progress bar."""
     logging = require_transformers().utils.logging
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -20,6 +20,7 @@ from ...config import ModelConfig
 from ...data.texts import Texts, decoded
 from ..spec import SENTENCES, TFIDF, BackboneSpec
 from .backbone import Backbone, Report, hash_tensors
+from .hugging_face import quiet
 from .weights import hub_file
 
 SETTINGS: dict[str, Any] = {
@@ -80,12 +81,13 @@ class Embedding(nn.Module):
 
     Args:
         name: Folder, or name on the Hugging Face hub.
-        sha256: SHA-256 of its weights; empty if any will do.
+        sha256: SHA-256 of its weights.
+        loaded: The model, if it has been loaded.
     """
 
-    def __init__(self, name: str, sha256: str = "") -> None:
+    def __init__(self, name: str, sha256: str, *loaded: Any) -> None:
         super().__init__()
-        self._name, self._sha256, self._loaded = name, sha256, list[Any]()  # in a list: no part of the state
+        self._name, self._sha256, self._loaded = name, sha256, [*loaded]  # in a list: no part of the state
 
     @property
     def model(self) -> Any:
@@ -96,7 +98,7 @@ class Embedding(nn.Module):
         """
         if not self._loaded:
             model = _load(self._name)
-            if self._sha256 and weights_of(model) != self._sha256:
+            if weights_of(model) != self._sha256:
                 raise InputError(
                     f"{SENTENCES}:{self._name}: has other weights than when the run was trained. Restore "
                     "the model, or train again."
@@ -141,10 +143,10 @@ def build(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
     if spec.name == TFIDF:
         return _fit(spec, texts, report)
     name = spec.name.removeprefix(f"{SENTENCES}:")
-    model = Embedding(name).model
+    model = _load(name)
     width, sha256 = int(model.encode(["a"], show_progress_bar=False).shape[1]), weights_of(model)
     report(f"backbone {spec.name}: {width} features of a text, of up to {model.max_seq_length} tokens of it")
-    return create(replace(spec, sha256=sha256, architecture={"num_features": width}))
+    return _embedding(replace(spec, sha256=sha256, architecture={"num_features": width}), model)
 
 
 def create(spec: BackboneSpec) -> Backbone:
@@ -160,10 +162,15 @@ def create(spec: BackboneSpec) -> Backbone:
         if not all(isinstance(term, str) for term in terms):
             raise ValueError("architecture: a term is no text")
         return Backbone(spec, Tfidf(terms), len(terms))
+    return _embedding(spec)
+
+
+def _embedding(spec: BackboneSpec, *loaded: Any) -> Backbone:
     width = spec.architecture.get("num_features")
     if not isinstance(width, int) or width < 1:
         raise ValueError(f"architecture: num_features {width!r}")
-    return Backbone(spec, Embedding(spec.name.removeprefix(f"{SENTENCES}:"), spec.sha256), width)
+    network = Embedding(spec.name.removeprefix(f"{SENTENCES}:"), spec.sha256, *loaded)
+    return Backbone(spec, network, width)
 
 
 def _fit(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
@@ -220,10 +227,11 @@ def _load(name: str) -> Any:
             raise InputError(f"{folder / _MODULES}: names the code {quote(module)}, which is not run.")
     try:
         # Never files with programs, and never code from elsewhere.
-        return SentenceTransformer(
-            str(folder), device="cpu", trust_remote_code=False, local_files_only=True,
-            model_kwargs={"use_safetensors": True},
-        )  # fmt: skip
+        with quiet():
+            return SentenceTransformer(
+                str(folder), device="cpu", trust_remote_code=False, local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+            )  # fmt: skip
     except Exception as error:  # checks of the library
         raise InputError(
             f"{folder}: sentence-transformers can't load this model ({first_line(error)}). Save it again, "

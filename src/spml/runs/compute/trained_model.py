@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ... import models
 from ...common.errors import InputError, nearest
@@ -234,6 +235,25 @@ class TrainedModel:
         local = self.classifier.top.local
         assert local is not None
         return local.settings.windows.places()
+
+    def words_for(self, text: str, classes: Sequence[str], most: int = 8) -> list[list[str]]:
+        """Terms of a text that speak most for some classes, of a model on TF-IDF; empty lists of another.
+
+        A term counts by its value times the derivative of the logit, in a linear head its summand; those that
+        do not raise the logit are left out.
+        """
+        network = self.classifier.backbone.network
+        if not isinstance(network, models.Tfidf):
+            return [[] for _ in classes]
+        vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
+        logits = self.classifier.top(vector).logits[0]
+        found = []
+        for column in rows_of(self.classes, classes).tolist():
+            (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
+            summands = (gradient * vector)[0].detach()
+            order = summands.argsort(descending=True)[:most].tolist()
+            found.append([network.terms[term] for term in order if summands[term] > 0])
+        return found
 
     def labelled(
         self, ids: Sequence[str], batch: Batch, decision: Decision, *, sparse: bool = False
