@@ -161,9 +161,9 @@ class Model:
 
 _FEATURES = "features, made in the same way as those of the training samples"
 _TEXTS = (
-    "features of texts, which are not made inside, because no operation of ONNX or torch finds words: rows of "
-    "TfidfVectorizer(**tfidf, vocabulary=terms) of scikit-learn with idf_ = idf, or embeddings of the model of "
-    "sentence-transformers that `backbone` names"
+    "features of texts, which are not made inside, because no operation of ONNX or torch finds words: rows "
+    "of TfidfVectorizer(**tfidf, vocabulary=terms) of scikit-learn, with idf_ = idf; or embeddings by the "
+    "model of sentence-transformers that `backbone` names"
 )
 _IMAGES = (
     "decoded images, upright (EXIF orientation applied), RGB, of any height and width; they are resized and "

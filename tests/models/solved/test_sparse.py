@@ -93,7 +93,7 @@ def test_with_all_axes_heads_are_those_of_dense_features():
 
 def test_few_axes_lose_little_where_features_without_them_would_lose_much(monkeypatch):
     """The covariance of the other directions is not zero: the class means along them count."""
-    _, index, samples = make_samples(count=400)
+    _, _, samples = make_samples(count=400)
     _, new_index, new = make_samples(seed=1, count=400)
     rows = scaled(new.inputs.csr(range(400)), make_scaling("unit", D))
     right = {}
@@ -148,7 +148,7 @@ def test_what_can_t_be_solved_is_refused():
     same = csr_matrix(np.ones((5, D), np.float32))
     with pytest.raises(InputError, match="all 5 training samples have the same features"):
         SparseSpread(same)
-    features, _, samples = make_samples()
+    _, _, samples = make_samples()
     unknown = ObservedLabels.from_ternary(np.zeros((N, C), np.int8))
     with pytest.raises(InputError, match="none of the 70 training samples has a known positive label"):
         moments(Samples(samples.ids, samples.inputs, unknown), top().scaling)
