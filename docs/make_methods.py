@@ -261,6 +261,8 @@ def _picture(name: str) -> str:
         lines.append("The further forward pass has the same logits for all p.")
     if objective.needs.latent:
         lines.append("The random code has mean 0 and standard deviation 1.")
+    if objective.needs.embedding:
+        lines.append("All embeddings are 0.")
     lines += REMARKS.get(name, ())
     objective.on_fit_start(setting(name).facts)
     if list(objective.parameters()):

@@ -14,6 +14,7 @@ from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss, lac_loss, plc_loss
 from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.lac import PairQueue
 from spml.methods.registry import create
 from tests.goldens import TOLERANCE, cases
 from tests.reference import lac
@@ -159,6 +160,18 @@ def test_the_second_stage_contrasts_the_last_entries(size):
         objective.after_step(outputs, BATCH)
     assert len(steps[0]) > 5
     assert (objective.queue.classes >= 0).sum() == min(size, sum(map(len, steps)))
+
+
+def test_the_released_queue_restarts_before_it_is_full():
+    queue = PairQueue(4, E, "released")
+    for count, end, classes in (
+        (3, 3, [0, 1, 2, -1]),
+        (1, 1, [0, 1, 2, -1]),
+        (2, 3, [0, 0, 1, -1]),
+        (6, 4, [2, 3, 4, 5]),
+    ):
+        queue.add(torch.ones(count, 2, E), torch.arange(count))
+        assert (int(queue.end), queue.classes.tolist()) == (end, classes)
 
 
 def test_known_negatives_are_no_entries_whatever_is_predicted():

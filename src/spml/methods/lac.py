@@ -101,7 +101,7 @@ class LabelAwareContrast(Objective):
         equations="both stages of the released code",
         formula="L = mean over B C of [l+ on P, l- on U] + weight_plc (PLC with tau)\n"
         "second stage: + weight_lac (mean over a of log sum_b exp(e_a . e_b / T) - mean_b+ e_a . e_b+ / T)\n"
-        "a: embeddings in both views of the last Q labels that are in P, or in U with p >= tau\n"
+        "a: embeddings in both views of the last Q = queue labels that are in P, or in U with p >= tau\n"
         "b: all others, b+: others of the same class",
         state="queue of embeddings (float, 2 x queue x width)",
         head_bias="prior",
