@@ -14,7 +14,17 @@ from spml.bench.store import Store
 from spml.bench.workers import work
 from tests.helpers.comparisons import job_in
 
-STUDIES = ["gr-table3", "gr-table3-coco", "opml-table4", "opml-table5", "lasd-table3", "mlml", "sensitivity"]
+STUDIES = [
+    "gr-table3",
+    "gr-table3-coco",
+    "gr-noise",
+    "gr-forms",
+    "opml-table4",
+    "opml-table5",
+    "lasd-table3",
+    "mlml",
+    "sensitivity",
+]
 
 
 def small(name):
