@@ -94,8 +94,9 @@ def chosen_epochs(
 
 def best_epoch(recording: Recording) -> int:
     """The first epoch with the highest true validation mAP, counted from 1."""
-    values = [record.get("val/mAP") for record in read_metrics(recording.folder)]
-    if not values or not all(isinstance(value, float) for value in values):
+    records = read_metrics(recording.folder)
+    values = [record["val/mAP"] for record in records if isinstance(record.get("val/mAP"), float)]
+    if not values or len(values) < len(records):
         raise InputError(
             f"{recording.folder}: has no true validation mAP of every epoch, so its best one is not known: "
             "name epochs (--epochs [1,2])"
