@@ -62,6 +62,8 @@ FOUND = {
     "threshold": "decisions.html",
     "K": "faq.html#which-k-do-i-state",
     "gpu": "faq.html#does-it-need-a-gpu",
+    "text": "text.html",
+    "embedding": "text.html",
     "cite": "faq.html#how-do-i-cite-it",
 }
 # Words of the glossary whose first mention on a page is a link: those that people would not guess.

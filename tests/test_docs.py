@@ -37,6 +37,7 @@ from spml.review.labelling import Labelling
 from spml.review.queue import Selection
 from spml.review.session import Review
 from tests.helpers.photos import make_photos
+from tests.helpers.texts import make_texts, write_texts
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
@@ -238,6 +239,24 @@ def test_the_page_on_decisions(folder, capsys):
     assert (policy.target.describe(), policy.mean_labels.value) == ("labels", 2.4)
     listed = re.findall(r"^\| `(\w+)", page, re.M)
     assert listed == ["f1", "labels", "recall", "precision"]
+
+
+def test_the_page_on_texts(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "papers.csv", make_texts())
+    for name, seed in (("new", 1), ("labelled", 2)):
+        write_texts(tmp_path / f"{name}.csv", make_texts(50, seed), column=4)
+    page = (ROOT / "docs" / "text.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line)[1:] for block in blocks("", page) for line in block.splitlines()]
+    for command in commands:
+        main([*command, *(["--threads", "1"] if command[0] == "train" else [])])
+    assert [command[0] for command in commands] == ["train", "predict", "evaluate", "audit"]
+    assert len((tmp_path / "tags.csv").read_text().splitlines()) == 51
+    (python,) = blocks("python", page)
+    capsys.readouterr()
+    exec(compile(python, "text.md", "exec"), {})
+    assert len(ast.literal_eval(capsys.readouterr().out)) == 2
 
 
 @pytest.mark.long

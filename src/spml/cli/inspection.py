@@ -24,7 +24,7 @@ def print_inspection(inspection: Inspection) -> None:
     """Print counts, oddities and what training would say."""
     sizes = ", ".join(f"{name} {count:,}" for name, count in inspection.splits.items())
     split = sizes if "all" not in inspection.splits else "no split"
-    noun = "image" if inspection.kind == "image" else "feature vector"
+    noun = {"feature": "feature vector"}.get(inspection.kind, inspection.kind)
     groups = f"; {counted(inspection.groups, 'group')}" if inspection.groups else ""
     print(f"{inspection.name}: {counted(inspection.samples, noun)}; {split}{groups}")
     for note in inspection.notes:
@@ -77,6 +77,9 @@ def _print_label_means(inspection: Inspection) -> None:
 
 def _print_content(inspection: Inspection) -> None:
     images, features = inspection.images, inspection.features
+    if inspection.words:
+        shortest, median, longest = inspection.words
+        print(f"words: {shortest:,} to {longest:,} per text, median {median:,.0f}")
     if images:
         for side, sizes in (("width", images.width), ("height", images.height)):
             smallest, median, largest = sizes

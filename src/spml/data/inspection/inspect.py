@@ -26,8 +26,9 @@ from ..matrix import FeatureMatrix, chunks
 from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
+from ..texts import Texts
 from .class_names import suspicious_names
-from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection, label_means
+from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection, Words, label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
 BLOCK = 256  # images between two steps of a progress bar
@@ -92,6 +93,7 @@ def inspect(
         unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
         images=statistics if isinstance(statistics, ImageSizes) else None,
         features=statistics if isinstance(statistics, Features) else None,
+        words=statistics if isinstance(statistics, Words) else None,
         training=tuple(note for note in dataset.notes if note not in records.notes) if dataset else (),
         refused=refused,
         skipped=dataset.skipped if dataset else (),
@@ -102,7 +104,7 @@ def inspect(
 
 def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
-) -> tuple[Checked, Inputs, ImageSizes | Features | None]:
+) -> tuple[Checked, Inputs, ImageSizes | Features | Words | None]:
     """Read every sample completely: the records, in which equal files may be one sample now, with a digest of
     each; the samples, images in files as thumbnails; and their statistics, None if no image can be used.
     """
@@ -113,6 +115,10 @@ def _scan(
         return Checked(records, digests, {}), inputs, features
     if isinstance(inputs, ImageInputs):
         digests = [identity.tobytes().hex() for identity in inputs.identities()]
+        if isinstance(inputs, Texts):
+            lengths = np.array([len(text.split()) for text in inputs])
+            words = Words(int(lengths.min()), float(np.median(lengths)), int(lengths.max()))
+            return Checked(records, digests, {}), inputs, words
         *_, height, width = inputs.fetch([0], None).shape
         return Checked(records, digests, {}), inputs, _summarise(np.tile([width, height], (len(ids), 1)), ids)
     assert isinstance(inputs, Sequence)

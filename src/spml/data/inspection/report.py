@@ -50,6 +50,14 @@ class ImageSizes:
     widest: tuple[str, float]  # image with the largest width / height, and that ratio
 
 
+class Words(NamedTuple):
+    """Numbers of words of texts."""
+
+    fewest: int
+    median: float
+    most: int
+
+
 @dataclass(frozen=True)
 class Features:
     """Statistics of feature vectors."""
@@ -96,7 +104,7 @@ class Inspection:
     Attributes:
         source: Path as the user gave it.
         name: Name of the data set.
-        kind: `image` or `feature`.
+        kind: `image`, `feature` or `text`.
         notes: How the file or folder was understood, one line each.
         samples: Number of samples.
         splits: Samples per split; all are under `all` if the data has no split.
@@ -113,6 +121,7 @@ class Inspection:
         unreadable: (file, reason) of images that can't be used.
         images: Sizes, if the samples are images.
         features: Statistics, if the samples are feature vectors.
+        words: Numbers of words, if the samples are texts.
         training: Remarks that training with these settings would make, one line each.
         refused: Reason why training with these settings is refused; empty if it is not.
         skipped: (sample, reason) of the samples that training would leave out; empty if it is refused.
@@ -138,6 +147,7 @@ class Inspection:
     unreadable: tuple[tuple[str, str], ...]
     images: ImageSizes | None
     features: Features | None
+    words: Words | None
     training: tuple[str, ...]
     refused: str
     skipped: tuple[tuple[str, str], ...] = ()
