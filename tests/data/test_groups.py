@@ -18,15 +18,16 @@ from spml.data.readers import read
 from spml.data.splits import hold_out
 from spml.data.writers import write
 from spml.labels import ObservedLabels
-from tests.data.test_splits import several
 
 
 def drawn(seed, count=600, largest=25, classes=20):
-    """Labels of samples, and groups of random sizes in random order."""
+    """Labels of samples, of which some classes are rare, and groups of random sizes in random order."""
     rng = np.random.default_rng(seed)
+    labels = np.zeros((count, classes), np.int8)
+    np.put_along_axis(labels, np.minimum(rng.zipf(1.4, (count, 3)), classes) - 1, 1, axis=1)
     sizes = rng.integers(1, largest + 1, count)
     groups = rng.permutation(np.repeat(np.arange(count), sizes)[:count])
-    return several(count, classes, seed), groups
+    return ObservedLabels.from_multi_hot(labels), groups
 
 
 def each_in_one_part(groups, parts):
@@ -43,11 +44,12 @@ def test_parts_have_whole_groups_and_their_share_of_samples_and_classes(largest,
     sizes = np.bincount(part, minlength=parts)
     assert np.ptp(sizes) <= largest + 2, "about as even as the groups allow"
     rng = np.random.default_rng(seed)
+    by_chance = [rng.integers(0, parts, groups.max() + 1)[groups] for _ in range(20)]
     distances = []
-    for dealt in (part, rng.integers(0, parts, groups.max() + 1)[groups]):
+    for dealt in (part, *by_chance):
         counts = [labels.take(np.flatnonzero(dealt == k)).positives_per_class() for k in range(parts)]
         distances.append(np.abs(np.array(counts) - labels.positives_per_class() / parts).mean())
-    assert distances[0] < 0.75 * distances[1], "closer to the same share than groups at random"
+    assert distances[0] < 0.7 * np.mean(distances[1:]), "closer to the same share than groups at random"
     again = deal_groups(groups, labels.entries(1), parts, "test", seed)
     assert (again == part).all()
     other = deal_groups(groups, labels.entries(1), parts, "test", seed + 1)
@@ -78,6 +80,16 @@ def test_whole_groups_are_held_out(share, stratify, seed):
     else:
         others = hold_out(labels.take(np.arange(600)[::-1]), share, seed, stratify=False, groups=groups)
         assert (others == mask).all(), "labels change nothing"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_training_keeps_every_class_even_if_most_samples_are_held_out(seed):
+    labels, groups = drawn(seed, largest=5)
+    mask = hold_out(labels, 0.9, seed, groups=groups)
+    assert each_in_one_part(groups, mask)
+    total, held = labels.positives_per_class(), labels.take(np.flatnonzero(mask)).positives_per_class()
+    assert mask.mean() > 0.7
+    assert (held[total > 0] < total[total > 0]).all()
 
 
 def test_groups_of_one_sample_change_nothing():
