@@ -48,7 +48,7 @@ def by_sp(*parts):
 
 
 def fit(train, val, **settings):
-    settings = {"cross_validate": False, "mean_labels": K, **settings}
+    settings = {"cross_validate": False, "mean_labels": K, "forest": False, **settings}
     return fit_auto(train, val, settings.pop("score", by_sp(train, val)), **settings)
 
 

@@ -104,7 +104,7 @@ def fit(several=False, count=120, **settings):
         asked.append((scores.shape, rows, classes))
         return sp_score(scores, observed[rows][:, classes], K).score
 
-    settings = {"cross_validate": False, "mean_labels": K, **settings}
+    settings = {"cross_validate": False, "mean_labels": K, "forest": False, **settings}
     return fit_auto(train, val, score, **settings), asked
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..scaling import Scaling
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
+from .forest import FOREST, Forest
 from .linear import LDA, head_scores
 from .moments import Columns
 from .search import Candidate, Scores
@@ -43,17 +44,21 @@ def assemble(
     pool: Pool,
     members: list[tuple[Candidate, float]],
     fitted: dict[str, AnySpaces],
+    forest: Forest | None,
     start: tuple[str, Scaling, nn.Linear] | None,
     sum_of: StandardisedSum,
 ) -> Ensemble:
-    """Put the members together as they are solved now, standardised as in the selection."""
+    """Put the members together as they are solved now, the forest last, standardised as in the selection."""
     keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
+    linear = keys[:-1] if forest else keys
     spaces, projections = [], []
-    for key in keys:
+    for key in linear:
         heads = sum((member.scaling, member.width) == key for member, _ in members)
         inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
         spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
         projections.append(projection)
+    if forest:
+        spaces.append(SpaceSettings(keys[-1][0], pool.width))
     settings = EnsembleSettings(
         spaces,
         [
@@ -69,22 +74,26 @@ def assemble(
         landmarks=max(len(part.landmarks) for part in fitted.values()),
         start=start[0] if start else "",
         columns=0 if pool.columns.own is None else len(pool.columns),
+        forest=forest.settings if forest else None,
     )
     head = Ensemble(pool.width, pool.columns.classes, settings)
     if head.of_class is not None and head.log_sizes is not None and pool.columns.log_sizes is not None:
         head.of_class.copy_(torch.from_numpy(pool.columns.of_class))
         head.log_sizes.copy_(pool.columns.log_sizes)
-    for name, scaling in head.scalings.items():
-        scaling.load_state_dict(fitted[name].scaling.state_dict())
+    for name in dict.fromkeys(scaling for scaling, _ in linear):
+        head.scalings[name].load_state_dict(fitted[name].scaling.state_dict())
         if name in head.landmarks:
             head.landmarks[name].copy_(fitted[name].landmarks)
-    for (scaling_name, width), projection, space in zip(keys, projections, head.maps, strict=True):
+    for (scaling_name, width), projection, space in zip(linear, projections, head.maps, strict=False):
         own = fitted[scaling_name]
         state = own.maps[own.widths.index(width)].state_dict()
         if projection is not None:
             del state["projection"]
         space.load_state_dict(state)
     for (member, _), described, layer in zip(members, settings.members, head.heads, strict=True):
+        if forest and member.head == FOREST:
+            layer.load_state_dict(forest.state_dict())
+            continue
         assert isinstance(layer, nn.Linear)
         solver = fitted[member.scaling].solver(member.width)
         solver.fill(layer, member.head, member.penalty, projections[described.space])

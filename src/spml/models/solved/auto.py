@@ -1,7 +1,8 @@
-"""The auto head: ridge and LDA on several spaces of features, selected and averaged by the SP-score.
+"""The auto head: ridge and LDA on several spaces of features, and a forest, selected and averaged by the
+SP-score.
 
-Every member is solved in closed form for all penalties at once. What selects a member is scored on samples
-that it was not solved on; afterwards it is solved again on all labelled samples.
+Every linear member is solved in closed form for all penalties at once. What selects a member is scored on
+samples that it was not solved on; afterwards it is solved again on all labelled samples.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ...common.draws import permutation
 from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
-from ..scaling import TFIDF, Scaling, default_scaling
+from ..scaling import RAW, TFIDF, Scaling, default_scaling
 from .assembly import StandardisedSum, assemble, centre_members, mean_level, member_scores
 from .calibration import class_logits
 from .ensemble import Ensemble
+from .forest import FOREST, Forest
 from .linear import RIDGE
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
+from .trees import FEW_TREES, TREES, affordable, forest_scores, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -35,6 +39,9 @@ MOST_SCORES = 5_000_000
 
 TEMPERATURE = 0.03
 LEAST_WEIGHT = 0.05
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Shares of the forest in the sum of all members, of which one is selected."""
+
 _ENTRIES = 1 << 27  # scores of all members that are kept at a time: 512 MiB
 _SOME = 1000  # samples that tell what features are like
 _BLOCK = 1 << 24  # logits that are written out at a time
@@ -117,6 +124,7 @@ def fit_auto(
     classes: IntArray | None = None,
     keep: Callable[[HeldOutLogits], Any] = keep_all,
     windows: bool = False,
+    forest: bool = True,
 ) -> AutoHead:
     """Solve the auto head.
 
@@ -124,7 +132,8 @@ def fit_auto(
     it is and under Gaussian kernels of two or three widths; of many sparse features `sqrtl2` and `unit`, or
     `tfidf` of counts, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
     penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
-    are dropped.
+    are dropped. A forest of 200 extremely randomised trees on the features as they are is added with that
+    share, up to half of the whole, with which the sum scores highest.
 
     Args:
         train: Training samples.
@@ -136,8 +145,8 @@ def fit_auto(
             all of them are in one group.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
-        report: Called with a line if kernels are left out.
-        detail: Called with a line for each scaling.
+        report: Called with a line if kernels or the forest are left out.
+        detail: Called with a line for each scaling, and for the forest.
         classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
             classes, those that are a known positive of one of the samples that decide.
         keep: Returns what is to be kept of the logits of the held-out samples. It may compute them several
@@ -145,6 +154,8 @@ def fit_auto(
         windows: Solve heads that are going to score windows of feature maps: those on the scaling that suits
             the features (`default_scaling`), without kernels. Others score windows worse
             (benchmarks/results/local.md), and kernels take long.
+        forest: Try a forest. It suits features that were computed once: where they differ in the last digits,
+            as those of a network do between devices, its scores jump.
 
     Raises:
         InputError: All samples have the same features, no label is a known positive, or the heads of so many
@@ -179,17 +190,26 @@ def fit_auto(
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
     )
     members = _weigh(candidates)
-    kept = [candidate for candidate, _ in members]
 
-    size = max(1, _ENTRIES // (len(members) * len(pool.columns)))
+    size = max(1, _ENTRIES // ((len(members) + 1) * len(pool.columns)))
     # As many as fit into memory.
     held = [fold.held for fold in folds] if decisive is None else [np.sort(decisive[:size])]
     rows = np.concatenate(held)
-    scores = _score_members(fitted, kept, held)
-    sum_of = StandardisedSum(np.asarray([weight for _, weight in members]), scores)
+    scores = _score_members(fitted, [candidate for candidate, _ in members], held)
+    forests: list[Forest] = []
+    if forest and not (windows or pool.wide) and affordable(pool, report):
+        forests = [grow_on(pool, fold.solved_on, seed, FEW_TREES) for fold in folds]
+        added = _score_members(fitted, [_forest(0.0)], held, forests)
+
+        def judge(scores: Scores) -> float:
+            return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
+
+        members, scores = _with_forest(members, scores, added, judge, detail)
+    kept = [candidate for candidate, _ in members]
+    sum_of = StandardisedSum(_weights(members), scores)
     total = sum_of(scores)
     of_last = scores[:, -len(held[-1]) :]
-    solved_on, in_sample = _score_in_sample(fitted, kept, folds[-1].solved_on, len(held[-1]), seed)
+    solved_on, in_sample = _score_in_sample(fitted, kept, folds[-1].solved_on, len(held[-1]), seed, forests)
     gap = mean_level(of_last, pool.columns) - mean_level(in_sample, pool.columns)
     final = _fit_again(pool, kept, seed) if cross_validate else {name: own[0] for name, own in fitted.items()}
     unseen = next(iter(final.values())).solve()[0].share == 0
@@ -200,14 +220,14 @@ def fit_auto(
         offset.numpy(),
         scale.numpy(),
         np.split(validation, range(size, len(validation), size)) if in_parts else [rows],
-        lambda batch: sum_of(_score_members(fitted, kept, [batch])) if in_parts else total,
+        lambda batch: sum_of(_score_members(fitted, kept, [batch], forests)) if in_parts else total,
     )
     # Before validation samples are added to the spaces.
     kept_logits = keep(logits)
     parts = []
     for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
-        part = assemble(pool, members, of_fold, None, sum_of)
+        part = assemble(pool, members, of_fold, None, None, sum_of)
         part.offset.copy_(offset)  # scores on the scale of the final head, which takes over their calibration
         part.scale.copy_(scale)
         parts.append((own, part))
@@ -215,7 +235,8 @@ def fit_auto(
     if not cross_validate:
         for each in final.values():
             each.add(validation)
-    head = assemble(pool, members, final, start, sum_of)
+    grown = grow_on(pool, np.arange(len(pool)), seed, TREES) if kept[-1].head == FOREST else None
+    head = assemble(pool, members, final, grown, start, sum_of)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
     level = mean_level(member_scores(head, pool, solved_on), pool.columns) + gap
@@ -242,7 +263,7 @@ def _scaling_for_windows(pool: Pool, training: Rows) -> str:
 def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, AnySpaces]:
     """The spaces of the members, fitted on all labelled samples."""
     fitted = {}
-    for scaling in dict.fromkeys(member.scaling for member in members):
+    for scaling in dict.fromkeys(member.scaling for member in members if member.head != FOREST):
         widths = tuple(dict.fromkeys(member.width for member in members if member.scaling == scaling))
         fitted[scaling] = fit_spaces(pool, np.arange(len(pool)), scaling, widths, seed)
     return fitted
@@ -275,10 +296,59 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _score_members(fitted: dict[str, list[AnySpaces]], members: list[Candidate], held: list[Rows]) -> Scores:
-    """Scores (members, B, K) of samples, those of each fold by members as they are solved in its spaces."""
+def _weights(members: list[tuple[Candidate, float]]) -> npt.NDArray[np.float64]:
+    return np.asarray([weight for _, weight in members])
+
+
+def _forest(score: float) -> Candidate:
+    """A forest as a candidate, which has no penalty."""
+    return Candidate(RAW, 0.0, FOREST, math.inf, score)
+
+
+def _with_forest(
+    members: list[tuple[Candidate, float]],
+    scores: Scores,
+    added: Scores,
+    judge: Callable[[Scores], float],
+    detail: Callable[[str], None],
+) -> tuple[list[tuple[Candidate, float]], Scores]:
+    """Members and their scores (M, H, K), with a forest and its scores (1, H, K) if that scores higher.
+
+    Its share is chosen by the score of the sum: the forest errs on other samples than the linear heads do, so
+    that it may help even where it is behind.
+    """
+    linear, forest = (
+        StandardisedSum(weights, each)(each)
+        for weights, each in ((_weights(members), scores), (np.ones(1), added))
+    )
+    judged = {share: judge((1 - share) * linear + share * forest) for share in SHARES}
+    share, alone = max(judged, key=judged.__getitem__), judge(added[0])
+    detail(
+        f"auto head: linear heads {100 * judged[0.0]:.2f}, forest {100 * alone:.2f}, "
+        f"with a share of {100 * share:.0f} % {100 * judged[share]:.2f}"
+    )
+    if not share:
+        return members, scores
+    weighed = [(candidate, (1 - share) * own) for candidate, own in members]
+    return [*weighed, (_forest(alone), share)], np.concatenate([scores, added])
+
+
+def _score_members(
+    fitted: dict[str, list[AnySpaces]],
+    members: list[Candidate],
+    held: list[Rows],
+    forests: Sequence[Forest] = (),
+) -> Scores:
+    """Scores (members, B, K) of samples, those of each fold by members as they are solved in its spaces, or
+    by its forest."""
     scores: dict[int, Scores] = {}
-    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in members):
+    pool = next(iter(fitted.values()))[0].pool
+    for number, member in enumerate(members):
+        if member.head == FOREST:
+            parts = [forest_scores(forest, pool, rows) for forest, rows in zip(forests, held, strict=True)]
+            scores[number] = np.concatenate(parts)
+    linear = [member for member in members if member.head != FOREST]
+    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in linear):
         of_space = HeldOut(fitted[scaling], held, width)
         for number, member in enumerate(members):
             if (member.scaling, member.width) == (scaling, width):
@@ -287,12 +357,17 @@ def _score_members(fitted: dict[str, list[AnySpaces]], members: list[Candidate],
 
 
 def _score_in_sample(
-    fitted: dict[str, list[AnySpaces]], members: list[Candidate], solved_on: Rows, count: int, seed: int
+    fitted: dict[str, list[AnySpaces]],
+    members: list[Candidate],
+    solved_on: Rows,
+    count: int,
+    seed: int,
+    forests: Sequence[Forest],
 ) -> tuple[Rows, Scores]:
     """Some of the samples that the members of the last fold were solved on, and their scores."""
     rows = np.sort(solved_on[permutation(len(solved_on), "level", seed)[:count]])
     of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
-    return rows, _score_members(of_last, members, [rows])
+    return rows, _score_members(of_last, members, [rows], forests[-1:])
 
 
 def _calibrate(

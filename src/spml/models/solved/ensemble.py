@@ -1,4 +1,4 @@
-"""The auto head as a network: a weighted sum of linear heads on several spaces of features."""
+"""The auto head as a network: a weighted sum of linear heads on several spaces of features, and a forest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..scaling import SCALINGS, make_scaling
+from ..scaling import RAW, SCALINGS, make_scaling
+from .forest import FOREST, Forest, ForestSettings
 from .linear import LDA, RIDGE, head_scores
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -38,12 +39,12 @@ class SpaceSettings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """A linear head on one of the spaces.
+    """A linear head on one of the spaces, or the forest.
 
     Attributes:
-        space: Position of its space.
-        head: `ridge` or `lda`.
-        penalty: Penalty lambda; None = infinity.
+        space: Position of its space; of the forest, that of the features as they are.
+        head: `ridge`, `lda` or `forest`.
+        penalty: Penalty lambda; None = infinity, or a forest.
         score: Score by which it was selected, the SP-score or mAP on full labels, in [0, 1].
         weight: Weight in the sum; all weights sum to 1.
     """
@@ -55,8 +56,8 @@ class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
     weight: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
     def __post_init__(self) -> None:
-        if self.head not in (RIDGE, LDA):
-            raise ValueError(f"head must be {RIDGE} or {LDA}, got {self.head!r}")
+        if self.head not in (RIDGE, LDA, FOREST):
+            raise ValueError(f"head must be {RIDGE}, {LDA} or {FOREST}, got {self.head!r}")
 
 
 class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,11 +65,12 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
 
     Attributes:
         spaces: Spaces of features.
-        members: Linear heads.
+        members: Linear heads, and perhaps a forest.
         landmarks: Number of samples that kernels compare with.
         start: Scaling in front of the linear head from which training may go on; empty if there is none.
         columns: Number of columns K of the linear heads, the last of which stands for all classes that share
             a solution; 0 = one column per class.
+        forest: Sizes of the forest; None if there is none.
     """
 
     spaces: Annotated[list[SpaceSettings], msgspec.Meta(min_length=1, max_length=100)]
@@ -76,6 +78,7 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     landmarks: Annotated[int, msgspec.Meta(ge=0)]
     start: str
     columns: Annotated[int, msgspec.Meta(ge=0)] = 0
+    forest: ForestSettings | None = None
 
     def __post_init__(self) -> None:
         if max(member.space for member in self.members) >= len(self.spaces):
@@ -85,6 +88,13 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
             raise ValueError("a folded space must have a kernel and as many features as there are landmarks")
         if self.start and self.start not in SCALINGS:
             raise ValueError(f"start must be one of {', '.join(SCALINGS)}, got {self.start!r}")
+        spaces = [self.spaces[member.space] for member in self.members if member.head == FOREST]
+        if len(spaces) != (self.forest is not None):
+            raise ValueError(
+                "there must be as many forests among the members as sizes of a forest, at most one"
+            )
+        if any(space.scaling != RAW or space.width for space in spaces) or (self.columns and self.forest):
+            raise ValueError("a forest must be on the features as they are, with a column for each class")
 
 
 class KernelMap(nn.Module):
@@ -128,7 +138,8 @@ def squared_distances(rows: Tensor, landmarks: Tensor) -> Tensor:
 
 
 class Ensemble(nn.Module):
-    """Weighted sum of linear heads, each standardised by class, on several spaces of features.
+    """Weighted sum of linear heads on several spaces of features, and perhaps of a forest, each standardised
+    by class.
 
     With the outputs z_mc of member m for class c (log-softmax of them for LDA):
     logit_c = offset_c + scale_c sum_m weight_m (z_mc - centre_mc) / spread_mc.
@@ -143,7 +154,7 @@ class Ensemble(nn.Module):
         settings: Its structure.
 
     Attributes:
-        heads: Linear layer of each member.
+        heads: Linear layer, or `Forest`, of each member.
         start, start_scaling: Linear layer and the scaling in front of it, from which training may go on; None
             if there are too many features. It has the columns of the heads.
         of_class: Column of each class, int64 (C,); None where each class has its own column.
@@ -175,7 +186,10 @@ class Ensemble(nn.Module):
             for space in settings.spaces
         )
         self.heads = nn.ModuleList(
-            nn.Linear(settings.spaces[member.space].features, columns) for member in settings.members
+            Forest(num_features, num_classes, settings.forest)
+            if settings.forest and member.head == FOREST
+            else nn.Linear(settings.spaces[member.space].features, columns)
+            for member in settings.members
         )
         self.start = nn.Linear(num_features, columns) if settings.start else None
         self.start_scaling = make_scaling(settings.start, num_features) if settings.start else None
@@ -189,12 +203,12 @@ class Ensemble(nn.Module):
         self.requires_grad_(False)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Describe each member: its space, head, penalty, score and weight."""
+        """Describe each member: its space, head, penalty (None for a forest), score and weight."""
         return [
             {
                 "space": space_name(space.scaling, space.width),
                 "head": member.head,
-                "penalty": penalty_name(member.penalty or math.inf),
+                "penalty": None if member.head == FOREST else penalty_name(member.penalty or math.inf),
                 "score": member.score,
                 "weight": member.weight,
             }
@@ -256,6 +270,8 @@ class Ensemble(nn.Module):
 
 def space_name(scaling: str, width: float) -> str:
     """Name of a space for people; a width of 0 means the scaled features themselves."""
+    if scaling == RAW:
+        return scaling
     return f"{scaling}, " + (f"Gaussian kernel, width {width:g}" if width else "linear")
 
 

@@ -110,7 +110,7 @@ class Solver:
         data: Features and observed labels to learn from, and validation samples.
         judge: Scores the validation samples.
         predict: Computes the logits of the validation samples with the current head.
-        report: Called with a line for a penalty that was not solved, and for kernels that are left out.
+        report: Called with a line for a penalty that was not solved, and for kernels or a forest left out.
         detail: Called with a line for each other penalty, and for each member of an auto head.
     """
 
@@ -126,6 +126,7 @@ class Solver:
         detail: Callable[[str], None],
     ) -> None:
         self._config, self._top, self._judge = run.config, top, judge
+        self._of_images = run.spec.size > 0
         self._report, self._detail = report, detail
         self._train, self._val, self._predict = data.splits["train"], data.splits["val"], predict
         self._mean_labels = run.head_mean_labels.value
@@ -230,6 +231,7 @@ class Solver:
             classes=np.arange(classes) if by_truth else None,
             keep=keep,
             windows=windows,
+            forest=not self._of_images,
         )
 
     def _ensemble(self) -> Fitted:
@@ -246,7 +248,7 @@ class Solver:
         detail(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
         for member in sorted(members, key=lambda member: -member["weight"]):
             detail(
-                f"{member['space']:<38} {member['head']:<6} {member['penalty']:>9} "
+                f"{member['space']:<38} {member['head']:<6} {member['penalty'] or '':>9} "
                 f"{100 * member['score']:>6.2f} {member['weight']:>7.3f}"
             )
         record = {"members": len(members), **metrics, "seconds": round(seconds, 3)}

@@ -1,0 +1,98 @@
+"""Measure what the forest is worth to the auto head.
+
+    python benchmarks/forest.py DIR [SET...]
+
+DIR holds the folder `features` of the spec `features`, whose sets are used (all, or the named ones), with
+uniform hiding and seeds 0 and 1. Rows are added to benchmarks/results/forest.json; those that are there are
+not measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from auto_head import open_set
+
+from spml.metrics import mean_average_precision, sp_score
+from spml.models import FEW, fit_auto
+from spml.models.solved import auto
+from spml.runs.folder.summary import versions
+
+RESULT = Path(__file__).parent / "results" / "forest.json"
+SEEDS = range(2)
+VARIANTS = {
+    "without": {},
+    "forest": {"FEW_TREES": auto.FEW_TREES, "TREES": auto.TREES},
+    "500 trees": {"FEW_TREES": 500, "TREES": 500},
+}
+
+
+def measure(data, mean_labels, seed, constants):
+    """Test mAP and SP-score in percent, share of the forest and CPU seconds of one head."""
+    train, val, test = (data.splits[name] for name in ("train", "val", "test"))
+    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
+    for name, value in constants.items():
+        setattr(auto, name, value)
+
+    def score(scores, rows, classes):
+        return sp_score(scores, observed[rows][:, classes], mean_labels).score
+
+    started = time.process_time()
+    fitted = fit_auto(
+        train,
+        val,
+        score,
+        cross_validate=len(observed) < FEW,
+        mean_labels=mean_labels,
+        seed=seed,
+        forest=bool(constants),
+    )
+    seconds = time.process_time() - started
+    started = time.process_time()
+    with torch.inference_mode():
+        scores = fitted.head(test.inputs.fetch(range(len(test)), None)).numpy()
+    predicted = time.process_time() - started
+    truth = data.truth["test"].to_ternary()
+    forest = [member for member in fitted.head.settings.members if member.head == "forest"]
+    sizes = fitted.head.settings.forest
+    return {
+        "mAP": round(100 * mean_average_precision(scores, truth, "exclude"), 2),
+        "SP": round(100 * sp_score(fitted.held_out, observed[fitted.rows], mean_labels).score, 2),
+        "share": forest[0].weight if forest else 0.0,
+        "SP of the forest": round(100 * forest[0].score, 2) if forest else None,
+        "CPU seconds": round(seconds, 1),
+        "CPU seconds per 1,000 predictions": round(1000 * predicted / len(test), 2),
+        "MB": round(sum(each.nbytes for each in fitted.head.state_dict().values()) / 1e6, 1),
+        "leaves": sizes and {"depth": sizes.depth, "leaves": sizes.leaves, "kept": sizes.kept},
+    }
+
+
+def main():
+    """Run the command."""
+    torch.set_num_threads(1)
+    root, *names = sys.argv[1:]
+    text = (resources.files("spml.bench") / "specs" / "features.yaml").read_text(encoding="utf-8")
+    sets = yaml.safe_load(text)["data"]
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {"rows": {}}
+    for seed in SEEDS:
+        for name in names or sets:
+            for variant, constants in VARIANTS.items():
+                by_seed = result["rows"].setdefault(name, {}).setdefault(variant, {})
+                if str(seed) in by_seed:
+                    continue
+                data = open_set(sets[name], root, seed)
+                by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, constants)
+                print(name, variant, seed, by_seed[str(seed)], flush=True)
+                result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
+                RESULT.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

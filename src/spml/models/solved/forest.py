@@ -1,0 +1,114 @@
+"""A forest of decision trees as a network."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+FOREST: Final = "forest"
+KEPT = 8
+"""Largest number of classes that are kept of a leaf. It has few samples, unless their features are equal."""
+
+DEEPEST = 64
+"""Largest depth of a tree. Outliers could split off a pair of samples at each level."""
+
+_ENTRIES = 1 << 22  # shares that are added up at a time
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ForestSettings(msgspec.Struct, forbid_unknown_fields=True):
+    """Sizes of a `Forest`, as in model.json.
+
+    Attributes:
+        trees: Number of trees T.
+        depth: Depth of the deepest tree.
+        nodes: Number of nodes of all trees, leaves included.
+        leaves: Number of leaves of all trees.
+        kept: Number of classes that are kept of each leaf.
+    """
+
+    trees: _Count
+    depth: Annotated[int, msgspec.Meta(ge=0, le=DEEPEST)]
+    nodes: _Count
+    leaves: _Count
+    kept: Annotated[int, msgspec.Meta(ge=1, le=KEPT)]
+
+
+class Forest(nn.Module):
+    """Mean over trees of the shares of the classes in the leaf that a sample falls into.
+
+    Every sample takes `depth` steps down each tree: from node n to n + 1 if its feature is at most the
+    threshold, otherwise to `right[n]`. A leaf leads to itself. There is no loop that depends on the data, so
+    that the module can be exported.
+
+    Args:
+        num_features: Number of features D.
+        num_classes: Number of classes C.
+        settings: Sizes.
+
+    Attributes:
+        root: First node of each tree, int32 (T,).
+        feature: Feature that a node compares, int32 (nodes,); 0 for a leaf.
+        threshold: What it compares with, float32 (nodes,); -infinity for a leaf.
+        right: Next node of larger values, int32 (nodes,); the leaf itself for a leaf.
+        leaf: Number of the leaf, int32 (nodes,); that of any leaf for other nodes.
+        classes: The classes of largest share of each leaf, int16 (leaves, kept).
+        shares: Their shares, float32 (leaves, kept); 0 where there are fewer.
+    """
+
+    root: Tensor
+    feature: Tensor
+    threshold: Tensor
+    right: Tensor
+    leaf: Tensor
+    classes: Tensor
+    shares: Tensor
+
+    def __init__(self, num_features: int, num_classes: int, settings: ForestSettings) -> None:
+        super().__init__()
+        self.num_features, self.num_classes, self.settings = num_features, num_classes, settings
+        nodes, leaves = (settings.nodes,), (settings.leaves, settings.kept)
+        self.register_buffer("root", torch.zeros(settings.trees, dtype=torch.int32))
+        for name in ("feature", "right", "leaf"):
+            self.register_buffer(name, torch.zeros(nodes, dtype=torch.int32))
+        self.register_buffer("threshold", torch.zeros(nodes))
+        self.register_buffer("classes", torch.zeros(leaves, dtype=torch.int16))
+        self.register_buffer("shares", torch.zeros(leaves))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the mean shares (B, C) for features (B, D)."""
+        if torch.compiler.is_compiling():  # an exported batch has any size
+            return self._mean(features)
+        rows = max(1, _ENTRIES // (self.settings.trees * self.settings.kept))
+        return torch.cat([self._mean(part) for part in torch.split(features, rows)])
+
+    def leaves(self, features: Tensor) -> Tensor:
+        """Return the leaf of each tree that samples fall into, int64 (B, T)."""
+        nodes = self.root.long().expand(features.shape[0], -1)
+        for _ in range(self.settings.depth):
+            values = features.gather(1, self.feature[nodes].long())
+            nodes = torch.where(values <= self.threshold[nodes], nodes + 1, self.right[nodes].long())
+        return self.leaf[nodes].long()
+
+    def _mean(self, features: Tensor) -> Tensor:
+        leaves = self.leaves(features)
+        total = features.new_zeros(features.shape[0], self.num_classes)
+        total = total.scatter_add(1, self.classes[leaves].flatten(1).long(), self.shares[leaves].flatten(1))
+        return total / self.settings.trees
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        limits = {
+            "root": self.settings.nodes,
+            "feature": self.num_features,
+            "right": self.settings.nodes,
+            "leaf": self.settings.leaves,
+            "classes": self.num_classes,
+        }
+        for name, limit in limits.items():
+            stored = state_dict.get(prefix + name)
+            if stored is not None and not 0 <= int(stored.min()) <= int(stored.max()) < limit:
+                raise ValueError(f"{prefix}{name} names what does not exist")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
