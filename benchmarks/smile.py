@@ -64,15 +64,17 @@ def page(about):
     cells = {}
     for row in about["results"]:
         cells.setdefault((row["form"], row["head"], row["values"], row["table"]), {})[row["seed"]] = row
-    tables = [table for table in TABLES if all((*key, table) in cells for key in CANDIDATES)]
+    tables = [table for table in TABLES if all(len(cells.get((*key, table), ())) > 1 for key in CANDIDATES)]
+    seeds = {table: set.intersection(*(set(cells[*key, table]) for key in CANDIDATES)) for table in tables}
+    titles = " | ".join(f"{table} ({len(seeds[table])})" for table in tables)
     lines = [
         "# SMILE on tables",
         "",
         f"{about['date']}, {about['versions']['machine']}, one thread next to other work, torch "
         f"{about['versions']['torch']}. Adam, learning rate 1e-3, 10 epochs, samples per step "
         f"{', '.join(str(TABLES[table][3]) for table in tables)}, standardised features, one positive per "
-        "sample (uniform), epoch by the SP-score. 100 x test mAP, mean ± standard deviation over "
-        f"{len(SEEDS)} seeds of split, hiding and training.",
+        "sample (uniform), epoch by the SP-score. 100 x test mAP, mean ± standard deviation over seeds of "
+        "split, hiding and training (their number in brackets).",
         "",
     ]
     for what, text in (
@@ -86,7 +88,8 @@ def page(about):
         ]
         for form, head, values in CANDIDATES:
             found = [
-                text([row[what] for row in cells[form, head, values, table].values()]) for table in tables
+                text([cells[form, head, values, table][seed][what] for seed in seeds[table]])
+                for table in tables
             ]
             hp = "-" if form == "an" else values
             lines.append(f"| {form} | {head} | {hp} | {' | '.join(found)} |")

@@ -16,8 +16,8 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "hill": "Samples have some of their labels, and confident unknown labels should be let go",
             "splc": "As Hill, but confident unknown labels become positives",
             "csl": "Unknown labels of frequent classes should count as unknown, those of rare ones as absent",
-            "smile": "Features are fixed and similar samples have similar labels; on a network that is "
-            "trained, soft labels are averaged predictions",
+            "smile": "Features are fixed, and similar samples have similar labels; elsewhere it averages "
+            "predictions",
             "smile_image": "You compare with SMILE on images; its weights are not published",
             "mime": "You compare with MIME; with `--head queries` it has the network of its released code",
             "pumlc": "You want a loss of positive and unlabelled learning, with mixed samples",

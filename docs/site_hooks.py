@@ -41,6 +41,7 @@ ELSEWHERE = {
     "benchmarks/results/long_tuning.md": "benchmarks/results/long_tuning.md",
     "benchmarks/results/gpu.md": "benchmarks/results/gpu.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
+    "benchmarks/results/smile.md": "benchmarks/results/smile.md",
     "benchmarks/results/faults.md": "benchmarks/results/faults.md",
     "benchmarks/results/export.md": "benchmarks/results/export.md",
     "benchmarks/results/serving.md": "benchmarks/results/serving.md",
