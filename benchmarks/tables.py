@@ -25,11 +25,12 @@ from spml.bench.read_spec import find_spec
 from spml.bench.report.markdown import percent, share, with_sd
 from spml.bench.report.statistics import friedman, gap_closed, holm, mean_ranks, nemenyi_cd
 from spml.bench.store import Store
+from spml.common.phrases import counted
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 PAGE = ROOT / "docs" / "benchmarks" / "methods.md"
-TRACKS = ("features", "details", "scaling", "scaling-others", "digits", "photographs")
+TRACKS = ("features", "features-added", "details", "scaling", "scaling-others", "digits", "photographs")
 MODES = ("oracle", "observed")
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 HEAD = """# Benchmarks of methods
@@ -252,7 +253,8 @@ def wide_table(track, hiding, mode):
             if not row:
                 cells.append("-")
                 continue
-            text = with_sd(float(row["mean_mAP"]), float(row["sd_mAP"] or "nan"))
+            mean, sd = float(row["mean_mAP"]), row["sd_mAP"]
+            text = with_sd(mean, float(sd)) if sd else percent(mean)
             level = row["p_holm"] and float(row["p_holm"]) >= 0.05
             cells.append(f"**{text}**" if best[d] == name else f"≈ {text}" if level else text)
         lines.append(f"| {name}{' (reference)' if name in track.full else ''} | {' | '.join(cells)} |")
@@ -404,7 +406,7 @@ def page():
         parts.append(
             f"`spml bench run {name}`: {about['runs']:,} runs ({about['failed']} failed), "
             f"{track.spec.trials} trials and "
-            f"{len(track.spec.seeds)} seeds for each candidate; "
+            f"{counted(len(track.spec.seeds), 'seed')} for each candidate; "
             f"made in {about['hours in which runs were made']} hours, and in "
             f"{about['hours of all runs one after the other']} hours one after the other. {about['date']}, "
             f"{versions['machine']}, torch {versions['torch']}, {_commits(about['commits'])}.\n"
