@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import spml
 from spml.audit.folder import read_audit
 from spml.common.errors import InputError
+from spml.config import DataConfig
 from spml.models.backbones.texts import SETTINGS
 from spml.review.queue import Selection
 from spml.review.session import Review
@@ -113,6 +114,23 @@ def test_words_that_speak_for_a_class(run):
     without[0, run.classifier.backbone.network.terms.index("kitten")] = 0
     top = run.classifier.top
     assert top(without).logits[0, cat] < top(vector).logits[0, cat]
+
+
+def test_a_row_of_a_frame_is_one_text(run, new):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(new)
+    scores = run.predict(frame.iloc[:1]).scores
+    np.testing.assert_array_equal(run.predict(frame.iloc[0]).scores, scores)
+    assert scores.shape == (1, 3)
+
+
+def test_written_tables_have_the_texts(capsys, folder, table):
+    words = ("data", "convert", table, folder / "marks.csv", "--format", "csv")
+    command(capsys, *words, "--data.text", "title,abstract")
+    config = DataConfig(path=str(folder / "marks.csv"), text="text")
+    records, first = spml.data.start_opening(config).records, make_texts()[0]
+    assert (records.ids[0], records.inputs[0]) == ("t0", f"{first[1]}\n{first[2]}")
+    assert records.labels.to_names(records.classes)[0] == [first[3]]
 
 
 def test_audit_and_review_show_texts(capsys, run, folder):

@@ -103,7 +103,10 @@ def unlabelled(
     samples = _several(samples, features=spec.kind == "feature")
     paths = [samples] if isinstance(samples, (str, Path)) else samples
     if text:
-        is_path = len(paths) == 1 and Path(str(paths[0])[:_LONGEST]).suffix.lower() in TABLES
+        if is_series(samples) and {*text.split(",")} <= {*map(str, getattr(samples, "index", ()))}:
+            paths = samples.to_frame().T  # a row of a DataFrame
+        one = paths[0] if isinstance(paths, (list, tuple)) and len(paths) == 1 else ""
+        is_path = isinstance(one, (str, Path)) and Path(str(one)[:_LONGEST]).suffix.lower() in TABLES
         samples = paths
     else:
         is_path = isinstance(paths, (list, tuple)) and all(isinstance(path, (str, Path)) for path in paths)

@@ -20,6 +20,7 @@ from ...common.safe import CONTROL, quote
 from ...labels import IntArray, ObservedLabels
 from ..files.names import FilesBelow
 from ..records import Records
+from ..texts import Texts
 
 T = TypeVar("T")
 
@@ -156,7 +157,7 @@ def _absolute_paths(records: Records) -> list[str]:
     if files is None:
         raise InputError(
             f"{records.source}: these samples are not image files, which have names to be written. Use "
-            "--format nan, without --root."
+            f"--format {'csv' if isinstance(records.inputs, Texts) else 'nan'}, without --root."
         )
     return [os.path.abspath(path) for path in files]
 

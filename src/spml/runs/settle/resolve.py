@@ -208,7 +208,7 @@ def resolve(
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
     run = Resolved(config, spec, data, objective, start, tuple(notes))
-    if model.scaling == "auto" and models.is_wide(data.splits["train"]):
+    if model.scaling == "auto" and objective is None and models.is_wide(data.splits["train"]):
         run.config = _with_scaling(config, models.sparse_scaling(data.splits["train"]))
     elif model.scaling == "auto" and data.kind == "feature":
         run.config = _settle_scaling(config, some_rows(data.splits["train"].inputs, _ROWS))
