@@ -23,7 +23,7 @@ from spml.review.labelling import Labelling
 from spml.review.queue import Selection
 from spml.review.session import Review
 from spml.runs.compute.predict import Engine
-from spml.runs.folder.held_out import read_held_out
+from spml.runs.folder.held_out import read_held_out, write_held_out
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features, make_weights
 from tests.helpers.photo_runs import write_photos
@@ -120,6 +120,39 @@ def test_features_from_the_first_training_to_the_third(features, tmp_path, capsy
     assert "round 1 -> round 3" in said
     assert (work / "round-3" / "compared.json").is_file()
     assert spml.load(work / "round-3" / "run").thresholds.mean_labels.source == "audit"
+
+
+def test_groups_go_on_to_the_next_round(features, tmp_path, capsys):
+    work, truth = tmp_path / "work", truth_of(features)
+    with np.load(features) as file:
+        arrays = {name: file[name] for name in file if name != "split"}
+    arrays["X"] += 3 * np.random.default_rng(0).normal(size=arrays["X"].shape)  # so that mAP is not 1
+    np.savez(features, **arrays, patient=np.arange(300) // 7)
+    settings = ["--data.group", "patient", "--head", "ridge", "--rows", "30", "--top", "60"]
+    go_on(work, capsys, features, *HIDDEN, *settings)
+    fill_in(work / "sample.csv", truth)
+    go_on(work, capsys)
+    answer(work / "round-1" / "audit", truth, 30)
+    assert "round 1 -> round 2, on 30 samples labelled in full" in go_on(work, capsys)
+    runs = [spml.load(work / f"round-{number}" / "run") for number in (1, 2)]
+    assert [run.config.data.group for run in runs] == ["patient", "group"]
+    held_out = [read_held_out(run.folder) for run in runs]
+    assert held_out[0].ids == held_out[1].ids
+    for each in held_out:
+        patients = np.asarray(each.ids, int) // 7
+        assert len({*zip(patients.tolist(), each.groups.tolist(), strict=True)}) == len({*patients.tolist()})
+    # The intervals are those of draws of groups, with which single draws don't agree.
+    changes = compare_rounds(work / "sample.csv", *runs, Engine())
+    for name in ("round-1", "round-2"):
+        write_without_groups(work / name / "run")
+    single = compare_rounds(work / "sample.csv", *runs, Engine())
+    assert changes["mAP"].before == single["mAP"].before
+    assert changes["mAP"].before_margin != single["mAP"].before_margin
+
+
+def write_without_groups(folder):
+    held_out, classes = read_held_out(folder), spml.load(folder).classes
+    write_held_out(folder, held_out._replace(groups=None), classes)
 
 
 def test_the_comparison_is_that_of_the_metrics(features, tmp_path, capsys):

@@ -356,8 +356,8 @@ def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
          "data in memory: X holds nan at row 0, column 0 (counted from 0). Every feature must be a finite "
          "float32 number: fill in or remove missing values."),
         (lambda: run.evaluate(run.folder, ["a"]),
-         "y, classes and split belong to samples in memory, but the data is named by its path: leave them "
-         "out, or pass the samples themselves."),
+         "y, classes, split and groups belong to samples in memory, but the data is named by its path: leave "
+         "them out, or pass the samples themselves."),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
             attempt()

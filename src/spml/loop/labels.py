@@ -58,6 +58,8 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
     if not features:
         root = image_root(records)
         kept, settings["images"] = named_from(kept, root), str(root)
+    if kept.groups is not None:
+        settings["group"] = "group"
     following.folder.mkdir(exist_ok=True)
     write(kept, path, "nan" if features else "csv", overwrite=True, report=report)
     write_json(following.data, settings)
@@ -74,6 +76,7 @@ def _take(records: Records, rows: Any, split: dict[str, str]) -> Records:
         else inputs.take(rows),
         labels=records.labels.take(rows),
         split=tuple(split[records.ids[row]] for row in rows.tolist()),
+        groups=None if records.groups is None else tuple(records.groups[row] for row in rows.tolist()),
         objects=None,
         protocol=None,
     )
