@@ -113,6 +113,25 @@ def test_the_best_of_its_series_has_draws(finished):
                     assert np.mean(row.draws[mode]) == pytest.approx(test, abs=0.05)
 
 
+def test_draws_of_groups(tmp_path):
+    """Of a test set of two groups there are three draws: both of them, or one of them twice."""
+    job = job_in(
+        tmp_path,
+        SMALL.replace("trials: 3", "trials: 1").replace("{path: toy.npz,", "{path: toy.npz, group: who,"),
+    )
+    with np.load(tmp_path / "toy.npz") as file:
+        arrays = dict(file)
+    arrays["who"] = np.where(arrays["test"], np.arange(200) % 2, 2 + np.arange(200) // 8)
+    np.savez(tmp_path / "toy.npz", **arrays)
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    for row in rows:
+        assert row.status == "done"
+        for mode, draws in row.draws.items():
+            assert 2 <= len({*draws}) <= 3, "both groups, or one of them twice"
+            assert round(row.history["test/mAP"][best_epoch(row.history, mode)], 6) in draws
+
+
 def test_full_labels_reach_the_ceiling_only(finished):
     rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
     for row in rows:
