@@ -15,17 +15,18 @@ from spml.config import ModelConfig
 from spml.export.formats import onnx_file
 from spml.models import Classifier, QuerySettings, Top, build_backbone, save_classifier
 from tests.helpers.exported import computed, opened
+from tests.helpers.features import make_steps
 from tests.helpers.networks import GREY, describe
 from tests.helpers.run_folders import CARD, save_run, save_thresholds
 
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
 
 
-def assert_predicted(run, session, samples, inputs):
+def assert_predicted(run, session, samples, inputs, atol=1e-5):
     """The outputs of a file equal what a run predicts."""
     predicted = run.predict(samples)
     outputs = computed(session, inputs)
-    np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=1e-5)
+    np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=atol)
     if predicted.probabilities is None:
         assert "probabilities" not in outputs
     else:
@@ -83,17 +84,20 @@ def test_an_image_of_any_size(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["mlp", "gaussian", "beta", "correlated", "auto"])
+@pytest.mark.parametrize("head", ["mlp", "gaussian", "beta", "correlated", "auto", "forest"])
 def test_every_head_on_features(head, digits, tmp_path):
-    X, y = digits
-    settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}
+    X, y = make_steps(420) if head == "forest" else digits
+    settings = {"method": "auto"} if head in ("auto", "forest") else {"head": head, "epochs": 2}
     if head == "mlp":
         settings["method"] = "softmax"  # its logits are log-probabilities
     run = spml.train(X[:400], y[:400], mean_labels=1, quiet=True, output=str(tmp_path / "run"), **settings)
+    if head == "forest":
+        assert run.summary["members"][-1]["head"] == "forest"
     session, about = opened(run.export())
     assert about["scores"] == ("exp" if head == "mlp" else "sigmoid")
     rows = X[400:420].astype(np.float32)
-    assert_predicted(run, session, rows, rows)
+    # Distances of kernels differ in the fifth digit; another leaf of one tree would show in the third.
+    assert_predicted(run, session, rows, rows, atol=5e-5 if head == "forest" else 1e-5)
 
 
 @pytest.mark.long

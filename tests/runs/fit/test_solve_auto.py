@@ -27,7 +27,7 @@ from spml.runs.folder import held_out
 from spml.runs.settle import resolve as resolving
 from spml.scores import InMemory
 from tests.helpers.commands import fails
-from tests.helpers.features import BACKBONE, HIDE, make_features, make_weights
+from tests.helpers.features import BACKBONE, HIDE, make_features, make_steps, make_weights
 from tests.helpers.photos import make_photos
 
 
@@ -101,6 +101,52 @@ def test_the_saved_model_predicts_as_in_training(run, features):
     classifier, card = load_classifier(run)
     assert card["method"]["name"] == "auto"
     torch.testing.assert_close(classifier(rows).logits, classifier.top.head(rows))
+
+
+@pytest.fixture
+def steps(tmp_path):
+    """A feature file for which a forest is chosen."""
+    features, index = make_steps(400)
+    split = np.array(["train"] * 200 + ["val"] * 80 + ["test"] * 120)
+    path = tmp_path / "steps.npz"
+    np.savez(
+        path, X=features, Y=np.eye(4, dtype=np.uint8)[index], classes=np.array(list("abcd")), split=split
+    )
+    return path
+
+
+def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
+    output = tmp_path / "run"
+    main(["train", str(steps), *HIDE, "--threads", "1", "--verbose", "--output", str(output)])
+    printed, summary = capsys.readouterr().err, summary_of(output)
+    forest = summary["members"][-1]
+    assert (forest["space"], forest["head"], forest["penalty"]) == ("raw", "forest", None)
+    assert 0 < forest["weight"] <= 0.5
+    assert f"with a share of {100 * forest['weight']:.0f} %" in printed
+    line = next(line for line in printed.splitlines() if line.startswith("raw "))
+    assert line.split() == ["raw", "forest", f"{100 * forest['score']:.2f}", f"{forest['weight']:.3f}"]
+    again = spml.load(output).evaluate(steps, unlisted="negative")
+    assert again["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
+    top = load_classifier(output)[0].top
+    assert top.head.settings.forest.trees == 200
+    assert top.linear_start().settings()["head"] == "linear"
+
+
+def test_features_of_a_network_have_no_forest(steps, tmp_path, monkeypatch):
+    """They differ in the last digits between devices, which a tree may answer with another leaf."""
+    asked = []
+
+    def stop(*args, forest, **settings):
+        asked.append(forest)
+        raise InputError("stopped")
+
+    monkeypatch.setattr(solve.models, "fit_auto", stop)
+    photos, weights = make_photos(tmp_path / "photos"), make_weights(tmp_path / "tiny.safetensors")
+    options = ["--model.weights", str(weights), "--model.backbone", BACKBONE, "--data.workers", "0"]
+    for source, extra in ((photos, options), (steps, HIDE)):
+        with pytest.raises(SystemExit):
+            main(["train", str(source), *extra, "--threads", "1", "--output", f"{source}-run"])
+    assert asked == [False, True]
 
 
 def test_the_threshold_is_that_of_held_out_scores(features, tmp_path):
