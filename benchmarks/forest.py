@@ -22,24 +22,17 @@ from auto_head import open_set
 
 from spml.metrics import mean_average_precision, sp_score
 from spml.models import FEW, fit_auto
-from spml.models.solved import auto
 from spml.runs.folder.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "forest.json"
 SEEDS = range(2)
-VARIANTS = {
-    "without": {},
-    "forest": {"FEW_TREES": auto.FEW_TREES, "TREES": auto.TREES},
-    "500 trees": {"FEW_TREES": 500, "TREES": 500},
-}
+VARIANTS = {"without": False, "forest": True}
 
 
-def measure(data, mean_labels, seed, constants):
+def measure(data, mean_labels, seed, with_forest):
     """Test mAP and SP-score in percent, share of the forest and CPU seconds of one head."""
     train, val, test = (data.splits[name] for name in ("train", "val", "test"))
     observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
-    for name, value in constants.items():
-        setattr(auto, name, value)
 
     def score(scores, rows, classes):
         return sp_score(scores, observed[rows][:, classes], mean_labels).score
@@ -52,7 +45,7 @@ def measure(data, mean_labels, seed, constants):
         cross_validate=len(observed) < FEW,
         mean_labels=mean_labels,
         seed=seed,
-        forest=bool(constants),
+        forest=with_forest,
     )
     seconds = time.process_time() - started
     started = time.process_time()
@@ -83,12 +76,12 @@ def main():
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {"rows": {}}
     for seed in SEEDS:
         for name in names or sets:
-            for variant, constants in VARIANTS.items():
+            for variant, with_forest in VARIANTS.items():
                 by_seed = result["rows"].setdefault(name, {}).setdefault(variant, {})
                 if str(seed) in by_seed:
                     continue
                 data = open_set(sets[name], root, seed)
-                by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, constants)
+                by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, with_forest)
                 print(name, variant, seed, by_seed[str(seed)], flush=True)
                 result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
                 RESULT.write_text(json.dumps(result, indent=1) + "\n")

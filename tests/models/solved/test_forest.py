@@ -120,8 +120,8 @@ def test_a_sample_with_two_known_positives_counts_twice_and_one_without_does_not
     observed = ObservedLabels.from_ternary(matrix)
     pool = Pool(Samples(tuple(map(str, range(80))), FeatureMatrix(features), observed))
     rows, classes = np.nonzero(matrix[:60])
-    expected = grow(features[:60][rows], classes, C, 5, 4)
-    grown = grow_on(pool, np.arange(60), 5, 4)
+    expected = grow(features[:60][rows], classes, C, 5)
+    grown = grow_on(pool, np.arange(60), 5)
     assert torch.equal(grown(torch.from_numpy(features)), expected(torch.from_numpy(features)))
 
 
@@ -171,7 +171,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
     # The final forest has learned from all samples; the one of the selection from training samples alone.
     pool = Pool(*parts)
     features = torch.from_numpy(make_data(50, seed=2)[0])
-    grown = grow_on(pool, np.arange(400), 0, trees.TREES)
+    grown = grow_on(pool, np.arange(400), 0)
     head = result.head
     scores = head.member_scores(features)
     assert torch.equal(scores[-1], grown(features))
@@ -182,8 +182,8 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
     torch.testing.assert_close(head(features), head.offset + head.scale * total, rtol=1e-4, atol=1e-4)
     # It is better than without, and has a share of it in held-out scores, too.
     if not cross_validate:
-        held = grow_on(pool, np.arange(300), 0, trees.FEW_TREES)(pool.features(np.arange(300, 400))).numpy()
-        standardised = (held - held.mean(0)) / np.maximum(held.std(0), 1e-6)
+        held = grow_on(pool, np.arange(300), 0)(pool.features(np.arange(300, 400))).numpy()
+        standardised = (held - held.mean(0)) / np.maximum(held.std(0), 0.005)
         offset, scale = head.offset.numpy(), head.scale.numpy()
         alone = sp_score(held, parts[1].observed.index, 1.2).score
         assert member.score == pytest.approx(alone, abs=1e-9)
@@ -208,6 +208,15 @@ def test_the_share_is_that_of_the_highest_score(parts):
         if best:
             assert members[1][1] == best
             np.testing.assert_array_equal(scores, np.concatenate([5 * one, -3 * one]))
+
+
+def test_a_class_that_hardly_any_leaf_knows_is_not_blown_up():
+    scores = np.zeros((2, 400, 2), np.float32)
+    scores[:, ::2, 0] = 1  # deviation .5
+    scores[:, 0, 1] = 0.005  # deviation .00025
+    members = [(auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), 0.5), (auto._forest(0.8), 0.5)]
+    sum_of = auto._sum_of(members, scores)
+    np.testing.assert_allclose(sum_of.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
 
 
 def test_a_forest_far_behind_is_left_out():

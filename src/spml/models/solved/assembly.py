@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from ..scaling import Scaling
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
 from .forest import FOREST, Forest
+from .forest import SMALLEST_SPREAD as SMALLEST_OF_FOREST
 from .linear import LDA, head_scores
 from .moments import Columns
 from .search import Candidate, Scores
@@ -21,16 +23,27 @@ from .sparse import scaled
 SMALLEST_SPREAD = 1e-6
 
 
+def smallest_spreads(heads: Iterable[str]) -> npt.NDArray[np.float64]:
+    """Smallest deviations (M, 1) by which scores of members are divided."""
+    return np.asarray([[SMALLEST_OF_FOREST if head == FOREST else SMALLEST_SPREAD] for head in heads])
+
+
 class StandardisedSum:
     """Weighted sum of the scores of M members, each standardised by class.
 
-    `centre` and `spread` are mean and deviation, float32 (M, K), of the scores (M, H, K) of held-out samples.
+    `centre` and `spread` are mean and deviation, float32 (M, K), of the scores (M, H, K) of held-out samples;
+    `smallest` is the smallest deviation, of all members or of each, (M, 1).
     """
 
-    def __init__(self, weights: npt.NDArray[np.float64], scores: Scores) -> None:
+    def __init__(
+        self,
+        weights: npt.NDArray[np.float64],
+        scores: Scores,
+        smallest: float | npt.NDArray[np.float64] = SMALLEST_SPREAD,
+    ) -> None:
         self._weights = weights.astype(np.float32)
         self.centre = scores.mean(1, dtype=np.float64).astype(np.float32)
-        spread = np.maximum(scores.std(1, dtype=np.float64), SMALLEST_SPREAD)
+        spread = np.maximum(scores.std(1, dtype=np.float64), smallest)
         self.spread = spread.astype(np.float32)
 
     def __call__(self, scores: Scores) -> Scores:
@@ -149,4 +162,5 @@ def centre_members(
     of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
     move = torch.from_numpy(level - mean_level(scores, pool.columns))
     head.centre.copy_(centre + torch.where(of_lda, move, 0.0)[:, None])
-    head.spread.copy_(torch.where(unseen, spread.clamp_min(SMALLEST_SPREAD), head.spread))
+    smallest = torch.from_numpy(smallest_spreads(member.head for member in head.settings.members))
+    head.spread.copy_(torch.where(unseen, spread.maximum(smallest), head.spread))

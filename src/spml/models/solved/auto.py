@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +19,7 @@ from ...common.draws import permutation
 from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
 from ..scaling import RAW, TFIDF, Scaling, default_scaling
-from .assembly import StandardisedSum, assemble, centre_members, mean_level, member_scores
+from .assembly import StandardisedSum, assemble, centre_members, mean_level, member_scores, smallest_spreads
 from .calibration import class_logits
 from .ensemble import Ensemble
 from .forest import FOREST, Forest
@@ -28,7 +27,7 @@ from .linear import RIDGE
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import FEW_TREES, TREES, affordable, forest_scores, grow_on
+from .trees import affordable, forest_scores, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -132,7 +131,7 @@ def fit_auto(
     it is and under Gaussian kernels of two or three widths; of many sparse features `sqrtl2` and `unit`, or
     `tfidf` of counts, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
     penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
-    are dropped. A forest of 200 extremely randomised trees on the features as they are is added with that
+    are dropped. A forest of 100 extremely randomised trees on the features as they are is added with that
     share, up to half of the whole, with which the sum scores highest.
 
     Args:
@@ -198,7 +197,7 @@ def fit_auto(
     scores = _score_members(fitted, [candidate for candidate, _ in members], held)
     forests: list[Forest] = []
     if forest and not (windows or pool.wide) and affordable(pool, report):
-        forests = [grow_on(pool, fold.solved_on, seed, FEW_TREES) for fold in folds]
+        forests = [grow_on(pool, fold.solved_on, seed) for fold in folds]
         added = _score_members(fitted, [_forest(0.0)], held, forests)
 
         def judge(scores: Scores) -> float:
@@ -206,7 +205,7 @@ def fit_auto(
 
         members, scores = _with_forest(members, scores, added, judge, detail)
     kept = [candidate for candidate, _ in members]
-    sum_of = StandardisedSum(_weights(members), scores)
+    sum_of = _sum_of(members, scores)
     total = sum_of(scores)
     of_last = scores[:, -len(held[-1]) :]
     solved_on, in_sample = _score_in_sample(fitted, kept, folds[-1].solved_on, len(held[-1]), seed, forests)
@@ -235,7 +234,7 @@ def fit_auto(
     if not cross_validate:
         for each in final.values():
             each.add(validation)
-    grown = grow_on(pool, np.arange(len(pool)), seed, TREES) if kept[-1].head == FOREST else None
+    grown = grow_on(pool, np.arange(len(pool)), seed) if kept[-1].head == FOREST else None
     head = assemble(pool, members, final, grown, start, sum_of)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
@@ -296,8 +295,10 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _weights(members: list[tuple[Candidate, float]]) -> npt.NDArray[np.float64]:
-    return np.asarray([weight for _, weight in members])
+def _sum_of(members: list[tuple[Candidate, float]], scores: Scores) -> StandardisedSum:
+    """The weighted sum of members with these scores (M, H, K)."""
+    weights = np.asarray([weight for _, weight in members])
+    return StandardisedSum(weights, scores, smallest_spreads(member.head for member, _ in members))
 
 
 def _forest(score: float) -> Candidate:
@@ -317,20 +318,18 @@ def _with_forest(
     Its share is chosen by the score of the sum: the forest errs on other samples than the linear heads do, so
     that it may help even where it is behind.
     """
-    linear, forest = (
-        StandardisedSum(weights, each)(each)
-        for weights, each in ((_weights(members), scores), (np.ones(1), added))
-    )
-    judged = {share: judge((1 - share) * linear + share * forest) for share in SHARES}
-    share, alone = max(judged, key=judged.__getitem__), judge(added[0])
+    forest = _forest(judge(added[0]))
+    linear, alone = (_sum_of(own, each)(each) for own, each in ((members, scores), ([(forest, 1.0)], added)))
+    judged = {share: judge((1 - share) * linear + share * alone) for share in SHARES}
+    share = max(judged, key=judged.__getitem__)
     detail(
-        f"auto head: linear heads {100 * judged[0.0]:.2f}, forest {100 * alone:.2f}, "
+        f"auto head: linear heads {100 * judged[0.0]:.2f}, forest {100 * forest.score:.2f}, "
         f"with a share of {100 * share:.0f} % {100 * judged[share]:.2f}"
     )
     if not share:
         return members, scores
     weighed = [(candidate, (1 - share) * own) for candidate, own in members]
-    return [*weighed, (_forest(alone), share)], np.concatenate([scores, added])
+    return [*weighed, (forest, share)], np.concatenate([scores, added])
 
 
 def _score_members(

@@ -15,6 +15,10 @@ KEPT = 8
 DEEPEST = 64
 """Largest depth of a tree. Outliers could split off a pair of samples at each level."""
 
+SMALLEST_SPREAD = 0.005
+"""Smallest deviation of the scores of a class by which they are divided. Where hardly any leaf knows a class,
+held-out samples may all have the score 0, and new ones not."""
+
 _ENTRIES = 1 << 22  # shares that are added up at a time
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -17,19 +17,17 @@ from .moments import IntArray
 from .search import Scores
 from .spaces import Pool, Rows
 
-TREES, FEW_TREES = 200, 100
-"""Trees of the forest, and of those by which its share is selected, which take most of the time."""
-
+TREES = 100
 _LEAST_SAMPLES = 2  # of a leaf
 
 MOST_SAMPLES = 20_000
-"""Largest number of samples for which a forest is grown. It takes about 6 kB of memory for each."""
+"""Largest number of samples for which a forest is grown. It takes about 3 kB of memory for each."""
 
 MOST_VALUES = 1 << 27
 """Largest samples x features for which a forest is grown: 512 MiB of float32."""
 
 MOST_WORK = 1 << 28
-"""Largest samples x sqrt(features) x (classes + 100) for which a forest is grown, about a minute."""
+"""Largest samples x sqrt(features) x (classes + 100) for which a forest is grown, in about half a minute."""
 
 
 def affordable(pool: Pool, report: Callable[[str], None]) -> bool:
@@ -45,11 +43,11 @@ def affordable(pool: Pool, report: Callable[[str], None]) -> bool:
     return False
 
 
-def grow_on(pool: Pool, rows: Rows, seed: int, trees: int) -> Forest:
+def grow_on(pool: Pool, rows: Rows, seed: int) -> Forest:
     """Grow a forest on some of the samples; one with several known positives counts as several samples."""
     positions, classes = pool.positives(rows)
     features = torch.cat([pool.features(batch) for batch in pool.batches(rows)]).numpy()
-    return grow(features[positions], classes, len(pool.columns), seed, trees)
+    return grow(features[positions], classes, len(pool.columns), seed)
 
 
 def forest_scores(forest: Forest, pool: Pool, rows: Rows) -> Scores:
@@ -71,7 +69,7 @@ class _Tree(NamedTuple):
 
 
 def grow(
-    features: npt.NDArray[np.float32], labels: IntArray, num_classes: int, seed: int, trees: int
+    features: npt.NDArray[np.float32], labels: IntArray, num_classes: int, seed: int, trees: int = TREES
 ) -> Forest:
     """Grow a forest.
 
