@@ -159,11 +159,23 @@ def test_an_mAP_that_has_collapsed_leaves_room_for_the_others(tmp_path):
     low, high = axes.get_ylim()
     assert 87 < low < 89.01  # AN's, 90, less its standard deviation
     assert 92.6 < high < 94
-    assert [(text.get_text(), text.xy) for text in axes.texts] == [("30.0", (0.6, low))] * 2
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("30.0", (0.6, 0))] * 2
     assert axes.texts[0].get_position() != axes.texts[1].get_position()
     assert axes.get_xlabel() == "tau"
     band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
     assert (band.y0, band.y1) == (pytest.approx(89), pytest.approx(91))
+
+
+def test_a_reference_that_has_collapsed_is_marked(tmp_path):
+    rows = [trial("gr", seed, i, 0.8 + i / 100, hp={"mu": i}) for seed in SEEDS for i in range(3)]
+    rows += [trial("an", seed, 0, 0.2) for seed in SEEDS]
+    folder = store_in(tmp_path / "reference", rows)
+    (axes,) = sensitivity([folder], x="hp.mu", references=["an"]).figure.axes
+    assert axes.get_ylim()[0] > 80
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("21.0", (0.5, 0))]
+    # Each epoch has its own axis.
+    first, second = sensitivity([folder], x="hp.mu", epochs=[1, 2]).figure.axes
+    assert first.get_ylim()[1] < 65 < 79 < second.get_ylim()[0]
 
 
 @pytest.mark.parametrize(
@@ -275,11 +287,13 @@ def test_axes_are_the_settings_that_differ(lines):
 
 def test_settings_that_differ_by_orders_of_magnitude(tmp_path):
     def scale(values):
-        name = f"s{len(values)}{values[0]}"
+        name = "-".join(map(str, values))
         rows = [trial("gr", 0, i, 0.5, hp={"a": value}) for i, value in enumerate(values)]
         return sensitivity([store_in(tmp_path / name, rows)], x="hp.a").figure.axes[0].get_xscale()
 
-    assert scale([0.2, 1.0]) == "linear"
+    assert scale([0.25, 1.0]) == "linear"
+    assert scale([0.01, 0.25, 0.5, 0.75, 1.0]) == "linear"
+    assert scale([0.01, 0.03, 0.1, 0.3, 1.0]) == "log"
     assert scale([0.001, 1.0]) == "log"
     assert scale([0.0, 0.001, 1.0]) == "symlog"
 

@@ -25,8 +25,8 @@ from .trial_points import (
     varied_candidates,
 )
 
-_FAR = 50.0
-"""Numbers that differ by a larger factor are drawn on a logarithmic axis."""
+_FAR = 5.0
+"""Where the largest number is further from the median than by this factor, the axis is logarithmic."""
 
 _COLLAPSED = 0.1
 """An mAP that is further than this below the median, and than three times what the best is above it, would
@@ -165,59 +165,12 @@ def _draw_lines(
 ) -> Any:
     """One panel per epoch, in it a line per candidate."""
     values = in_order(point.x for point in points)
-    scaled = all(isinstance(value, float) for value in values)
-    lowest = lowest_shown([point.mean for point in [*points, *lines]]) if scaled else 0.0
-    shown = [point for point in [*points, *lines] if point.mean >= lowest]
-    bottom, top = min(map(_low, shown)), max(map(_high, shown))
-    margin = 0.06 * (top - bottom) or 1
-    bottom -= margin if len(shown) == len(points) + len(lines) else 3 * margin  # room for arrows
-    figure = new_figure(1.8 + max(4.8, 3.2 * len(epochs)), 3.6)
-    panels = figure.subplots(1, len(epochs), squeeze=False, sharey=True)[0]
+    figure = new_figure(1.8 + max(4.8, 3.4 * len(epochs)), 3.6)
+    panels = figure.subplots(1, len(epochs), squeeze=False)[0]
     for axes, epoch in zip(panels, epochs, strict=True):
         style_axes(axes, whole=False)
-        where = _place(axes, values)
-        marked: list[Value] = []
-        for number, name in enumerate(named):
-            own = [point for point in points if point.candidate == name and point.epoch == epoch]
-            own.sort(key=lambda point: where[point.x])
-            aside = 0.0 if scaled else 0.12 * (number - (len(named) - 1) / 2)
-            colour = COLOURS[number % len(COLOURS)]
-            axes.errorbar(
-                [where[point.x] + aside for point in own],
-                [100 * point.mean for point in own],
-                yerr=[100 * float(np.nan_to_num(point.sd)) for point in own],
-                color=colour,
-                marker="osD^v"[number // len(COLOURS) % 5],
-                linestyle="-" if scaled else "none",
-                linewidth=1.6,
-                markersize=4,
-                capsize=2.5,
-                label=cut(name, 30),
-            )
-            for point in (point for point in own if point.mean < lowest):
-                beside = 28 * marked.count(point.x)
-                marked.append(point.x)
-                axes.annotate(
-                    f"{100 * point.mean:.1f}",
-                    (where[point.x] + aside, bottom),
-                    xytext=(beside, 20),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=8,
-                    color=colour,
-                    arrowprops={"arrowstyle": "-|>", "color": colour},
-                )
-        for number, line in enumerate(line for line in lines if line.epoch == epoch):
-            colour = COLOURS[(len(named) + number) % len(COLOURS)]
-            axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
-            axes.axhline(
-                100 * line.mean,
-                color=colour,
-                linewidth=1.3,
-                linestyle=((0, (5, 2)), (0, (1.5, 1.5)))[number % 2],
-                label=f"{cut(line.candidate, 30)} (reference)",
-            )
-        axes.set_ylim(bottom, top + margin)
+        own = [[point for point in some if point.epoch == epoch] for some in (points, lines)]
+        _draw_panel(axes, *own, named, values)
         title = "" if epoch is None else f"epoch {epoch}"
         label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
     # Lines with error bars come last in matplotlib's order, here they are first.
@@ -225,6 +178,67 @@ def _draw_lines(
     handles.sort(key=lambda handle: not hasattr(handle, "has_yerr"))
     add_legend(panels[-1], handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02))
     return figure
+
+
+def _draw_panel(
+    axes: Any, points: Sequence[Point], lines: Sequence[Point], named: Sequence[str], values: Sequence[Value]
+) -> None:
+    """A line per candidate, and one across the panel per reference; collapsed ones are marked by arrows."""
+    scaled = all(isinstance(value, float) for value in values)
+    where = _place(axes, values)
+    lowest = lowest_shown([point.mean for point in [*points, *lines]]) if scaled else 0.0
+    collapsed: list[Value] = []
+
+    def mark(point: Point, place: float, transform: Any, colour: str) -> None:
+        axes.annotate(
+            f"{100 * point.mean:.1f}",
+            (place, 0),
+            xycoords=transform,
+            xytext=(28 * collapsed.count(point.x), 20),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=colour,
+            arrowprops={"arrowstyle": "-|>", "color": colour},
+        )
+        collapsed.append(point.x)
+
+    for number, name in enumerate(named):
+        own = [point for point in points if point.candidate == name]
+        own.sort(key=lambda point: where[point.x])
+        aside = 0.0 if scaled else 0.12 * (number - (len(named) - 1) / 2)
+        colour = COLOURS[number % len(COLOURS)]
+        axes.errorbar(
+            [where[point.x] + aside for point in own],
+            [100 * point.mean for point in own],
+            yerr=[100 * float(np.nan_to_num(point.sd)) for point in own],
+            color=colour,
+            marker="osD^v"[number // len(COLOURS) % 5],
+            linestyle="-" if scaled else "none",
+            linewidth=1.6,
+            markersize=4,
+            capsize=2.5,
+            label=cut(name, 30),
+        )
+        for point in own:
+            if point.mean < lowest:
+                mark(point, where[point.x], axes.get_xaxis_transform(), colour)
+    for number, line in enumerate(lines):
+        colour = COLOURS[(len(named) + number) % len(COLOURS)]
+        axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
+        axes.axhline(
+            100 * line.mean,
+            color=colour,
+            linewidth=1.3,
+            linestyle=((0, (5, 2)), (0, (1.5, 1.5)))[number % 2],
+            label=f"{cut(line.candidate, 30)} (reference)",
+        )
+        if line.mean < lowest:
+            mark(line, 0.5, "axes fraction", colour)
+    shown = [point for point in [*points, *lines] if point.mean >= lowest]
+    bottom, top = min(map(_low, shown)), max(map(_high, shown))
+    margin = 0.06 * (top - bottom) or 1
+    axes.set_ylim(bottom - (3 if collapsed else 1) * margin, top + margin)  # room for arrows
 
 
 def _low(point: Point) -> float:
@@ -241,8 +255,8 @@ def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
     if len(numbers) < len(values):
         axes.set_xticks(range(len(values)), [text_of(value) for value in values])
         return {value: float(position) for position, value in enumerate(values)}
-    positive = [number for number in numbers if number > 0]
-    if positive and min(numbers) >= 0 and max(positive) > _FAR * min(positive):
+    positive = sorted(number for number in numbers if number > 0)
+    if positive and min(numbers) >= 0 and max(positive) > _FAR * positive[(len(positive) - 1) // 2]:
         if min(numbers) > 0:
             axes.set_xscale("log")
         else:
