@@ -172,7 +172,7 @@ def test_a_reference_that_has_collapsed_is_marked(tmp_path):
     folder = store_in(tmp_path / "reference", rows)
     (axes,) = sensitivity([folder], x="hp.mu", references=["an"]).figure.axes
     assert axes.get_ylim()[0] > 80
-    assert [(text.get_text(), text.xy) for text in axes.texts] == [("21.0", (0.5, 0))]
+    assert [(text.get_text(), text.xy) for text in axes.texts] == [("21.0", (0.06, 0))]
     # Each epoch has its own axis.
     first, second = sensitivity([folder], x="hp.mu", epochs=[1, 2]).figure.axes
     assert first.get_ylim()[1] < 65 < 79 < second.get_ylim()[0]

@@ -234,7 +234,7 @@ def _draw_panel(
             label=f"{cut(line.candidate, 30)} (reference)",
         )
         if line.mean < lowest:
-            mark(line, 0.5, "axes fraction", colour)
+            mark(line, 0.06, "axes fraction", colour)
     shown = [point for point in [*points, *lines] if point.mean >= lowest]
     bottom, top = min(map(_low, shown)), max(map(_high, shown))
     margin = 0.06 * (top - bottom) or 1
