@@ -59,6 +59,8 @@ def train(
               H, W);
             - a pandas or polars DataFrame with a column of image files and a column of labels, as in a CSV
               file, without `y`;
+            - with `data={"text": "title,abstract"}`, a DataFrame whose columns of these names hold texts, or
+              a list of texts;
             - a torch Dataset of (image or features, label), without `y`. Its images are loaded several times
               and must not change; where it has `classes`, they name its indices.
 

@@ -84,13 +84,14 @@ class Run(TrainedModel):
         where: bool = False,
         **decision: Any,
     ) -> Predictions:
-        """Predict scores and labels of images or feature vectors, in files or in memory.
+        """Predict scores and labels of images, feature vectors or texts, in files or in memory.
 
         Args:
             samples: One path or several: images, folders of images (searched recursively), tables (CSV, TSV,
-                Parquet) with a column of file names, or one feature file. Or samples in memory, as in
-                `spml.train`; the labels of a data set of PyTorch are ignored. Or a single one: a PIL image, a
-                uint8 array (H, W, 3) or tensor (3, H, W), a feature vector (D,), or a row of a DataFrame.
+                Parquet) with a column of file names, or one feature file; for a model of texts, a table of
+                them, or a text or several. Or samples in memory, as in `spml.train`; the labels of a data set
+                of PyTorch are ignored. Or a single one: a PIL image, a uint8 array (H, W, 3) or tensor (3, H,
+                W), a feature vector (D,), or a row of a DataFrame.
             batch_size: Samples per step.
             workers: Number of processes that decode images; -1 = one per core, at most 8, or none for images
                 in memory.

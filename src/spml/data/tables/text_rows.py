@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...config import DataConfig
+from ..files.names import take
 from ..records import Records, take_rows
 from ..texts import Texts
 from .columns import Columns, find_id, find_text
@@ -75,34 +77,27 @@ def read_texts(table: Table, stated: str) -> tuple[Sequence[str], Texts, tuple[s
     config = DataConfig(text=stated, max_unreadable=0)
     rows = TextRows(table, Columns(find_id(table), -1, text=find_text(table, stated)), Path(), config)
     rows.read_columns([])
-    names, texts, notes = with_text(rows.names, rows.inputs)
-    if not names:
-        raise InputError(f"{table.path}: every text is empty in the columns {stated}.")
-    return names, texts, notes
-
-
-def with_text(names: Sequence[str], texts: Texts) -> tuple[Sequence[str], Texts, tuple[str, ...]]:
-    """Samples that are no empty texts, and a note on those that are."""
-    filled = np.array([bool(each.strip()) for each in texts], bool)
-    if filled.all():
-        return names, texts, ()
-    empty = [names[row] for row in np.flatnonzero(~filled).tolist()]
-    note = f"{counted(len(empty), 'sample')} without text left out: {first_few([*map(quote, empty)], 3)}."
-    kept = np.flatnonzero(filled)
-    return tuple(names[row] for row in kept.tolist()), texts.take(kept), (note,)
+    filled, _, notes = _split_by_text(rows.names, rows.inputs, str(table.path))
+    return take(rows.names, filled), rows.inputs.take(filled), notes
 
 
 def without_empty(records: Records) -> Records:
     """Leave out samples that are empty texts."""
-    texts = records.inputs
-    assert isinstance(texts, Texts)
-    names, _, notes = with_text(records.ids, texts)
-    if not notes:
-        return records
-    if not names:
-        raise InputError(f"{records.source}: every text is empty. Name other columns (--data.text).")
-    kept = set(names)
-    rows = np.array([row for row, name in enumerate(records.ids) if name in kept], np.int64)
-    left_out = tuple((name, NO_TEXT) for name in records.ids if name not in kept)
-    taken = take_rows(records, rows)
+    assert isinstance(records.inputs, Texts)
+    filled, empty, notes = _split_by_text(records.ids, records.inputs, records.source)
+    taken = take_rows(records, filled)
+    left_out = tuple((name, NO_TEXT) for name in empty)
     return replace(taken, notes=(*records.notes, *notes), skipped=(*records.skipped, *left_out))
+
+
+def _split_by_text(
+    names: Sequence[str], texts: Texts, source: str
+) -> tuple[npt.NDArray[np.int64], list[str], tuple[str, ...]]:
+    """Rows whose text is not empty, names of the others, and a note on these."""
+    filled = np.array([bool(each.strip()) for each in texts], bool)
+    if not filled.any():
+        raise InputError(f"{source}: every text is empty. Name other columns (--data.text).")
+    empty = [names[row] for row in np.flatnonzero(~filled).tolist()]
+    shown = first_few([*map(quote, empty)], 3)
+    notes = (f"{counted(len(empty), 'sample')} without text left out: {shown}.",) if empty else ()
+    return np.flatnonzero(filled), empty, notes

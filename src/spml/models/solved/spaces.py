@@ -190,10 +190,6 @@ class SparseSpaces:
         self.landmarks, self.maps = torch.empty(0, pool.width), [nn.Identity()]
         self._solvers: list[Solver] | None = None
 
-    def features(self, position: int) -> int:
-        """Number of features."""
-        return self.pool.width
-
     def head_inputs(self, width: float, outputs: int) -> tuple[int, None]:
         """Number of inputs of the linear heads; there is no projection that they take in."""
         return self.pool.width, None

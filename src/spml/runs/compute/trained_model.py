@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ... import models
 from ...common.errors import InputError, nearest
@@ -28,7 +27,7 @@ from ...scores import ScoreBlocks
 from ..decide.policies import read_thresholds
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
-from ..network import Network, Transform
+from ..network import Network, Transform, speaking_terms
 from ..settle.conflicts import check_mean_labels
 from .features import find_features
 from .predict import Batch, Engine, check_samples, predict_batches
@@ -242,18 +241,8 @@ class TrainedModel:
         A term counts by its value times the derivative of the logit, in a linear head its summand; those that
         do not raise the logit are left out.
         """
-        network = self.classifier.backbone.network
-        if not isinstance(network, models.Tfidf):
-            return [[] for _ in classes]
-        vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
-        logits = self.classifier.top(vector).logits[0]
-        found = []
-        for column in rows_of(self.classes, classes).tolist():
-            (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
-            summands = (gradient * vector)[0].detach()
-            order = summands.argsort(descending=True)[:most].tolist()
-            found.append([network.terms[term] for term in order if summands[term] > 0])
-        return found
+        columns = rows_of(self.classes, classes).tolist()
+        return speaking_terms(self.classifier, text, columns, most)
 
     def labelled(
         self, ids: Sequence[str], batch: Batch, decision: Decision, *, sparse: bool = False
