@@ -171,7 +171,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
     # The final forest has learned from all samples; the one of the selection from training samples alone.
     pool = Pool(*parts)
     features = torch.from_numpy(make_data(50, seed=2)[0])
-    grown = grow_on(pool, np.arange(400), 0)
+    grown = grow_on(pool, np.arange(400), 0, trees.MORE_TREES if cross_validate else trees.TREES)
     head = result.head
     scores = head.member_scores(features)
     assert torch.equal(scores[-1], grown(features))

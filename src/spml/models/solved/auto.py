@@ -27,7 +27,7 @@ from .linear import RIDGE
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import affordable, forest_scores, grow_on
+from .trees import MORE_TREES, TREES, affordable, forest_scores, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -131,8 +131,8 @@ def fit_auto(
     it is and under Gaussian kernels of two or three widths; of many sparse features `sqrtl2` and `unit`, or
     `tfidf` of counts, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
     penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
-    are dropped. A forest of 100 extremely randomised trees on the features as they are is added with that
-    share, up to half of the whole, with which the sum scores highest.
+    are dropped. A forest of 100 extremely randomised trees on the features as they are (200 in the end, if
+    selected by cross-validation) is added with the share, up to half of the whole, whose sum scores highest.
 
     Args:
         train: Training samples.
@@ -234,7 +234,9 @@ def fit_auto(
     if not cross_validate:
         for each in final.values():
             each.add(validation)
-    grown = grow_on(pool, np.arange(len(pool)), seed) if kept[-1].head == FOREST else None
+    grown = None
+    if kept[-1].head == FOREST:
+        grown = grow_on(pool, np.arange(len(pool)), seed, MORE_TREES if cross_validate else TREES)
     head = assemble(pool, members, final, grown, start, sum_of)
     head.offset.copy_(offset)
     head.scale.copy_(scale)

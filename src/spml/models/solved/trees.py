@@ -17,11 +17,13 @@ from .moments import IntArray
 from .search import Scores
 from .spaces import Pool, Rows
 
-TREES = 100
+TREES, MORE_TREES = 100, 200
+"""Trees of a forest, and of the final one where samples are so few that more take little time."""
+
 _LEAST_SAMPLES = 2  # of a leaf
 
 MOST_SAMPLES = 20_000
-"""Largest number of samples for which a forest is grown. It takes about 3 kB of memory for each."""
+"""Largest number of samples for which a forest is grown. It takes 2 to 4 kB of memory for each."""
 
 MOST_VALUES = 1 << 27
 """Largest samples x features for which a forest is grown: 512 MiB of float32."""
@@ -43,11 +45,11 @@ def affordable(pool: Pool, report: Callable[[str], None]) -> bool:
     return False
 
 
-def grow_on(pool: Pool, rows: Rows, seed: int) -> Forest:
+def grow_on(pool: Pool, rows: Rows, seed: int, trees: int = TREES) -> Forest:
     """Grow a forest on some of the samples; one with several known positives counts as several samples."""
     positions, classes = pool.positives(rows)
     features = torch.cat([pool.features(batch) for batch in pool.batches(rows)]).numpy()
-    return grow(features[positions], classes, len(pool.columns), seed)
+    return grow(features[positions], classes, len(pool.columns), seed, trees)
 
 
 def forest_scores(forest: Forest, pool: Pool, rows: Rows) -> Scores:
