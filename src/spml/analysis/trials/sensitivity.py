@@ -169,8 +169,8 @@ def _draw_lines(
     panels = figure.subplots(1, len(epochs), squeeze=False)[0]
     for axes, epoch in zip(panels, epochs, strict=True):
         style_axes(axes, whole=False)
-        own = [[point for point in some if point.epoch == epoch] for some in (points, lines)]
-        _draw_panel(axes, *own, named, values)
+        own, across = ([point for point in some if point.epoch == epoch] for some in (points, lines))
+        _draw_panel(axes, own, across, named, values)
         title = "" if epoch is None else f"epoch {epoch}"
         label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
     # Lines with error bars come last in matplotlib's order, here they are first.
