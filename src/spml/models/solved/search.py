@@ -19,14 +19,16 @@ from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
 from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces
-from .sparse import WIDE as LINEAR_LIMIT
 from .sparse import sparse_scaling
 
 Scores = npt.NDArray[np.float32]
 
+LINEAR_LIMIT = 6000
+"""Number of dense features above which there is no linear space, whose eigendecomposition would take minutes,
+unless `WIDE_LIMIT` allows it."""
+
 WIDE_LIMIT = 20_000_000_000
-"""Largest features x samples^2 for which there are linear spaces of more than `LINEAR_LIMIT` features that
-are not sparse, whose eigendecomposition would take minutes otherwise."""
+"""Largest features x samples^2 for which there are linear spaces of more features, to bound their time."""
 
 DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
 SPARSE_SHARE = 0.2
