@@ -176,7 +176,7 @@ def claims() -> list[Claim]:
             "LASD, Fig. 1b",
             "partly",
             f"tau on digits: {curve('lasd-tau', 'hp.tau')}. Small ones fail; from .8 on it makes no "
-            "difference, since hardly any label exceeds it",
+            "difference, since few labels exceed it",
         ),
         Claim(
             "LASD is above others for a wide range of lambda+",
