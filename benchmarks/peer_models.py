@@ -46,8 +46,8 @@ def of_all_classes(model, scores, task):
 def single(model, X, y, test, task):
     """Scores and decisions of a classifier that gives each sample one class."""
     model.fit(X, y)
-    known = hasattr(model, "decision_function")
-    scores = model.decision_function(test) if known else model.predict_proba(test)
+    known = hasattr(model, "predict_proba")  # of two samples, a logit does not tell which has the class
+    scores = model.predict_proba(test) if known else model.decision_function(test)
     return of_all_classes(model, scores, task), one_hot(model.predict(test), task)
 
 

@@ -91,70 +91,70 @@ FIGURES = (
         "gr-tau", _STUDIES, "Threshold of the soft pseudo-label", "GR, Fig. 2a",
         "spml analyse sensitivity sensitivity --x tau --references [an,em]",
         "The schedules end at the stated values (`timing: paper`), so that k has the threshold of the "
-        "axis in the last epoch. The best threshold is not 1 for every b: for b = -2 it is .85, with 1 "
-        "next to it, for b = -5 it is .7 and for b = -8 .55, from where mAP falls slowly. At .4 a steep k "
-        "(b = -5 and -8) makes positives of unknown labels that are negative, and GR falls far behind AN; "
-        "what is drawn there is the best epoch, which is an early one, before k has its end. In the paper "
-        "the best threshold is always 1, and GR is always above AN.",
+        "axis in the last epoch. In the paper the best threshold is always 1, and GR is always above AN. "
+        "Here 1 is level with .85 for b = -2, but for b = -5 .7 and for b = -8 .55 are better than 1, "
+        "with both seeds. At .4 a steep k (b = -5 and -8) makes positives of unknown labels that are "
+        "negative, and GR falls far behind AN; what is drawn there is the best epoch, which is an early "
+        "one, before k has its end.",
     ),
     Drawn(
         "gr-mu-sigma", _STUDIES, "Mean and width of the instance weight", "GR, Fig. 2b",
         "spml analyse sensitivity sensitivity --x hp.mu --references [an,em]",
-        "Lines as in the paper, one per sigma. All pairs are above EM and AN, and within half a point of "
-        "each other: mean and width hardly matter on these scenes, and mAP falls a little with mu. The "
-        "paper's peak at mu = .8 is not seen for any sigma.",
+        "Lines as in the paper, one per sigma. All pairs are above EM and AN, and closer to each other "
+        "than the two seeds are: mean and width hardly matter on these scenes. The paper's peak at mu = "
+        ".8 is not seen for any sigma.",
     ),
     Drawn(
         "gr-q2", _STUDIES, "Exponent of the loss on pseudo-positives, per epoch", "GR, Fig. 2c",
         "spml analyse sensitivity sensitivity --x hp.q2 --epochs [1,2,4] --references [an,em]",
-        "Small exponents, near the log loss, are best in every epoch, as the paper chooses (q2 = .01). "
-        "The panels are epochs of the same trainings, each with its own axis; an arrow stands for a value "
-        "below it.",
+        "An exponent of .01, near the log loss, is best in every epoch, as in the paper. The panels are "
+        "epochs of the same trainings, each with its own axis; an arrow stands for a value below it.",
     ),
     Drawn(
         "gr-q3", _STUDIES, "Exponent of the loss on pseudo-negatives, per epoch", "GR, Fig. 2c",
         "spml analyse sensitivity sensitivity --x hp.q3 --epochs [1,2,4] --references [an,em]",
-        "At the end q3 = 1, the absolute error, is best, as the paper chooses. Towards the log loss mAP "
-        "falls, and 1.5 falls to AN, although it is good in the first epoch.",
+        "1, the absolute error, is best in every epoch, as in the paper. Towards the log loss mAP falls, "
+        "and 1.5 ends at about the mAP of AN.",
     ),
     Drawn(
         "lasd-lambda", _STUDIES, "Weight of pseudo-positives", "LASD, Fig. 1a",
         "spml analyse sensitivity sensitivity --x hp.weight_pos --references [an,em]",
-        "In the paper the best value is .10. Here .01 to .3 are about level with EM, and 1 is worse. At "
-        "the threshold .9 hardly any label is a pseudo-positive, so that lambda+ acts through lambda-, "
-        "which is derived from it.",
+        "In the paper the best value is .10. Here .01 to .1 cannot be told apart, and are above EM, "
+        "within the spread of two seeds; 1 is no better than EM. At the threshold .9 hardly any label is "
+        "a pseudo-positive, so that lambda+ acts through lambda-, which is derived from it.",
     ),
     Drawn(
         "lasd-tau", _STUDIES, "Threshold of the disambiguation", "LASD, Fig. 1b",
         "spml analyse sensitivity sensitivity --x hp.tau --references [an,em]",
-        "From .8 to .99 the threshold makes no difference, since few labels exceed it: in the run of 20 "
-        "epochs below, at most 3 % exceed .8, and .2 % exceed .9. At .6 training collapses: too many "
-        "false positives are learned from the first epoch on. The paper's best threshold is a little "
-        "smaller than one.",
+        "From .8 to .99 the threshold makes no difference beyond the spread of two seeds, since few "
+        "labels exceed it: in the run of 20 epochs below, at most 3 % exceed .8, and .2 % exceed .9. At "
+        ".6 training collapses: too many false positives are learned from the first epoch on. The paper's "
+        "best threshold is a little smaller than one.",
     ),
     Drawn(
         "lasd-alpha", _STUDIES, "Weight of the consistency", "LASD, Fig. 1c",
         "spml analyse sensitivity sensitivity --x hp.consistency --references [an,em]",
-        "Values from .2 to .8 are about level and above no consistency, and 1.6 harms, as in the paper.",
+        "Values from .2 to .8 are higher than none by less than the spread of two seeds, and 1.6 harms. "
+        "In the paper every value from .2 to .8 helps, and larger ones harm.",
     ),
     Drawn(
         "opml-alpha", _STUDIES, "First constant of OPML", "OPML, Fig. 5",
         "spml analyse sensitivity sensitivity --x hp.alpha --references [an,em]",
-        "Constants are 1 in ZLPR, which is as good as AN here. A smaller one is worse, and so is a larger "
-        "one. The axis is the constant itself, because the paper's transformation to (0, 1) is lost, and "
-        "the other constant is 1.",
+        "Both constants are 1 in ZLPR, which is as good as AN here. A smaller one is worse, and so is 4. "
+        "The axis is the constant itself, because the paper's transformation to (0, 1) is lost; the other "
+        "constant is 1.",
     ),
     Drawn(
         "opml-beta", _STUDIES, "Second constant of OPML", "OPML, Fig. 5",
         "spml analyse sensitivity sensitivity --x hp.beta --references [an,em]",
-        "The same for the constant of the negatives: below 1 it is worse, above 1 it hardly matters. In "
-        "the paper other constants than those of ZLPR are best.",
+        "The same for the constant of the negatives: below 1 it is worse, above 1 a little worse. In the "
+        "paper other constants than those of ZLPR are best.",
     ),
     Drawn(
         "opml-rank", _STUDIES, "Weight of the high-rank term", "OPML, Fig. 6",
         "spml analyse sensitivity sensitivity --x hp.rank_weight --references [an,em]",
-        "Stable up to .01, worse at .1, and a collapse at 1: the shape of the paper's figure. The values "
-        "cannot be compared, since the formula of the term is one reading of a lost one.",
+        "Level up to .1, and a collapse at 1: the shape of the paper's figure. The values cannot be "
+        "compared, since the formula of the term is one reading of a lost one.",
     ),
     Drawn(
         "mlml", _STUDIES, "More known labels", "EM poster, MLML",

@@ -163,7 +163,7 @@ def test_bad_runs(trained: Path, tmp_path: Path) -> None:
     source = tmp_path / "features.npz"
     np.savez(source, X=generator.normal(size=(30, 4)).astype(np.float32), Y=labels, classes=np.array(CLASSES))
     spml.train(source, method="an", epochs=1, threads=1, output=str(tmp_path / "run"), quiet=True)
-    with pytest.raises(InputError, match=r"takes feature vectors, which can't be drawn\. Name runs"):
+    with pytest.raises(InputError, match=r"takes features, which can't be drawn\. Name runs"):
         maps([tmp_path / "run"])
     with pytest.raises(InputError, match=r"holds features, but the model in .* takes images"):
         maps([trained / "em"], data=str(source))

@@ -168,7 +168,7 @@ def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, fea
     assert not (tmp_path / "run").exists()
     wide = tmp_path / "wide.npz"
     np.savez(
-        wide, data=np.ones(4, np.float32), indices=np.arange(4), indptr=np.arange(5), shape=(4, 20_001),
+        wide, X=np.eye(4, 20_001, dtype=np.float32),
         Y=np.eye(2, dtype=np.uint8)[[0, 1, 0, 1]], split=np.array(["train", "train", "val", "val"]),
     )  # fmt: skip
     monkeypatch.setattr("spml.models.solved.moments.MAX_ENTRIES", 2 * 20_001 - 1)
