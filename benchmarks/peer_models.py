@@ -54,14 +54,18 @@ def single(model, X, y, test, task):
 def per_class(fit, X, y, test, task):
     """Scores and decisions of binary classifiers `fit(X, positive, share)`, one per class that was seen.
 
-    `share` is the prior of the class: its share of the known labels times K.
+    `share` is the prior of the class: its share of the known labels times K. A class that a method refuses
+    is ranked last.
     """
     scores = np.full((len(test), task.classes), -np.inf)
     decided = np.zeros(scores.shape, dtype=np.int64)
     for label in np.unique(y):
         positive = y == label
         share = min(task.mean_labels * positive.mean(), 1 - 1 / len(y))
-        scores[:, label], decided[:, label] = fit(X, positive, share)(test)
+        try:
+            scores[:, label], decided[:, label] = fit(X, positive, share)(test)
+        except ValueError:  # too few positives for its own hold-out
+            continue
     scores[np.isneginf(scores)] = scores[np.isfinite(scores)].min()
     return scores, decided
 
