@@ -30,7 +30,16 @@ from spml.common.phrases import counted
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 PAGE = ROOT / "docs" / "benchmarks" / "methods.md"
-TRACKS = ("features", "features-added", "details", "scaling", "scaling-others", "digits", "photographs")
+TRACKS = (
+    "features",
+    "features-added",
+    "details",
+    "scaling",
+    "scaling-others",
+    "digits",
+    "queries",
+    "photographs",
+)
 MODES = ("oracle", "observed")
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 HEAD = """# Benchmarks of methods
