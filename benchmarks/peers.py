@@ -22,6 +22,7 @@ import csv
 import inspect
 import json
 import lzma
+import math
 import multiprocessing
 import os
 import resource
@@ -43,6 +44,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import f1_score
 
 from spml.common.files import write_json, write_text
+from spml.common.phrases import counted
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.metrics import mean_average_precision
@@ -287,9 +289,10 @@ def page(about):
         "",
         f"{about['date']}, {about['versions']['machine']}, one thread. "
         + ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
-        + f". `python benchmarks/peers.py`; means over up to {seeds} seeds, which draw the known label (of "
-        f"arXiv: 4,000 of its training papers, whose known label is the primary category; {AXES} axes of "
-        "TF-IDF). All get the same labelled samples, and K. A dash: not finished in time, or failed (below).",
+        + f". `python benchmarks/peers.py`; means over up to {counted(seeds, 'seed')}, which draws the known "
+        "label (of arXiv: 4,000 of its training papers, whose known label is the primary category; "
+        f"{AXES} axes of TF-IDF). All get the same labelled samples, and K. A dash: not run, or no result (below). With one "
+        "seed, differences below about 1 mean little.",
     ]
     for what, note in (
         ("mAP", "100 x test mAP. Rank: mean over the sets that a peer has finished."),
@@ -318,11 +321,14 @@ def page(about):
     for name in sets:
         gaps = {p: ahead(fits[name][OURS], fits[name][p]) for p in PEERS if p != OURS and p in fits[name]}
         front = {peer: gap for peer, gap in gaps.items() if gap[0] > 0}
-        said = "; ".join(f"{peer} by {gap:.1f} (p = {p:.2g})" for peer, (gap, p) in front.items())
+        said = "; ".join(
+            f"{peer} by {gap:.1f}" + ("" if math.isnan(p) else f" (p = {p:.2g})")
+            for peer, (gap, p) in front.items()
+        )
         lines.append(f"- **{name}**: {said or 'none'}.")
     lines += [
         "",
-        "p: paired t-test over seeds, not corrected for the number of peers.",
+        "p: paired t-test over seeds, if there are several, not corrected for the number of peers.",
         "",
         "## Lists of missing labels",
         "",
