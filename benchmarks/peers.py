@@ -291,7 +291,8 @@ def page(about):
         + ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
         + f". `python benchmarks/peers.py`; means over up to {counted(seeds, 'seed')}, which draws the known "
         "label (of arXiv: 4,000 of its training papers, whose known label is the primary category; "
-        f"{AXES} axes of TF-IDF). All get the same labelled samples, and K. A dash: not run, or no result (below). With one "
+        f"{AXES} axes of TF-IDF). All get the same labelled samples, and K. "
+        "A dash: not run, or no result (below). With one "
         "seed, differences below about 1 mean little.",
     ]
     for what, note in (
