@@ -27,9 +27,9 @@ from pathlib import Path
 
 import decision_models as models
 import numpy as np
-import pandas
 import torch
 import yaml
+from arxiv import read_papers
 from decision_measures import Measured, gap, mean_labels_of_audits, priors_of_audits
 from decision_pages import page, stated_page
 from sklearn.decomposition import TruncatedSVD
@@ -106,16 +106,7 @@ def problem_of_set(settings, root, hiding, seed):
 
 def problem_of_papers(name, root, hiding, seed, folder):
     """Papers with one known category each: random ones of the table, by singular vectors of TF-IDF."""
-    table = pandas.read_csv(
-        root / "text/arxiv_cs/arxiv_cs.tsv.xz", sep="\t", dtype=str, keep_default_na=False
-    )
-    classes = json.loads((root / "text/arxiv_cs/arxiv_cs_classes.json").read_text())
-    table = table[table[ARXIV[name]] == "1"]
-    table = table.iloc[np.sort(np.random.default_rng(seed).permutation(len(table))[:PAPERS])]
-    column = {label: number for number, label in enumerate(classes)}
-    labels = np.zeros((len(table), len(classes)), np.uint8)
-    for row, text in enumerate(table["labels"]):
-        labels[row, [column[label] for label in text.split()]] = 1
+    table, classes, labels, first = read_papers(root, ARXIV[name], PAPERS, seed)
     path = folder / f"{name}-{seed}.features.npz"
     if not path.exists():
         words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, stop_words="english", min_df=3)
@@ -126,7 +117,7 @@ def problem_of_papers(name, root, hiding, seed, folder):
     data = DataConfig(
         path=str(path), unlisted="negative", observe_seed=seed, split_seed=seed, workers=0, **HIDING[hiding]
     )
-    known = dict(zip(table["id"], (column[label] for label in table["primary"]), strict=True))
+    known = dict(zip(table["id"], first.tolist(), strict=True))
     config = Config(
         data=data,
         mean_labels=float(labels.sum(1).mean()),

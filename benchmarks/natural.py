@@ -12,11 +12,10 @@ for the same papers, from one of all categories drawn at random.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
-import pandas
+from arxiv import read_papers
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -25,16 +24,8 @@ WORDS, WIDTH = 20_000, 300
 
 
 def arrays_of(root, view, papers):
-    """Arrays of the feature file of a view, of at most so many papers drawn at random."""
-    folder = Path(root, "text/arxiv_cs")
-    table = pandas.read_csv(folder / "arxiv_cs.tsv.xz", sep="\t", dtype=str, keep_default_na=False)
-    classes = json.loads((folder / "arxiv_cs_classes.json").read_text(encoding="utf-8"))
-    table = table[table[view] == "1"]
-    table = table.iloc[np.sort(np.random.default_rng(0).permutation(len(table))[:papers])]
-    column = {label: number for number, label in enumerate(classes)}
-    labels = np.zeros((len(table), len(classes)), np.uint8)
-    for row, text in enumerate(table["labels"]):
-        labels[row, [column[label] for label in text.split()]] = 1
+    """Arrays of the feature file of a view, of all papers or of so many drawn at random."""
+    table, classes, labels, known = read_papers(root, view, papers)
     split, texts = table["split"].to_numpy(str), (table["title"] + " " + table["abstract"]).to_numpy(str)
     words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, stop_words="english", min_df=3)
     training = words.fit_transform(texts[split == "train"])
@@ -42,9 +33,9 @@ def arrays_of(root, view, papers):
     return {
         "X": axes.transform(words.transform(texts)).astype(np.float32),
         "Y": labels,
-        "observed": np.asarray([column[label] for label in table["primary"]]),
+        "observed": known,
         "names": table["id"].to_numpy(str),
-        "classes": np.asarray(list(classes)),
+        "classes": np.asarray(classes),
         "split": split,
     }
 

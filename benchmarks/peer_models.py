@@ -70,6 +70,11 @@ def per_class(fit, X, y, test, task):
     return scores, decided
 
 
+def by_probability(model):
+    """Scores and decisions of a binary classifier that has been fitted, as `per_class` takes them."""
+    return lambda test: (model.predict_proba(test)[:, 1], model.predict(test) == 1)
+
+
 def ridge(X, y, test, task):
     """Ridge regression on the one-hot label, penalty by leave-one-out."""
     model = make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-1, 6, 15)))
@@ -143,8 +148,7 @@ def elkan_noto(X, y, test, task):
 
     def fit(X, positive, share):
         model = ElkanotoPuClassifier(LogisticRegression(max_iter=1000), random_state=task.seed)
-        model.fit(X, positive.astype(int))
-        return lambda test: (model.predict_proba(test)[:, 1], model.predict(test) == 1)
+        return by_probability(model.fit(X, positive.astype(int)))
 
     scale = StandardScaler().fit(X)
     return per_class(fit, scale.transform(X), y, scale.transform(test), task)
@@ -157,8 +161,8 @@ def pu_bagging(X, y, test, task):
     def fit(X, positive, share):
         model = BaggingPuClassifier(
             n_estimators=50, max_samples=int(positive.sum()), oob_score=False, random_state=task.seed
-        ).fit(X, positive.astype(int))
-        return lambda test: (model.predict_proba(test)[:, 1], model.predict(test) == 1)
+        )
+        return by_probability(model.fit(X, positive.astype(int)))
 
     return per_class(fit, X, y, test, task)
 
@@ -169,8 +173,7 @@ def weighted_elkan_noto(X, y, test, task):
 
     def fit(X, positive, share):
         model = ElkanNotoClassifier(LogisticRegression(max_iter=1000), random_state=task.seed)
-        model.fit(X, positive.astype(int))
-        return lambda test: (model.predict_proba(test)[:, 1], model.predict(test) == 1)
+        return by_probability(model.fit(X, positive.astype(int)))
 
     scale = StandardScaler().fit(X)
     return per_class(fit, scale.transform(X), y, scale.transform(test), task)

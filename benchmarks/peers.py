@@ -21,7 +21,6 @@ import argparse
 import csv
 import inspect
 import json
-import lzma
 import math
 import multiprocessing
 import os
@@ -35,24 +34,22 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import auto_head
+import natural
 import numpy as np
 import yaml
 from peer_models import PEERS, Task, out_of_fold
 from scipy import stats
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import f1_score
 
 from spml.common.files import write_json, write_text
 from spml.common.phrases import counted
-from spml.config import DataConfig
-from spml.data import open_dataset
 from spml.metrics import mean_average_precision
 from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("scikit-learn", "pulearn", "scikit-multilearn-ng", "cleanlab", "mlcpl", "pu-toolbox", "napkinxc")
-ARXIV, AXES = "arxiv", 300
+ARXIV, PAPERS = "arxiv", 4000
 OURS, CLEANLAB = "spml", "cleanlab"
 AUDITED = (100, 500)
 
@@ -65,16 +62,7 @@ def feature_sets():
 
 def open_features(settings, root, seed):
     """Labelled and test samples of a set: features, one known class, all labels; features, all labels."""
-    data = open_dataset(
-        DataConfig(
-            path=str(Path(root) / settings["path"]),
-            unlisted="negative",
-            observe="single",
-            observe_seed=seed,
-            split_seed=seed,
-            test_share=settings.get("test_share", 0.0),
-        )
-    )
+    data = auto_head.open_set(settings, root, seed)
 
     def features(name):
         samples = data.splits[name]
@@ -91,27 +79,14 @@ def open_features(settings, root, seed):
 
 
 def open_arxiv(root, folder, seed):
-    """The same of arXiv abstracts, view `uniform`: 300 axes of TF-IDF of title and abstract; the primary
-    category is known. The seed draws 4,000 of the training papers."""
+    """The same of arXiv abstracts, whose primary category is known. The seed draws the training papers."""
     kept = folder / "arxiv.npz"
     if not kept.exists():
-        csv.field_size_limit(1 << 20)
-        with lzma.open(Path(root, "text/arxiv_cs/arxiv_cs.tsv.xz"), "rt", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file, delimiter="\t") if row["uniform"] in ("1", "True")]
-        names = sorted({name for row in rows for name in row["labels"].split()})
-        test = np.asarray([row["split"] == "test" for row in rows])
-        texts = [f"{row['title']} {row['abstract']}" for row in rows]
-        words = TfidfVectorizer(sublinear_tf=True, min_df=3, max_features=50_000, stop_words="english")
-        words.fit([text for text, held in zip(texts, test, strict=True) if not held])
-        matrix = words.transform(texts)
-        axes = TruncatedSVD(AXES, random_state=0).fit(matrix[~test])
-        full = np.asarray([[name in row["labels"].split() for name in names] for row in rows])
-        known = np.asarray([names.index(row["primary"]) for row in rows])
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez(kept, X=axes.transform(matrix).astype(np.float32), known=known, full=full, test=test)
+        np.savez(kept, **natural.arrays_of(root, natural.VIEWS["arxiv"], None))
     with np.load(kept, allow_pickle=False) as file:
-        X, known, full, test = (file[name] for name in ("X", "known", "full", "test"))
-    rows = np.random.default_rng(seed).permutation(np.flatnonzero(~test))[:4000]
+        X, known, full, split = (file[name] for name in ("X", "observed", "Y", "split"))
+    test = split == "test"
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(~test))[:PAPERS]
     return X[rows], known[rows], full[rows].astype(int), X[test], full[test].astype(int)
 
 
@@ -290,8 +265,8 @@ def page(about):
         f"{about['date']}, {about['versions']['machine']}, one thread. "
         + ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
         + f". `python benchmarks/peers.py`; means over up to {counted(seeds, 'seed')}, which draws the known "
-        "label (of arXiv: 4,000 of its training papers, whose known label is the primary category; "
-        f"{AXES} axes of TF-IDF). All get the same labelled samples, and K. "
+        f"label (of arXiv: {PAPERS:,} of its training papers, whose known label is the primary category; "
+        f"{natural.WIDTH} axes of TF-IDF). All get the same labelled samples, and K. "
         "A dash: not run, or no result (below). With one "
         "seed, differences below about 1 mean little.",
     ]

@@ -8,7 +8,6 @@ papers are the truth. Writes benchmarks/results/texts.json and .md.
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-import pandas
+from arxiv import read_papers
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
@@ -32,16 +31,6 @@ AXES = (256, 512)
 RIDGE, SOFTMAX = (1.0, 3.0, 10.0), (10.0, 30.0, 100.0)
 
 
-def papers(root):
-    """Papers of the view `uniform`, and their categories (N, C) in {0, 1}."""
-    folder = Path(root, "text/arxiv_cs")
-    table = pandas.read_csv(folder / "arxiv_cs.tsv.xz", sep="\t", dtype=str, keep_default_na=False)
-    classes = list(json.loads((folder / "arxiv_cs_classes.json").read_text(encoding="utf-8")))
-    table = table[table["uniform"] == "1"].reset_index(drop=True)
-    full = np.asarray([[name in text.split() for name in classes] for text in table["labels"]], np.uint8)
-    return table, classes, full
-
-
 def spent():
     """Processor seconds of this process so far."""
     return time.process_time()
@@ -49,9 +38,9 @@ def spent():
 
 def measure(root, folder):
     """Rows of the table: model, 100 x test mAP, seconds."""
-    table, classes, full = papers(root)
+    table, classes, full, known = read_papers(root, "uniform")
     test = (table["split"] == "test").to_numpy()
-    known, truth = np.asarray([classes.index(one) for one in table["primary"]]), full[test] == 1
+    truth = full[test] == 1
     rows = []
 
     def add(name, scores, start, note=""):

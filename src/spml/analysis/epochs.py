@@ -139,7 +139,7 @@ def _lines(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
         config = group[0].config
         others = [other[0].config for other in groups if other[0].config.method == config.method]
         apart = sorted({setting for other in others for setting in _differ(config, other)})
-        # A setting that a run leaves at its default is told by the lines that state it.
+        # A hyper-parameter that this run leaves at its default is not in `own`: other lines name it.
         own = flat(asdict(config))
         values = {name.removeprefix("hp."): own[name] for name in apart if name in own}
         texts = [f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()]

@@ -164,7 +164,7 @@ class LabelEnhancement(Objective):
                 terms["vae"] = self.graph.loss(
                     enhanced, outputs.features, batch, self.gamma, self.delta, self.kl
                 )
-            inferred = enhanced.detach().nan_to_num(0.5)  # a training that diverges is told by its own loss
+            inferred = enhanced.detach().nan_to_num(0.5)  # where training diverges, its loss says so
             constant = torch.full_like(inferred, self.prior).masked_fill(known, 1.0)
         else:
             assert self.averages is not None, "on_fit_start"
