@@ -178,6 +178,7 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
     assert "backbone 'resnet18' takes no texts" in fails(capsys, *words, "--backbone", "resnet18")
     assert "backbone tfidf is fixed" in fails(capsys, *words, "--frozen", "no")
     assert "the data holds texts: leave it out" in fails(capsys, *words, "--local", "on")
+    assert "the data holds texts: choose another head" in fails(capsys, *words, "--method", "lac")
     features = tmp_path / "x.npz"
     np.savez(features, X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
     assert "takes texts, but x holds features" in fails(capsys, "train", features, "--backbone", "tfidf")

@@ -204,6 +204,11 @@ def check_needs(config: Config, needs: Needs) -> None:
     model = config.model
     _check_head(config.method, model, needs)
     consumer = needs_maps(config.method, model.head, needs)
+    if consumer and config.data.text:
+        raise InputError(
+            f"{consumer} needs the feature map of a convolutional backbone, but the data holds texts: choose "
+            "another head or method."
+        )
     if consumer and model.backbone == "none":
         raise InputError(
             f"{consumer} needs the feature map of a convolutional backbone, but the data holds feature "
