@@ -7,7 +7,7 @@ DIR holds the folders `features` and `text` of local data: the ten sets of the s
 abstracts whose known label is their primary category, as people gave it. Of the ten sets one true label of
 each sample is drawn. All get the same labelled samples, training and validation together, and the stated K;
 `peer_models.py` holds what they do with it. Each fit is a process of its own with one thread, and ends after
---minutes; results are kept in FOLDER, one file each, so that a run that was stopped goes on.
+--minutes of processor time; results are kept in FOLDER, one file each, so that a stopped run goes on.
 
 Needs: pip install pulearn==0.2.0 scikit-multilearn-ng==0.0.8 cleanlab==2.9.0 mlcpl==0.1.7 pu-toolbox==1.11.0
 napkinxc==0.7.2
@@ -25,6 +25,7 @@ import math
 import multiprocessing
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -163,9 +164,11 @@ def listed_by_spml(X, y, task, folder):
     return [place[row["file"]] for row in found], [classes.index(row["label"]) for row in found]
 
 
-def in_process(work, arguments, path):
+def in_process(work, arguments, path, minutes):
     """Write the result of one fit, or why there is none."""
     warnings.simplefilter("ignore")
+    seconds = math.ceil(60 * minutes)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 60))
     try:
         result = work(*arguments)
     except Exception as error:
@@ -187,14 +190,12 @@ def measure(root, folder, *, seeds, sets, peers, minutes):
                 if path.exists():
                     continue
                 process = multiprocessing.get_context("spawn").Process(
-                    target=in_process, args=(work, (peer, name, root, folder, seed), path)
+                    target=in_process, args=(work, (peer, name, root, folder, seed), path, minutes)
                 )
                 process.start()
-                process.join(60 * minutes)
-                if process.is_alive():
-                    process.kill()
-                    process.join()
-                    write_json(path, {"failed": f"not finished in {minutes:g} minutes"})
+                process.join()
+                if process.exitcode == -signal.SIGXCPU:
+                    write_json(path, {"failed": f"not finished in {minutes:g} minutes of processor time"})
                 elif not path.exists():
                     write_json(path, {"failed": f"ended with exit code {process.exitcode}"})
                 print(path.stem, path.read_text()[:200].replace("\n", " "), flush=True)

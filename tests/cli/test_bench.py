@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -237,16 +238,17 @@ def test_leftovers_of_killed_processes_are_removed(done):
     new.unlink()
 
 
-def test_a_report_waits_for_another_one(done, capsys):
+def test_a_report_waits_for_another_one(done, monkeypatch):
     lock = one_at_a_time(done / "out" / ".report.lock", pytest.fail, "writes the report")
     lock.__enter__()
-    capsys.readouterr()
+    monkeypatch.setattr(sys, "stderr", said := io.StringIO())
     (done / "out" / "report.md").unlink()
     with ThreadPoolExecutor(1) as pool:
-        report, said = pool.submit(main, ["bench", "report", *arguments(done)]), ""
+        report = pool.submit(main, ["bench", "report", *arguments(done)])
         try:
-            while "another process writes the report: waiting for it\n" not in said and not report.done():
-                said += capsys.readouterr().err
+            while "another process writes the report: waiting for it\n" not in said.getvalue():
+                assert not report.done()
+                time.sleep(0.01)
             assert not report.done()
             assert not (done / "out" / "report.md").exists()
         finally:
