@@ -207,8 +207,8 @@ class Measured:
         order = np.argsort(-np.where(unknown, self.held, -np.inf), axis=None, kind="stable")
         order = order[: int(unknown.sum())]
         expected = {
-            "": hidden_probabilities(self.p(self.held), self.labels).ravel()[order],
-            " audited": hidden_probabilities(self.p_audited(self.held), self.labels).ravel()[order],
+            "": hidden_probabilities(self.held, self.labels, self.p).ravel()[order],
+            " audited": hidden_probabilities(self.held, self.labels, self.p_audited).ravel()[order],
         }
         found = {"random": {"true": 100 * float(hidden.sum() / unknown.sum())}}
         for size in LISTS:

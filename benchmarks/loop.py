@@ -184,8 +184,8 @@ class Problem:
 
     def hidden_by(self, scores, labels):
         """Probability that a label is a hidden positive; 0 where it is known."""
-        p = fit_calibration(scores, self.shown, self.priors)(scores)
-        return hidden_probabilities(p, self.shown) * (labels == 0)
+        calibration = fit_calibration(scores, self.shown, self.priors)
+        return hidden_probabilities(scores, self.shown, calibration) * (labels == 0)
 
     def choose(self, order, number, labels, scores, hidden):
         """The pairs that are asked for next, as positions in the flat matrix of the training samples."""

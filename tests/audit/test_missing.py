@@ -27,23 +27,19 @@ def ternary(data):
     return ObservedLabels.from_index(data.labels, data.scores.shape[1]).to_ternary()
 
 
-def slow_hidden(data, points=20_000):
-    """Probability that each pair is hidden, by numerical integration, one pair after the other."""
+def slow_hidden(data):
+    """Probability that each pair is hidden, one after the other."""
     labels = ternary(data)
     calibration = fit_calibration(data.scores, labels, priors_from_shares(labels.sum(0), data.mean_labels))
-    u = (np.arange(points) + 0.5) / points
-    expected = np.zeros(data.scores.shape)
-    for row in range(len(expected)):
-        p = np.minimum(calibration(data.scores[row]), 1 - 1e-9)
-        for column in range(len(p)):
-            if labels[row, column] == 0:
-                factors = np.ones(points)
-                for other in range(len(p)):
-                    if other != column:
-                        factors *= 1 - p[other] + p[other] * u
-                s = p[column] * factors.mean() / (1 - np.prod(1 - p))
-                expected[row, column] = max((p[column] - s) / (1 - s), 0)
-    return expected
+    return np.array(
+        [
+            [
+                float(np.interp(score, calibration.scores, calibration.hidden)) if label == 0 else 0.0
+                for score, label in zip(*row, strict=True)
+            ]
+            for row in zip(data.scores.astype(float), labels, strict=True)
+        ]
+    )
 
 
 def slow_list(scores, labels, hidden, top, per_class, least):

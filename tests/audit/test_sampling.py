@@ -13,7 +13,12 @@ from spml.audit import sampling
 from spml.audit.sampling import CORRELATION, draw_sample, forecast_audit
 from spml.common.draws import permutation, uniform
 from spml.common.errors import InputError
-from spml.decisions import hidden_probabilities, mean_labels_interval
+from spml.decisions import (
+    fit_calibration,
+    hidden_probabilities,
+    mean_labels_interval,
+    priors_from_shares,
+)
 from tests.helpers.audits import world
 
 # -- the draw --------------------------------------------------------------------------------------------
@@ -53,7 +58,7 @@ def test_impossible_draws(samples, rows, words):
 def test_errors_of_map_are_those_of_a_slow_loop(monkeypatch):
     monkeypatch.setattr(sampling, "_SUBSETS", 3)
     p, _, labels = world(0, samples=60, classes=4)
-    hidden, scores = hidden_probabilities(p, labels), np.round(np.log(p / (1 - p)), 1)
+    hidden, scores = p * (labels == 0), np.round(np.log(p / (1 - p)), 1)
     errors = sampling._simulated_errors([scores, -scores], labels == 1, hidden, 20, 5, seed=7)
     expected = []
     for number in range(2):
@@ -96,10 +101,9 @@ def test_the_spread_of_labels_by_hand():
     forecast = forecast_audit([np.arange(240.0).reshape(60, 4)], labels, np.zeros((60, 4)), 30)
     assert forecast.mean_labels == 2
     assert forecast.mean_labels_margin == pytest.approx(t.ppf(0.975, 29) * 1 / np.sqrt(30))
-    # One known label and three that are there with probability 1/2 each, whatever was shown.
-    labels = np.zeros((60, 4), np.int8)
+    # Four labels that are there with probability 1/2 each.
     p = np.full((60, 4), 0.5)
-    forecast = forecast_audit([p], labels, p, 30)
+    forecast = forecast_audit([p], np.zeros((60, 4), np.int8), p, 30)
     assert forecast.mean_labels == 2
     assert forecast.mean_labels_margin == pytest.approx(t.ppf(0.975, 29) * 1 / np.sqrt(30))
 
@@ -109,7 +113,9 @@ def test_margins_hold_where_labels_are_independent_and_the_known_one_is_a_unifor
     for seed in range(40):
         p, truth, labels = world(seed)
         scores = np.log(p / (1 - p))
-        forecast = forecast_audit([scores], labels, p, 50, draws=200, seed=seed)
+        priors = priors_from_shares((labels == 1).sum(0), truth.sum(1).mean())
+        hidden = hidden_probabilities(scores, labels, fit_calibration(scores, labels, priors))
+        forecast = forecast_audit([scores], labels, hidden, 50, draws=200, seed=seed)
         margins.append(forecast.mean_labels_margin / t.ppf(0.975, 49))
         chosen = np.zeros((51, 400), np.int16)
         chosen[0] = 1

@@ -36,9 +36,10 @@ def isotonic(values, counts):
 
 
 def slow_hidden(scores, labels, weight):
-    """Probability that an unknown label is there, by its score: labels hidden by known ones at their score,
-    or at the next lower score that an unknown label has."""
-    values, counts = np.unique(scores[labels == 0], return_counts=True)
+    """Probability that an unknown label of a labelled sample is there, by its score: labels hidden by known
+    ones at their score, or at the next lower score that an unknown label has."""
+    labelled = (labels == 1).any(1)
+    values, counts = np.unique(scores[labelled][labels[labelled] == 0], return_counts=True)
     number = dict.fromkeys(values.tolist(), 0.0)
     for pair, w in weight.items():
         below = [value for value in number if value <= scores[pair]]
@@ -66,21 +67,23 @@ def slow_calibration(scores, labels, priors):
         b = brentq(lambda b, odds=odds: expit(odds + b) @ counts - k * samples, -30, 30, xtol=1e-13)
         p = dict(zip(values.tolist(), expit(odds + b), strict=True))
         h = slow_hidden(scores, labels, weight)
-        m = {i: sum(h[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in range(samples)}
         labelled = [i for i in range(samples) if own[i]]
+        m = {i: sum(h[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in labelled}
         missing = max(k - np.mean([own[i] for i in labelled]), 0)
         average = np.mean([m[i] for i in labelled])
         weight = {(i, c): v[c] * (own[i] + missing * m[i] / average) / own[i] for i, c in known}
         scale = k * len(labelled) / sum(weight.values())
         weight = {pair: max(1.0, scale * w) for pair, w in weight.items()}
-    return p, weight
+    return p, slow_hidden(scores, labels, weight), weight
 
 
 def check_calibration(scores, labels, priors):
-    expected, weight = slow_calibration(scores, labels, priors)
+    expected, hidden, weight = slow_calibration(scores, labels, priors)
     found, moved = fit_probabilities(scores, labels, priors)
     values = np.asarray(list(expected))
     assert found(values) == pytest.approx(np.asarray(list(expected.values())), abs=1e-6)
+    at = np.asarray(list(hidden))
+    assert found.of_hidden(at) == pytest.approx(np.asarray(list(hidden.values())), abs=1e-6)
     assert found(scores).sum(1).mean() == pytest.approx(priors.mean_labels, abs=1e-5)
     if priors.gamma is None:
         sums = [sum(w for (_, c), w in weight.items() if c == column) for column in range(labels.shape[1])]
@@ -177,7 +180,9 @@ def test_properties():
 
 def test_refining_minimises_the_penalised_likelihood():
     world = make_world(4, samples=600, classes=6)
-    calibration = Calibration(np.asarray([-6.0, 0, 6]), expit(np.asarray([-4.0, 0.5, 3])))
+    calibration = Calibration(
+        np.asarray([-6.0, 0, 6]), expit(np.asarray([-4.0, 0.5, 3])), expit(np.asarray([-5.0, -1, 1]))
+    )
     scores, truth = world.scores[:50], world.truth[:50]
     p = np.clip(calibration(scores), 1e-6, 1 - 1e-6)
 
@@ -192,6 +197,7 @@ def test_refining_minimises_the_penalised_likelihood():
     assert abs(b) > 0.3  # the calibration was wrong
     assert (refined.scores == calibration.scores).all()
     assert refined.probabilities == pytest.approx(expit(a * logit(calibration.probabilities) + b), abs=1e-4)
+    assert refined.hidden == pytest.approx(expit(a * logit(calibration.hidden) + b), abs=1e-4)
 
 
 def test_refining_with_nothing_new_changes_little_and_stays_monotone():
@@ -239,14 +245,17 @@ def test_calibration_error_by_hand():
 @pytest.mark.parametrize(
     "knots",
     [
-        {"scores": [], "probabilities": []},
-        {"scores": [0.0, 1.0], "probabilities": [0.1]},
-        {"scores": [1.0, 0.0], "probabilities": [0.1, 0.2]},
-        {"scores": [0.0, 1.0], "probabilities": [0.3, 0.2]},
-        {"scores": [0.0, 1.0], "probabilities": [0.3, 1.2]},
-        {"scores": [0.0, math.inf], "probabilities": [0.3, 0.4]},
+        ([], [], []),
+        ([0.0, 1.0], [0.1], [0.1, 0.2]),
+        ([0.0, 1.0], [0.1, 0.2], [0.1]),
+        ([1.0, 0.0], [0.1, 0.2], [0.1, 0.2]),
+        ([0.0, 1.0], [0.3, 0.2], [0.1, 0.2]),
+        ([0.0, 1.0], [0.3, 0.4], [0.3, 0.2]),
+        ([0.0, 1.0], [0.3, 1.2], [0.1, 0.2]),
+        ([0.0, 1.0], [0.3, 0.4], [-0.1, 0.2]),
+        ([0.0, math.inf], [0.3, 0.4], [0.1, 0.2]),
     ],
 )
 def test_knots_that_are_no_calibration_are_refused(knots):
     with pytest.raises(ValueError, match="knots must be"):
-        Calibration.from_dict(knots)
+        Calibration.from_dict(dict(zip(Calibration._fields, knots, strict=True)))

@@ -33,12 +33,16 @@ def make_case(seed, samples=60, classes=5, levels=0):
     return scores, labels, priors_from_shares((labels == 1).sum(0), 2.0)
 
 
-CALIBRATION = Calibration(np.linspace(-3, 3, 7), np.asarray([0.02, 0.05, 0.2, 0.5, 0.7, 0.9, 0.97]))
+CALIBRATION = Calibration(
+    np.linspace(-3, 3, 7),
+    np.asarray([0.02, 0.05, 0.2, 0.5, 0.7, 0.9, 0.97]),
+    np.asarray([0.01, 0.03, 0.1, 0.3, 0.55, 0.8, 0.9]),
+)
 
 
 def slow_chances(scores, labels):
     """Probability that each label is there: 1 or 0 where it is known."""
-    hidden = hidden_probabilities(CALIBRATION(scores), labels)
+    hidden = hidden_probabilities(scores, labels, CALIBRATION)
     return np.where(labels == 1, 1.0, np.where(labels == -1, 0.0, hidden))
 
 
@@ -103,7 +107,7 @@ def test_precision_and_recall_by_hand():
     priors = priors_from_shares([2, 2], 1.5)
     # Labels that are all known need no probabilities.
     labels = np.asarray([[1, -1], [1, 1], [-1, 1], [1, 1]], np.int8)
-    curves = RecallCurves(scores, labels, priors, Calibration(np.zeros(1), np.asarray([0.3])))
+    curves = RecallCurves(scores, labels, priors, Calibration(np.zeros(1), np.asarray([0.3]), np.asarray([0.2])))
     cuts = curves.at(np.asarray([1.5, 5.0]))
     assert cuts.precision[0] == pytest.approx(2 / 3)
     assert cuts.recall.tolist() == pytest.approx([2 / 3, 0])
@@ -111,10 +115,15 @@ def test_precision_and_recall_by_hand():
     # Of samples without a known label, chances are the calibrated probabilities.
     none = np.zeros((4, 2), np.int8)
     none[0, 0] = 1
-    curves = RecallCurves(scores, none, priors, Calibration(np.asarray([1.0, 4]), np.asarray([0.0, 0.9])))
+    calibration = Calibration(np.asarray([1.0, 4]), np.asarray([0.0, 0.9]), np.asarray([0.0, 0.3]))
+    curves = RecallCurves(scores, none, priors, calibration)
     cuts = curves.at(np.asarray([2.5, 0.0]))
     assert cuts.precision[0] == pytest.approx((1 + 0.6) / 2)
     assert cuts.recall.tolist() == pytest.approx([1.6 / 1.9, 1])
+    # In one with a known label, those of hidden labels: here .3 for a score of 4.
+    none[3, 0] = 1
+    cuts = RecallCurves(scores, none, priors, calibration).at(np.asarray([0.0, 3.5]))
+    assert cuts.precision[1] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -249,7 +258,7 @@ def test_precision_is_reached_with_the_most_predictions(seed, levels):
 def test_precision_of_fewer_than_ten_predictions_is_not_believed():
     scores = np.arange(40.0)[:, None]
     labels = np.where(scores >= 31, 1, -1).astype(np.int8)  # the nine highest
-    priors, any_p = priors_from_shares([9], 0.5), Calibration(np.zeros(1), np.asarray([0.5]))
+    priors, any_p = priors_from_shares([9], 0.5), Calibration(np.zeros(1), *np.full((2, 1), 0.5))
     cuts = precision_cuts(scores, labels, priors, any_p, 0.9, per_class=False)
     assert cuts.thresholds[0] == 29.5  # ten
     with pytest.raises(InputError, match=r"precision of 0.91 is not reached.* of 0.90 at most"):

@@ -37,7 +37,7 @@ def make_policy(**changes):
     settings = {
         "spml": "0.1", "model": "abc", "scale": "sigmoid", "target": Target(),
         "mean_labels": MeanLabels(1.5, "stated"), "rows": Rows(40, "held out"),
-        "calibration": Knots([-1.0, 2.0], [0.1, 0.8]), "warnings": ("Beware.",),
+        "calibration": Knots([-1.0, 2.0], [0.1, 0.8], [0.05, 0.6]), "warnings": ("Beware.",),
         "classes": (
             ClassCut("cat", 0.25, 0.5, 0.75, 10.0, 0.25, 7), ClassCut("dog", None, None, 0.0, 20.0, 0.5, 13),
         ),
@@ -83,8 +83,8 @@ def test_thresholds_are_scores_that_give_the_logits_back(scale):
         {"target": {"name": "f2", "value": None, "per_class": True}},
         {"mean_labels": {"value": -1.0, "source": "stated", "low": None, "high": None}},
         {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}},
-        {"calibration": {"logits": [1.0, 0.0], "probabilities": [0.1, 0.2]}},
-        {"calibration": {"logits": [1.0], "probabilities": [0.1, 0.2]}},
+        {"calibration": {"logits": [1.0, 0.0], "probabilities": [0.1, 0.2], "hidden": [0.1, 0.2]}},
+        {"calibration": {"logits": [1.0], "probabilities": [0.1, 0.2], "hidden": [0.1, 0.2]}},
         {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}, "calibration": None},
     ],
 )  # fmt: skip

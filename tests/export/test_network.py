@@ -19,14 +19,14 @@ def test_interpolation_is_that_of_numpy(knots):
     rng = np.random.default_rng(knots)
     scores, probabilities = np.sort(rng.normal(size=knots)), np.sort(rng.random(knots))
     logits = np.concatenate([rng.normal(size=500) * 2, scores]).astype(np.float32).reshape(-1, 1)
-    calibration = Calibration(scores, probabilities)
+    calibration = Calibration(scores, probabilities, probabilities / 2)
     computed = Interpolation(calibration)(torch.from_numpy(logits))
     np.testing.assert_allclose(computed, calibration(logits), atol=1e-7)
     assert computed.dtype == torch.float32
 
 
 def test_interpolation_takes_the_upper_end_of_a_jump():
-    calibration = Calibration(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.1, 0.2, 0.6, 0.7]))
+    calibration = Calibration(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.1, 0.2, 0.6, 0.7]), np.zeros(4))
     logits = torch.tensor([-9.0, 0.5, 1.0, 1.5, 9.0])
     np.testing.assert_allclose(Interpolation(calibration)(logits), [0.1, 0.15, 0.6, 0.65, 0.7])
 

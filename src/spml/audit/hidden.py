@@ -34,8 +34,8 @@ class MissingLabels(NamedTuple):
     Attributes:
         rows: Sample of each pair, int64 (M,).
         columns: Class of each pair, int64 (M,).
-        probability: Probability that the sample has the class, float64 (M,). It need not fall along the list:
-            a label is less probable in a sample that has other probable ones, one of which is known.
+        probability: Probability that the sample has the class, float64 (M,). It does not rise along the list
+            while all samples have a known label; without one, the same score means more.
         rank: 1, 2, ..., int64 (M,).
         rank_in_class: Place among the pairs of the same class, from 1, int64 (M,).
     """
@@ -50,9 +50,9 @@ class MissingLabels(NamedTuple):
 class HiddenLabels:
     """Probabilities of the labels that are not known, from scores of a model that was not fitted to them.
 
-    Scores are calibrated (see `spml.decisions.fit_probabilities`), and the probability p of a label becomes
-    that of a label which is there and was not shown (see `spml.decisions.hidden_probabilities`). Known labels
-    have none, and neither have classes without a known positive, about which a model can't say anything.
+    Scores are calibrated (see `spml.decisions.fit_probabilities` and `spml.decisions.hidden_probabilities`).
+    Known labels have no such probability, and neither have classes without a known positive, about which a
+    model can't say anything.
 
     Where only the highest scores of each sample are kept, a pair that was left out has the lowest probability
     of the calibration. It is never listed or marked, but counts in the numbers that are expected.
@@ -127,21 +127,13 @@ class HiddenLabels:
         if self._kept:
             yield from self._kept
             return
-        labelled = self.labels.positives_per_sample() > 0
         seen = self.priors.shares > 0
         for first, pairs in self.scores.pairs.parts():
-            part = slice(first, first + pairs.shape[0])
-            labels = pairs.labels(self.labels.take(np.arange(part.start, part.stop)))
-            probability, of_others = hidden_of_pairs(
-                pairs,
-                self.calibration(pairs.scores),
-                labels,
-                float(self.calibration.probabilities[0]),
-                labelled[part],
-            )
+            labels = self.labels.take(np.arange(first, first + pairs.shape[0]))
+            probability, of_others = hidden_of_pairs(pairs, labels, self.calibration)
             possible = pairs.by_class(seen)
             probability[~possible] = 0
-            block = _Block(first, pairs, probability, (labels == 0) & possible, of_others)
+            block = _Block(first, pairs, probability, (pairs.labels(labels) == 0) & possible, of_others)
             if pairs.shape[0] == len(self.scores):
                 self._kept.append(block)
             yield block

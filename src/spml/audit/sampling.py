@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ..common.draws import permutation, uniform
 from ..common.errors import InputError
-from ..decisions.hidden import hidden_probabilities
 from ..decisions.priors import FEWEST_AUDITED
 from ..metrics import bootstrap_map
 
@@ -84,7 +83,7 @@ def draw_sample(samples: int, rows: int, seed: int = 0) -> Integers:
 def forecast_audit(
     scores: Sequence[npt.ArrayLike],
     labels: npt.NDArray[np.int8],
-    probabilities: npt.ArrayLike,
+    hidden: npt.ArrayLike,
     rows: int,
     *,
     draws: int = 500,
@@ -92,8 +91,8 @@ def forecast_audit(
 ) -> Forecast:
     """Compute what `rows` random, fully labelled samples are expected to tell.
 
-    Labels of all samples are simulated: known ones stay, and each unknown one is there with its
-    `hidden_probabilities`, independently. The variance of the number of labels per sample is the mean of
+    Labels of all samples are simulated: known ones stay, and each unknown one is there with the
+    probability that it is hidden, independently. The variance of the number of labels per sample is the mean of
     `sum h (1 - h)` plus the variance of the expected number. mAP is measured on random subsets and compared
     with mAP on all samples (on a random part of them where there are more than a million scores). A
     difference between two models is found with probability 80 % if it is (1.96 + .84) standard deviations of
@@ -107,14 +106,15 @@ def forecast_audit(
     Args:
         scores: Scores (N, C) of each model for the same samples; the first one is that whose mAP is forecast.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C).
-        probabilities: Calibrated probabilities of shape (N, C).
+        hidden: Probability that each label is there although it is not known, (N, C); 0 where it is known
+            (see `spml.decisions.hidden_probabilities`).
         rows: Number of samples to label in full, at least 20 and at most N.
         draws: Number of simulated subsets.
         seed: Seed of the simulation, which is the same on every platform.
     """
     from scipy.stats import t
 
-    hidden = hidden_probabilities(probabilities, labels)
+    hidden = np.asarray(hidden, np.float64)
     known = labels == 1
     expected = known.sum(1) + hidden.sum(1)
     deviation = math.sqrt(float((hidden * (1 - hidden)).sum(1).mean() + expected.var()))

@@ -208,13 +208,14 @@ def _infer(
             f"{source}: a run predicts image files and .npz files, but {records.source} holds neither. "
             "Predict first (spml predict), and pass the file as --predictions."
         )
-    predictions = load(source).predict(paths, console=console)
+    model = load(source)
+    predictions = model.predict(paths, console=console)
     values: Any = predictions.scores
     expected: tuple[str, ...] = ()
-    if predictions.probabilities is not None:
+    if model.calibration is not None:
         from ..runs.decide.inferred_labels import make_suggestions
 
-        suggestions = make_suggestions(predictions, records)
+        suggestions = make_suggestions(predictions, records, model.calibration, model.scale)
         # A tool that looks for wrong labels wants probabilities that do not know which labels are given.
         values = predictions.probabilities if all_scores else suggestions.probabilities
         expected = (suggestions.describe(),) if suggestions.number else ()

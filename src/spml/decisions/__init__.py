@@ -15,7 +15,7 @@ from .calibration import (
 from .caveats import caveats
 from .cuts import Cuts, RecallCurves, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .decide import Decision, global_threshold, threshold_at, threshold_curve
-from .hidden import Chances, hidden_of_pairs, hidden_probabilities, label_chances, shown_probabilities
+from .hidden import Chances, hidden_of_pairs, hidden_probabilities, label_chances
 from .policy import (
     HOW_TO_KNOW_K,
     MANY_CLASSES,
@@ -82,7 +82,6 @@ __all__ = [
     "recall_cuts",
     "refine_calibration",
     "scores_of",
-    "shown_probabilities",
     "threshold_at",
     "threshold_curve",
     "true_map",

@@ -29,38 +29,45 @@ def as_observed(labels: AnyLabels) -> ObservedLabels:
 
 
 class Calibration(NamedTuple):
-    """Non-decreasing map from scores to probabilities, linear between knots and constant beyond them.
+    """Non-decreasing maps from scores to probabilities, linear between knots and constant beyond them.
 
     Attributes:
         scores: Scores of the knots, ascending, float64 (M,).
-        probabilities: Probabilities at the knots, float64 (M,).
+        probabilities: Probabilities at the knots that a label is there, float64 (M,).
+        hidden: Probabilities at the knots that a label is there although another one is given and this one is
+            not, float64 (M,).
     """
 
     scores: Floats
     probabilities: Floats
+    hidden: Floats
 
     def __call__(self, scores: npt.ArrayLike) -> Floats:
-        """Probabilities of scores of any shape, float64."""
+        """Probabilities of labels of which nothing is known, by scores of any shape, float64."""
         return np.interp(np.asarray(scores, np.float64), self.scores, self.probabilities)
+
+    def of_hidden(self, scores: npt.ArrayLike) -> Floats:
+        """Probabilities of labels that are not given, of samples with a given one, float64."""
+        return np.interp(np.asarray(scores, np.float64), self.scores, self.hidden)
 
     def to_dict(self) -> dict[str, list[float]]:
         """Knots as lists, for JSON."""
-        return {"scores": self.scores.tolist(), "probabilities": self.probabilities.tolist()}
+        return {name: values.tolist() for name, values in self._asdict().items()}
 
     @classmethod
     def from_dict(cls, knots: dict[str, list[float]]) -> Calibration:
         """Calibration from knots as `to_dict` returns them.
 
         Raises:
-            ValueError: They are not two ascending lists of equal length, with probabilities in [0, 1].
+            ValueError: They are not three ascending lists of equal length, with probabilities in [0, 1].
         """
-        scores, p = (np.asarray(knots[name], np.float64) for name in ("scores", "probabilities"))
-        if not len(scores) or scores.shape != p.shape or scores.ndim != 1:
-            raise ValueError("knots must be two lists of equal length, not empty")
-        ordered = (np.diff(scores) >= 0).all() and (np.diff(p) >= 0).all()
-        if not (np.isfinite(scores).all() and ordered and p[0] >= 0 and p[-1] <= 1):
+        scores, *both = (np.asarray(knots[name], np.float64) for name in cls._fields)
+        if not len(scores) or scores.ndim != 1 or any(scores.shape != p.shape for p in both):
+            raise ValueError("knots must be three lists of equal length, not empty")
+        ordered = all((np.diff(values) >= 0).all() for values in (scores, *both))
+        if not (np.isfinite(scores).all() and ordered and all(p[0] >= 0 and p[-1] <= 1 for p in both)):
             raise ValueError("knots must be finite and ascending, with probabilities in [0, 1]")
-        return cls(scores, p)
+        return cls(scores, *both)
 
 
 class Reliability(NamedTuple):
@@ -94,8 +101,9 @@ def fit_probabilities(
 
     1. Probabilities p: isotonic regression of `w_i [known]` on the pooled score in about 3,000 bins, and a
        shift of all log-odds such that they sum to K per sample.
-    2. Probabilities h of unknown labels: isotonic regression of `(w_i - 1) [known]` over the number of
-       unknown labels of each bin, since a known label hides `w_i - 1` others.
+    2. Probabilities h of the unknown labels of labelled samples: isotonic regression of `(w_i - 1) [known]`
+       over the number of unknown labels of each bin, since a known label hides `w_i - 1` others, whose scores
+       are distributed like its own.
     3. `w_i = v (1 + (K - 1) m_i / mean m)`, where `m_i` sums h over the unknown labels of sample i, scaled to
        the mean K and at least 1.
 
@@ -136,12 +144,13 @@ def fit_probabilities(
     with np.errstate(invalid="ignore", divide="ignore"):
         centres = np.bincount(bins, pairs.scores, minlength=len(counts)) / counts
     counts[0], centres[0] = pairs.left_out.sum(), pairs.scores.min()
-    unknown = pairs.labels(observed) == 0
-    unknown_left_out = classes - observed.known_per_sample() - pairs.sum_of_samples(unknown)
+    per_sample = np.bincount(known.rows, minlength=samples).astype(np.float64)
+    labelled = per_sample > 0
+    unknown = (pairs.labels(observed) == 0) & pairs.by_sample(labelled)
+    unknown_left_out = (classes - observed.known_per_sample()) * labelled - pairs.sum_of_samples(unknown)
     unknown_counts = np.bincount(bins[unknown], minlength=len(counts)).astype(np.float64)
     unknown_counts[0] = unknown_left_out.sum()
 
-    per_sample = np.bincount(known.rows, minlength=samples).astype(np.float64)
     counted = np.bincount(known.columns, minlength=classes)
     v = priors.importance(counted)[known.columns]
     used = np.flatnonzero(counts)
@@ -154,6 +163,7 @@ def fit_probabilities(
         h = _hidden_by_bin(own, weights, unknown_counts)
         hidden = pairs.sum_of_samples(np.where(unknown, h[bins], 0)) + h[0] * unknown_left_out
         weights = _weights(hidden, per_sample, known.rows, v, mean_labels)
+    h = _hidden_by_bin(own, weights, unknown_counts)
     if priors.gamma is None:
         mean_weights = np.divide(
             np.bincount(known.columns, weights, minlength=classes),
@@ -164,13 +174,14 @@ def fit_probabilities(
         shares = mean_weights * np.asarray(counted if positives is None else positives, np.float64)
         shares *= mean_labels / shares.sum()
         priors = priors._replace(shares=np.minimum(shares, LARGEST_SHARE))
-    return _knots(centres[used], p[used]), priors
+    return _knots(centres[used], p[used], np.maximum.accumulate(h[used])), priors
 
 
 def refine_calibration(calibration: Calibration, scores: npt.ArrayLike, truth: npt.ArrayLike) -> Calibration:
     """Move probabilities p to sigmoid(a logit p + b), fitted to samples all labels of which are known.
 
-    The negative log-likelihood has the penalty `((a - 1) / .3)^2 / 2 + b^2 / 2`.
+    The negative log-likelihood has the penalty `((a - 1) / .3)^2 / 2 + b^2 / 2`. Probabilities of hidden labels
+    are moved by the same a and b.
 
     Args:
         calibration: Calibration from known positives.
@@ -193,8 +204,9 @@ def refine_calibration(calibration: Calibration, scores: npt.ArrayLike, truth: n
         return float(likelihood + penalty), np.asarray([error @ odds, error.sum()]) + pull
 
     a, b = minimize(loss, np.asarray([1.0, 0.0]), jac=True, bounds=[(0.05, 10), (None, None)]).x
-    at_knots = logit(np.clip(calibration.probabilities, _FLOOR, 1 - _FLOOR))
-    return Calibration(calibration.scores, expit(a * at_knots + b))
+    both = (calibration.probabilities, calibration.hidden)
+    moved = (expit(a * logit(np.clip(at_knots, _FLOOR, 1 - _FLOOR)) + b) for at_knots in both)
+    return Calibration(calibration.scores, *moved)
 
 
 def calibration_error(probabilities: npt.ArrayLike, truth: npt.ArrayLike, bins: int = 15) -> Reliability:
@@ -301,8 +313,8 @@ def _shifted(p: Floats, counts: npt.NDArray[np.int64], total: float) -> Floats:
     return shifted
 
 
-def _knots(centres: Floats, p: Floats) -> Calibration:
+def _knots(centres: Floats, p: Floats, h: Floats) -> Calibration:
     """Keep the first and last bin of each stretch of equal probabilities."""
-    changes = np.flatnonzero(p[1:] != p[:-1])
+    changes = np.flatnonzero((p[1:] != p[:-1]) | (h[1:] != h[:-1]))
     kept = np.unique(np.concatenate([[0], changes, changes + 1, [len(p) - 1]]))
-    return Calibration(centres[kept].astype(np.float64), p[kept])
+    return Calibration(centres[kept].astype(np.float64), p[kept], h[kept])

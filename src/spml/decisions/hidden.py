@@ -7,82 +7,60 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..labels import ObservedLabels
 from ..scores import Pairs, as_scores
 from .calibration import AnyLabels, AnyScores, Calibration, as_observed
-
-_NODES = 10
-_LARGEST = 1 - 1e-9
-_SMALLEST = 1e-12
 
 Floats = npt.NDArray[np.float64]
 
 
-def shown_probabilities(probabilities: npt.ArrayLike) -> Floats:
-    """Probability that each class is the label that is shown of a sample.
-
-    Labels of a sample are independent with the given probabilities, and one of them is drawn uniformly:
-    `s_c = p_c * integral over u in (0, 1) of prod over c' != c of (1 - p_c' + p_c' u) du`, divided by
-    the probability that the sample has any label. The integral is taken with 10 Gauss nodes.
-
-    Args:
-        probabilities: Probabilities p of shape (N, C), in [0, 1].
-
-    Returns:
-        float64 (N, C); rows sum to 1.
-    """
-    p = np.asarray(probabilities, np.float64)
-    return _shown(Pairs(p), p.ravel(), 0.0)[0].reshape(p.shape)
-
-
-def hidden_probabilities(probabilities: npt.ArrayLike, labels: npt.NDArray[np.int8]) -> Floats:
+def hidden_probabilities(scores: AnyScores, labels: AnyLabels, calibration: Calibration) -> Floats:
     """Probability that a label which is not known is a positive that was not shown.
 
-    `(p - s) / (1 - s)` with s as in `shown_probabilities`, for a sample with a known positive; p for one
-    without.
+    It rises with the score. With a known label in the sample it is `Calibration.of_hidden`: the label is less
+    probable than the same label of a sample of which nothing is known. Conditions on which label is known, or
+    on the probabilities of the others of the sample, make it worse where the model is wrong about the known
+    one (`benchmarks/decisions.py`).
 
     Args:
-        probabilities: Calibrated probabilities p of shape (N, C).
+        scores: Scores of shape (N, C), or the highest of each sample.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C).
+        calibration: Map from these scores to probabilities.
 
     Returns:
-        float64 (N, C); 0 where a label is known. A sum over a list of pairs is its expected yield.
+        float64 (N, C); 0 where a label is known or its score was left out. A sum over a list of pairs is its
+        expected yield.
     """
-    p = np.asarray(probabilities, np.float64)
-    parts = []
-    for first, pairs in Pairs(p).parts():
-        own = labels[first : first + pairs.shape[0]]
-        hidden, _ = hidden_of_pairs(
-            pairs, np.asarray(pairs.scores, np.float64), own.ravel(), 0.0, (own == 1).any(1)
-        )
-        parts.append(hidden)
-    return np.concatenate(parts).reshape(p.shape)
+    scores, observed = as_scores(scores), as_observed(labels)
+    hidden = np.zeros(scores.shape)
+    for first, pairs in scores.pairs.parts():
+        rows = np.arange(first, first + pairs.shape[0])
+        own = observed.take(rows)
+        places = pairs.indices(np.arange(len(pairs.scores)))
+        hidden[first + places[0], places[1]] = hidden_of_pairs(pairs, own, calibration)[0]
+    return hidden
 
 
 def hidden_of_pairs(
-    pairs: Pairs,
-    p: Floats,
-    labels: npt.NDArray[np.int8],
-    of_others: float,
-    labelled: npt.NDArray[np.bool_],
+    pairs: Pairs, labels: ObservedLabels, calibration: Calibration
 ) -> tuple[Floats, Floats]:
     """Probabilities as in `hidden_probabilities`, of pairs of which some may be left out.
 
     Args:
-        pairs: Pairs.
-        p: Calibrated probability of each, (M,), in [0, 1].
-        labels: Observed label of each in {-1, 0, +1}, (M,).
-        of_others: Probability of each pair that was left out.
-        labelled: Whether a sample has a known positive, bool (N,).
+        pairs: Pairs of N samples.
+        labels: Observed labels of the samples.
+        calibration: Map from scores to probabilities.
 
     Returns:
         float64 (M,), 0 where a label is known; and that of each pair of a sample which was left out and whose
         label is not known, float64 (N,).
     """
-    shown, other_shown = _shown(pairs, p, of_others)
-    shown, other_shown = shown * pairs.by_sample(labelled), other_shown * labelled
-    hidden = (p - shown) / np.maximum(1 - shown, _SMALLEST)
-    other = (of_others - other_shown) / np.maximum(1 - other_shown, _SMALLEST)
-    return np.where(labels == 0, np.clip(hidden, 0, 1), 0.0), np.clip(other, 0, 1)
+    labelled = labels.positives_per_sample() > 0
+    hidden = np.where(
+        pairs.by_sample(labelled), calibration.of_hidden(pairs.scores), calibration(pairs.scores)
+    )
+    others = np.where(labelled, calibration.hidden[0], calibration.probabilities[0])
+    return np.where(pairs.labels(labels) == 0, hidden, 0.0), others
 
 
 class Chances(NamedTuple):
@@ -112,31 +90,17 @@ def label_chances(scores: AnyScores, labels: AnyLabels, calibration: Calibration
         calibration: Map from these scores to probabilities.
     """
     scores, observed = as_scores(scores), as_observed(labels)
-    pairs, lowest = scores.pairs, float(calibration.probabilities[0])
-    labelled = observed.positives_per_sample() > 0
-    parts = []
+    pairs, parts, others = scores.pairs, [], []
     for first, part in pairs.parts():
-        rows = np.arange(first, first + part.shape[0])
-        own = part.labels(observed.take(rows))
-        hidden, _ = hidden_of_pairs(part, calibration(part.scores), own, lowest, labelled[rows])
-        parts.append(np.where(own == 1, 1.0, hidden))
-    of_pairs = np.concatenate(parts)
-    known = scores.known(*observed.entries(1))
-    lost = np.bincount(known.columns[~known.in_order], minlength=scores.shape[1])
-    left_out = len(scores) - pairs.sum_of_classes(np.ones(len(of_pairs))) - lost
-    return Chances(of_pairs, pairs.sum_of_classes(of_pairs) + lost + lowest * left_out)
-
-
-def _shown(pairs: Pairs, p: Floats, of_others: float) -> tuple[Floats, Floats]:
-    """Probability that each pair is the one that is shown, (M,), and each that was left out, (N,)."""
-    p, q = np.clip(p, 0, _LARGEST), np.clip(of_others, 0, _LARGEST)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    shown, other_shown = np.zeros_like(p), np.zeros(pairs.shape[0])
-    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        factors, factor = np.log1p(-p * (1 - node)), np.log1p(-q * (1 - node))
-        sums = pairs.sum_of_samples(factors) + pairs.left_out * factor
-        shown += weight * np.exp(pairs.by_sample(sums) - factors)
-        other_shown += weight * np.exp(sums - factor)
-    some = -np.expm1(pairs.sum_of_samples(np.log1p(-p)) + pairs.left_out * np.log1p(-q))
-    some = np.maximum(some, _SMALLEST)
-    return p * shown / pairs.by_sample(some), q * other_shown / some
+        own = observed.take(np.arange(first, first + part.shape[0]))
+        hidden, of_others = hidden_of_pairs(part, own, calibration)
+        parts.append(np.where(part.labels(own) == 1, 1.0, hidden))
+        others.append(of_others)
+    of_pairs, of_others = np.concatenate(parts), np.concatenate(others)
+    of_classes = pairs.sum_of_classes(of_pairs)
+    if not scores.complete:
+        rows, columns = observed.entries(1)
+        lost = ~scores.known(rows, columns).in_order
+        of_classes += of_others.sum() - pairs.sum_of_classes(pairs.by_sample(of_others))
+        of_classes += np.bincount(columns[lost], 1 - of_others[rows[lost]], minlength=scores.shape[1])
+    return Chances(of_pairs, of_classes)

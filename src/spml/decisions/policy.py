@@ -143,6 +143,7 @@ class Knots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     logits: list[float]
     probabilities: list[float]
+    hidden: list[float]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -165,7 +166,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         warnings: What the user should know, one line each.
     """
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     spml: str
     model: str
     scale: Scale
@@ -226,8 +227,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Map from logits to probabilities; None where K is only assumed."""
         if self.calibration is None:
             return None
-        knots = {"scores": self.calibration.logits, "probabilities": self.calibration.probabilities}
-        return Calibration.from_dict(knots)
+        knots = self.calibration
+        return Calibration.from_dict(
+            {"scores": knots.logits, "probabilities": knots.probabilities, "hidden": knots.hidden}
+        )
 
 
 def decode_policy(content: bytes) -> Policy:

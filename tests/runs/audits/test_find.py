@@ -314,7 +314,7 @@ def test_k_must_be_known(features, tmp_path):
 
 def test_k_priors_and_probabilities_come_from_fully_labelled_samples(ridge, tmp_path, monkeypatch):
     shares = np.asarray([0.7, 0.5, 0.3, 0.1])
-    calibration = Calibration(np.asarray([-2.0, 2.0]), np.asarray([0.1, 0.6]))
+    calibration = Calibration(np.asarray([-2.0, 2.0]), np.asarray([0.1, 0.6]), np.asarray([0.05, 0.4]))
 
     class Policy:
         mean_labels = MeanLabels(1.7, "audit")

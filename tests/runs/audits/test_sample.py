@@ -12,7 +12,7 @@ from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.common.files import sha256_file
-from spml.decisions import fit_calibration, priors_from_shares
+from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.runs.audits.sample import read_common_scores, sample_for_audit, scores_of_sample
 from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
 from tests.helpers.audits import CLASSES, read_sheet, train_runs
@@ -82,8 +82,12 @@ def test_the_sample_is_drawn_from_held_out_samples_and_its_worth_is_simulated(ru
     assert (sample.available, sample.mean_labels, sample.classes) == (60, 2.0, CLASSES)
     priors = priors_from_shares((common.labels == 1).sum(0), 2.0)
     scores = list(common.scores.values())
-    p = np.mean([fit_calibration(values, common.labels, priors)(values) for values in scores], axis=0)
-    assert sample.forecast == forecast_audit(scores, common.labels, p, 30, seed=5)
+    hidden = [
+        hidden_probabilities(values, common.labels, fit_calibration(values, common.labels, priors))
+        for values in scores
+    ]
+    expected = forecast_audit(scores, common.labels, np.mean(hidden, axis=0), 30, seed=5)
+    assert sample.forecast == expected
     assert sample.forecast.simulated
 
 

@@ -18,7 +18,7 @@ from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
 from ...data.groups import count_groups
-from ...decisions import Priors, fit_calibration, priors_from_shares
+from ...decisions import Priors, fit_calibration, hidden_probabilities, priors_from_shares
 from ...labels import ObservedLabels
 from ..folder.held_out import all_scores, read_held_out
 from ..inputs import as_in_run
@@ -214,8 +214,11 @@ def sample_for_audit(
         report(f"simulating what {rows:,} fully labelled samples tell")
         models = list(common.scores.values())
         # The mean of the probabilities of all runs, each calibrated on its own scores.
-        calibrated = [fit_calibration(scores, common.labels, priors)(scores) for scores in models]
-        forecast = forecast_audit(models, common.labels, np.mean(calibrated, axis=0), rows, seed=seed)
+        hidden = [
+            hidden_probabilities(scores, common.labels, fit_calibration(scores, common.labels, priors))
+            for scores in models
+        ]
+        forecast = forecast_audit(models, common.labels, np.mean(hidden, axis=0), rows, seed=seed)
     drawn = common.take(chosen)
     settings = data if data is not None else None if first.config is None else first.config.data
     return AuditSample(

@@ -22,7 +22,7 @@ from ...data.records import Records
 from ...data.tables.delimited import read_lines, read_rows
 from ...data.tables.parquet import open_parquet
 from ...data.writers.samples import Inferred, image_files
-from ...decisions import hidden_probabilities
+from ...decisions import Calibration, Scale, hidden_probabilities, logits_of
 from ..compute.predictions import PROBABILITY, Predictions, class_of_column
 
 
@@ -181,16 +181,19 @@ class Suggestions(NamedTuple):
         )
 
 
-def make_suggestions(predictions: Predictions, records: Records) -> Suggestions:
+def make_suggestions(
+    predictions: Predictions, records: Records, calibration: Calibration, scale: Scale
+) -> Suggestions:
     """Probabilities of predicted labels, given the known labels of the same samples.
 
     A label that was not given is less probable than the same label of a sample of which nothing is known.
 
     Args:
-        predictions: Predictions with probabilities.
+        predictions: Predictions.
         records: Data with the known labels.
+        calibration: Map from logits to probabilities.
+        scale: How the scores of the predictions follow from logits.
     """
-    assert predictions.probabilities is not None
     rows, ternary = rows_by_name(records), records.labels.to_ternary()
     common = [name for name in predictions.classes if name in set(records.classes)]
     own = [predictions.columns[name] for name in common]
@@ -200,7 +203,7 @@ def make_suggestions(predictions: Predictions, records: Records) -> Suggestions:
         row = rows.get(name, rows.get(os.path.abspath(name)))
         if row is not None:
             known[number, own] = ternary[row, theirs]
-    hidden = hidden_probabilities(predictions.probabilities, known)
+    hidden = hidden_probabilities(logits_of(predictions.scores, scale), known, calibration)
     predicted = np.zeros(known.shape, np.bool_)
     for number, labels in enumerate(predictions.labels):
         predicted[number, [predictions.columns[label] for label in labels]] = True
