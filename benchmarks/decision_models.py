@@ -25,6 +25,7 @@ from spml.models.solved import auto
 from spml.models.solved.assembly import StandardisedSum
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
+from spml.models.solved.trees import grow_on
 from spml.runs.fit.build import Build
 from spml.runs.settle.resolve import open_for_backbone, resolve
 
@@ -209,7 +210,8 @@ def _members_again(problem, pool, head, rows, out):
         Candidate(*name, member.head, np.inf if member.penalty is None else member.penalty, member.score)
         for name, member in zip(names, members, strict=True)
     ]
-    scores = auto._score_members(fitted, chosen, [out])
+    forests = [grow_on(pool, rows, problem.config.seed) for member in members if member.head == auto.FOREST]
+    scores = auto._score_members(fitted, chosen, [out], forests)
     total = StandardisedSum(np.asarray([member.weight for member in members]), scores)(scores)
     return head.offset.numpy() + head.scale.numpy() * total
 

@@ -1,26 +1,41 @@
-"""Make feature files whose known labels people gave: papers of arXiv, by their primary category.
+"""Compare labels that people gave first with uniform draws: papers of arXiv, by their primary category.
 
-    python benchmarks/natural.py DIR FOLDER [--papers 8000]
+    python benchmarks/natural.py make DIR FOLDER [--papers 8000]
     spml bench run benchmarks/natural.yaml --root FOLDER --output FOLDER/bench
+    python benchmarks/natural.py collect FOLDER
 
 DIR holds `text/arxiv_cs`. FOLDER/arxiv.npz holds random papers, FOLDER/arxiv-rich.npz papers of which most
 have several categories: 300 singular vectors of TF-IDF of title and abstract, fitted on the training papers,
 all categories (`Y`), and the primary one (`observed`). The comparison learns from primary categories and,
-for the same papers, from one of all categories drawn at random.
+for the same papers, from one of all categories drawn at random. `collect` adds which categories are put
+first, and what `decisions.py` found about thresholds and lists on such papers, and writes
+benchmarks/results/natural.json and .md.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import itertools
+import json
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 from arxiv import read_papers
+from scipy.stats import spearmanr
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from spml.common.files import write_json, write_text
+from spml.common.phrases import counted
+from spml.runs.folder.summary import versions
+
+RESULTS, TABLES = Path(__file__).parent / "results", "## Tables\n\n"
 VIEWS = {"arxiv": "uniform", "arxiv-rich": "rich"}
 WORDS, WIDTH = 20_000, 300
+FEWEST = 50  # papers of a category with others, of which shares are told
+RULE = "K known, EB5"
 
 
 def arrays_of(root, view, papers):
@@ -40,13 +55,146 @@ def arrays_of(root, view, papers):
     }
 
 
+def put_first(path):
+    """How often each category is put first, against a uniform draw, among papers with several categories."""
+    with np.load(path, allow_pickle=False) as file:
+        labels, known, classes = file["Y"].astype(bool), file["observed"], file["classes"]
+    several = labels.sum(1) > 1
+    labels, known = labels[several], known[several]
+    uniform = (labels / labels.sum(1, keepdims=True)).sum(0) / np.maximum(labels.sum(0), 1)
+    given = np.bincount(known, minlength=len(classes)) / np.maximum(labels.sum(0), 1)
+    return {
+        "papers": len(several),
+        "mean labels": (labels.sum() + (~several).sum()) / len(several),
+        "of several": int(several.sum()),
+        "classes": {
+            str(name): {"papers": int(count), "first": 100 * float(first), "by a draw": 100 * float(draw)}
+            for name, count, first, draw in zip(classes, labels.sum(0), given, uniform, strict=True)
+            if count >= FEWEST
+        },
+    }
+
+
+def methods_of(path):
+    """Mean mAP of each candidate by data, kind of known label and selection."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = {}
+    for row in rows:
+        key = f"{row['data']}, {row['hiding']}"
+        found.setdefault(row["candidate"], {}).setdefault(key, {})[row["selection"]] = 100 * float(
+            row["mean_mAP"]
+        )
+    return found, max(int(row["seeds"]) for row in rows)
+
+
+def decisions():
+    """What thresholds and lists state on both sets, by kind of known label, from stated.json."""
+    stated = json.loads((RESULTS / "stated.json").read_text(encoding="utf-8"))["measured"]
+    return {
+        f"{name}, {label}": {
+            head: {"stated": found["stated"], "missing": found["missing"], "F1": found["K not stated"][RULE]}
+            for head, found in stated[hiding][name].items()
+        }
+        for name in ("arxiv", "arxiv rich")
+        for label, hiding in (("given", "natural"), ("uniform", "uniform"))
+    }
+
+
+def collect(folder):
+    """Write the results, below findings that are written by hand."""
+    methods, seeds = methods_of(folder / "bench" / "summary.csv")
+    about = {
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "seeds": seeds,
+        "put first": {name: put_first(folder / f"{name}.npz") for name in VIEWS},
+        "methods": methods,
+        "decisions": decisions(),
+    }
+    write_json(RESULTS / "natural.json", about)
+    path = RESULTS / "natural.md"
+    findings = path.read_text(encoding="utf-8").split(TABLES)[0] if path.exists() else "# First labels\n\n"
+    write_text(path, findings + TABLES + tables(about))
+
+
+def tables(about):
+    """Tables of the page."""
+    lines = [f"{about['date']}, {about['versions']['machine']}, {counted(about['seeds'], 'seed')}.", ""]
+    lines += ["### Share of the papers with several categories in which a category is the first", ""]
+    for name, found in about["put first"].items():
+        lines += [
+            f"{name}: {found['papers']:,} papers with {found['mean labels']:.2f} categories, "
+            f"{found['of several']:,} of them with several; categories of at least {FEWEST} of these.",
+            "",
+            "| category | papers | first, % | by a uniform draw, % |",
+            "|---|---|---|---|",
+        ]
+        ordered = sorted(found["classes"].items(), key=lambda item: item[1]["first"])
+        lines += [
+            f"| {label} | {row['papers']:,} | {row['first']:.0f} | {row['by a draw']:.0f} |"
+            for label, row in ordered
+        ]
+        lines.append("")
+    keys = list(next(iter(about["methods"].values())))
+    lines += [
+        "### 100 x test mAP: selected by full validation labels / by known labels alone",
+        "",
+        "| | " + " | ".join(keys) + " |",
+        "|---" * (len(keys) + 1) + "|",
+    ]
+    ranked = sorted(about["methods"].items(), key=lambda item: -item[1][keys[0]]["oracle"])
+    for name, row in ranked:
+        cells = [f"{row[key]['oracle']:.1f} / {row[key]['observed']:.1f}" for key in keys]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lost = [
+        np.mean([row[key]["oracle"] - row[key]["observed"] for row in about["methods"].values()])
+        for key in keys
+    ]
+    lines += ["| mean loss of the selection | " + " | ".join(f"{value:.2f}" for value in lost) + " |", ""]
+    for first, second in itertools.pairwise(keys):
+        if first.split(", ")[0] == second.split(", ")[0]:
+            pairs = [(row[first]["oracle"], row[second]["oracle"]) for row in about["methods"].values()]
+            rho = spearmanr(*zip(*pairs, strict=True)).statistic
+            lines.append(f"Rank correlation of all candidates between {first} and {second}: {rho:.2f}.")
+    lines += [
+        "",
+        "### Thresholds and lists",
+        "",
+        "Error (bias) of the stated precision on test samples in points; macro / micro F1 on test samples; "
+        "share of the first 100 and 500 of the list of missing labels that is right, and bias of what is "
+        "expected.",
+        "",
+        "| | head | precision | F1 | first 100 | first 500 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, heads in about["decisions"].items():
+        for head, found in heads.items():
+            gap = found["stated"]["precision, test, now"]
+            cells = [
+                f"{gap['error']:.1f} ({gap['bias']:+.1f})",
+                "{macro:.1f} / {micro:.1f}".format(**found["F1"]),
+            ]
+            for size in ("100", "500"):
+                row = found["missing"][size]
+                cells.append(f"{row['true']:.0f} % ({row['bias']:+.0f})")
+            lines.append(f"| {name} | {head} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
 def main():
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("root")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--papers", type=int, default=8000)
+    parts = parser.add_subparsers(dest="part", required=True)
+    making, collecting = parts.add_parser("make"), parts.add_parser("collect")
+    making.add_argument("root")
+    for part in (making, collecting):
+        part.add_argument("folder", type=Path)
+    making.add_argument("--papers", type=int, default=8000)
     given = parser.parse_args()
+    if given.part == "collect":
+        collect(given.folder)
+        return
     given.folder.mkdir(parents=True, exist_ok=True)
     for name, view in VIEWS.items():
         np.savez(given.folder / f"{name}.npz", **arrays_of(given.root, view, given.papers))
