@@ -16,7 +16,6 @@ from spml.config import DataConfig
 from spml.models.backbones.texts import SETTINGS
 from spml.review.queue import Selection
 from spml.review.session import Review
-from spml.serve.limits import Limits
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
 from tests.helpers.texts import make_texts, write_texts
@@ -165,12 +164,6 @@ def test_the_head_is_exported_with_the_words(run, folder):
     features = vectoriser.transform(["kitten and milk"]).toarray().astype(np.float32)
     (scores,) = onnxruntime.InferenceSession(path).run(["scores"], {"features": features})
     np.testing.assert_allclose(scores, run.predict(["kitten and milk"]).scores, atol=1e-5)
-
-
-def test_a_run_on_texts_is_not_served(run):
-    service = pytest.importorskip("spml.serve.service")
-    with pytest.raises(InputError, match="takes texts, but photos and rows of features are served"):
-        service.Service(run, Limits(), batch_size=1, decoders=1, threads=1, device="cpu")
 
 
 def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):

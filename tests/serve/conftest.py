@@ -9,6 +9,7 @@ import pytest
 
 import spml
 from tests.helpers.photos import make_photos
+from tests.helpers.texts import make_texts, write_texts
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +35,12 @@ def feature_run(tmp_path_factory) -> Path:
     X = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
     output = str(tmp_path_factory.mktemp("runs") / "features")
     return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
+
+
+@pytest.fixture(scope="session")
+def text_run(tmp_path_factory) -> Path:
+    """Folder of a run of texts with probabilities."""
+    folder = tmp_path_factory.mktemp("texts")
+    table, output = write_texts(folder / "texts.csv", make_texts()), str(folder / "run")
+    data = {"text": "title,abstract"}
+    return spml.train(table, data=data, mean_labels=1.5, output=output, quiet=True, threads=1).folder

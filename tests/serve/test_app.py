@@ -286,7 +286,7 @@ def test_malformed_rows(rows, body, status, message):
 
 def test_a_score_that_is_not_finite_is_the_error_of_its_row(feature_run):
     def score(samples):
-        return np.where(samples.numpy()[:, :3] > 0, np.float32(1), np.float32("nan"))
+        return np.where(np.stack(samples)[:, :3] > 0, np.float32(1), np.float32("nan"))
 
     with client_of(feature_run) as client:
         client.service._batcher._score = score

@@ -122,12 +122,25 @@ def test_rows_are_typed(feature_run, open_page):
         assert page.text_content("#problem") == "Row 0 (counted from 0) has 2 numbers; the model takes 8."
 
 
-def test_the_addresses_are_shown_with_commands_that_work(photo_run, feature_run, photos, open_page, tmp_path):
-    (tmp_path / "body.json").write_text(json.dumps({"features": [[0.5] * 8]}))
+def test_a_text_is_typed(text_run, open_page):
+    with serving(text_run) as (address, _):
+        page = open_page(address)
+        assert page.text_content("label[for=row]") == "Text of a sample"
+        page.fill("#row", 'the "kitten"\npurrs')
+        page.click("button")
+        page.wait_for_selector("article table")
+        assert page.text_content("article .labels") == "cat"
+
+
+def test_the_addresses_are_shown_with_commands_that_work(
+    photo_run, feature_run, text_run, photos, open_page, tmp_path
+):
     for name in ("one", "two", "photo"):
         shutil.copy(photos / "red/01.png", tmp_path / f"{name}.jpg")
     samples = []
-    for run in (photo_run, feature_run):
+    bodies = {feature_run: {"features": [[0.5] * 8]}, text_run: {"texts": ["..."]}}
+    for run in (photo_run, feature_run, text_run):
+        (tmp_path / "body.json").write_text(json.dumps(bodies.get(run)))
         with serving(run) as (address, _):
             page = open_page(f"{address}/docs")
             with urllib.request.urlopen(f"{address}/openapi.json") as stream:
@@ -144,6 +157,7 @@ def test_the_addresses_are_shown_with_commands_that_work(photo_run, feature_run,
                 assert parameter["description"] in text
             assert "auto, all, predicted, none; default: auto" in text
             commands = [each.text_content() for each in page.query_selector_all("pre")]
+            assert run != text_run or '{"texts": ["..."]}' in commands
             commands = [command for command in commands if command.startswith("curl ")]
             assert {f"{address}{path}" for path in described["paths"]} == {
                 each.split()[-1] for each in commands
@@ -153,7 +167,7 @@ def test_the_addresses_are_shown_with_commands_that_work(photo_run, feature_run,
                 answer = subprocess.run(curl, check=True, capture_output=True, cwd=tmp_path).stdout
                 if command.endswith("/predict"):
                     samples.append(len(json.loads(answer)["predictions"]))
-    assert samples in ([], [2, 1, 1])
+    assert samples in ([], [2, 1, 1, 1])
 
 
 def test_the_addresses_fit_a_phone_and_are_accessible(photo_run, open_page):

@@ -26,9 +26,9 @@ def serve(
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     shutdown_timeout: float = 30.0,
 ) -> None:
-    """Answer HTTP requests with the labels of photos or feature rows: POST /predict, GET /health, /metrics,
-    /model, and / for a page where a photo is dropped. SIGTERM or Ctrl-C finishes what was taken, a second one
-    ends at once.
+    """Answer HTTP requests with the labels of photos, texts or feature rows: POST /predict, GET /health,
+    /metrics, /model, and / for a page where a photo is dropped. SIGTERM or Ctrl-C finishes what was taken, a
+    second one ends at once.
 
     Args:
         run: Folder of the run.

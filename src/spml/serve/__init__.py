@@ -1,4 +1,4 @@
-"""A trained run as an HTTP service: images or features in, labels and probabilities out.
+"""A trained run as an HTTP service: images, features or texts in, labels and probabilities out.
 
 `spml serve RUN` serves it; `create_app` returns the ASGI application for servers of your own:
 

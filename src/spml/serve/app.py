@@ -36,6 +36,7 @@ _CLOSE = (b"connection", b"close")
 _PATHS = ("/", "/predict", "/health", "/model", "/metrics", "/openapi.json", "/docs")
 _IMAGES = f"multipart/form-data with files in the field `{FIELD}`, or an image (image/jpeg, image/png, ...)"
 _FEATURES = 'application/json with {"features": [[...], ...]}'
+_TEXTS = 'application/json with {"texts": ["...", ...]}'
 """Media type of a request, and its content."""
 _GONE = 499
 """Status under which a request is counted whose client went away."""
@@ -117,8 +118,8 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         one = service.takes_images and stated.startswith("image/")
         if not one and stated != ("multipart/form-data" if service.takes_images else "application/json"):
-            expected, stated = _IMAGES if service.takes_images else _FEATURES, stated[:100] or "nothing"
-            raise RefusedError(415, f"This model takes {expected}, not {stated}.")
+            expected = _IMAGES if service.takes_images else _TEXTS if service.takes_texts else _FEATURES
+            raise RefusedError(415, f"This model takes {expected}, not {stated[:100] or 'nothing'}.")
         service.check_room()  # before the body is read
         with _Hold(service) as hold:
             if service.takes_images:
@@ -131,7 +132,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
                 body = bytearray()
                 async for chunk in _body(request, service, hold):
                     body += chunk
-                work = service.features(bytes(body), decision, scores)
+                work = service.rows(bytes(body), decision, scores)
             content, useful = await _unless_gone(request, work, service.limits.answer_timeout)
         return Response(content, 200 if useful else 422, media_type="application/json")
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 LONGEST_WAIT = 0.005
 """Seconds that a sample waits for others that are still being decoded, if the model is free."""
 
-Score = Callable[[Tensor], npt.NDArray[np.float32]]
+Score = Callable[[Sequence[Tensor]], npt.NDArray[np.float32]]
 
 
 class _Waiting(NamedTuple):
@@ -34,7 +34,7 @@ class Batcher:
     never waits.
 
     Args:
-        score: Function from prepared samples (B, ...) to logits (B, C).
+        score: Function from B prepared samples to logits (B, C).
         batch_size: Largest B.
         threads: Number of threads that torch computes with.
         after_batch: Called with the size of each batch, in the thread of the model.
@@ -85,7 +85,7 @@ class Batcher:
                 continue
             results: list[Any]
             try:
-                results = list(self._score(torch.stack([each.sample for each in wanted])))
+                results = list(self._score([each.sample for each in wanted]))
             except Exception as error:  # whatever torch raises belongs to these samples, not to the thread
                 results = [error] * len(wanted)
             self._after_batch(len(wanted))

@@ -1,4 +1,5 @@
-"""Content of a request: images, as a form or one as it is, or rows of features as JSON, within limits."""
+"""Content of a request: images, as a form or one as it is, or rows of features or texts as JSON, within
+limits."""
 
 from __future__ import annotations
 
@@ -204,3 +205,39 @@ def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray
             f"Row {position} (counted from 0) has a number that float32 can't hold. Expected finite numbers.",
         )
     return matrix
+
+
+class _Texts(msgspec.Struct, forbid_unknown_fields=True):
+    texts: list[str]
+
+
+def read_texts(body: bytes, most: int) -> list[str]:
+    """Read `{"texts": ["...", ...]}`.
+
+    Args:
+        body: The body of a request.
+        most: Largest number of texts.
+
+    Returns:
+        Texts, none of them blank.
+    """
+    # Quotes that end or begin a string: two for each text and two for the name of the field. At most half of
+    # them are missed, after backslashes that are escaped themselves.
+    quotes = body.count(b'"') - body.count(b'\\"')
+    too_many = RefusedError(413, f"The request holds more than {most} texts. Send fewer.")
+    if quotes > 2 * most + 2:
+        raise too_many
+    try:
+        texts = msgspec.json.decode(body, type=_Texts).texts
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(422, f'Expected JSON such as {{"texts": ["...", "..."]}}: {error}') from error
+    if quotes > 2 * len(texts) + 2:  # the last of equal keys is taken
+        raise RefusedError(422, "`texts` is given more than once. Expected one list of texts.")
+    if not texts:
+        raise RefusedError(422, "The request holds no text: `texts` is empty.")
+    if len(texts) > most:
+        raise too_many
+    for position, text in enumerate(texts):
+        if not text.strip():
+            raise RefusedError(422, f"Text {position} (counted from 0) is empty. Leave it out.")
+    return texts

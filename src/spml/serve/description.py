@@ -30,11 +30,12 @@ def bodies(service: Service) -> dict[str, Any]:
     if service.takes_images:
         form = {"type": "object", "required": [FIELD], "properties": {FIELD: _list_of(image)}}
         return _body({"multipart/form-data": {"schema": form}, "image/*": {"schema": image}})
+    if service.takes_texts:
+        return _json("texts", {"type": "string"})
     rows: dict[str, Any] = {"type": "number"}
     for size in reversed(service.shape):
         rows = {**_list_of(rows), "minItems": size, "maxItems": size}
-    body = {"type": "object", "required": ["features"], "properties": {"features": _list_of(rows)}}
-    return _body({"application/json": {"schema": body}})
+    return _json("features", rows)
 
 
 def predictions() -> dict[int | str, Any]:
@@ -59,6 +60,11 @@ def answer(text: str, example: Any = None, *, media_type: str = "application/jso
 
 def _body(content: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
+
+
+def _json(field: str, items: dict[str, Any]) -> dict[str, Any]:
+    body = {"type": "object", "required": [field], "properties": {field: _list_of(items)}}
+    return _body({"application/json": {"schema": body}})
 
 
 def _list_of(items: dict[str, Any]) -> dict[str, Any]:

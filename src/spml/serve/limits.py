@@ -17,7 +17,7 @@ class Limits:
             many.
         max_image_bytes: Bytes of an encoded image.
         max_pixels: Pixels of an image, which its header states. Decoding takes up to 20 bytes for each.
-        max_samples: Images or rows of a request.
+        max_samples: Images, rows or texts of a request.
         max_queue: Samples that are decoded, wait for the model, or are in it, of all requests together.
             Further requests get status 429.
         body_timeout: Seconds in which the body of a request must arrive.

@@ -87,7 +87,7 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
     _end_on_hang_up()
     with listener:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        kind = "photos" if service.takes_images else f"rows of {' x '.join(map(str, service.shape))} features"
+        kind = service.kind
         classes = counted(len(service.run.classes), "class", "classes")
         lines = f"http://{host}:{listener.getsockname()[1]}/\n"
         lines += f"{settings.run}: {classes}, takes {kind}. Ctrl-C stops."

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import InputError
 from ..common.files import sha256_file
 from ..data.images.decoding import UnreadableImageError, load_pixels
+from ..data.texts import Texts
 from ..decisions import Decision
 from ..engine import find_device
 from ..runs.compute.predict import Batch
@@ -27,7 +29,7 @@ from ..runs.folder.layout import THRESHOLDS
 from ..runs.run import Run
 from ..version import __version__
 from .batching import Batcher
-from .bodies import Upload, read_features
+from .bodies import Upload, read_features, read_texts
 from .limits import Limits, RefusedError
 from .metrics import Metrics
 
@@ -53,11 +55,6 @@ class Service:
         for name, value in (("batch_size", batch_size), ("decoders", decoders), ("threads", threads)):
             if value < 1:
                 raise InputError(f"--{name} must be at least 1, got {value}.")
-        if run.spec.kind == "text":
-            raise InputError(
-                f"{run.folder}: takes texts, but photos and rows of features are served: predict tables of "
-                "texts (`spml predict`), or serve an exported file (`spml export`)."
-            )
         self.run, self.limits = run, limits
         self.decision = run.decision()  # reads thresholds.json
         self.metrics = Metrics()
@@ -76,6 +73,8 @@ class Service:
         self.locates = bool(run.classifier.top.local)
         """Whether the model can tell where in an image a label is."""
         self._network = (run.located if self.locates else run.model).to(self._device)
+        if self.takes_texts:
+            self._score([_bytes_of("a")])  # loads an embedding, or says at once why that is not possible
         self._decoders = decoders
         self._admitted = 0
         self._decoding = ThreadPoolExecutor(decoders, "decode")
@@ -103,8 +102,20 @@ class Service:
 
     @property
     def takes_images(self) -> bool:
-        """Whether samples are images; otherwise they are rows of features."""
-        return self.run.spec.size > 0
+        """Whether samples are images."""
+        return self.run.spec.kind == "image"
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether samples are texts; if they are neither these nor images, they are rows of features."""
+        return self.run.spec.kind == "text"
+
+    @property
+    def kind(self) -> str:
+        """What samples are, for people."""
+        if self.takes_images:
+            return "photos"
+        return "texts" if self.takes_texts else f"rows of {' x '.join(map(str, self.shape))} features"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,14 +124,12 @@ class Service:
 
     def about(self) -> dict[str, Any]:
         """Description of the model for clients: its classes, thresholds and limits."""
-        size, (*parts, width) = self.run.spec.size, self.shape
-        features = {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
         cut = np.broadcast_to(np.asarray(self.decision.threshold, np.float32), len(self.run.classes))
         scores = self.run.probabilities(cut[None])[0].tolist()
         policy, never = self.run.thresholds, set(self.decision.never)
         return {
             "model": self.version,
-            "input": {"kind": "images", "size": size} if size else features,
+            "input": self._about_input(),
             "classes": self.run.classes,
             # Scores at and above which a class is predicted; null = never.
             "thresholds": [
@@ -131,6 +140,14 @@ class Service:
             "calibrated": self.run.calibration is not None,
             "limits": asdict(self.limits),
         }
+
+    def _about_input(self) -> dict[str, Any]:
+        if self.takes_texts:
+            return {"kind": "texts"}
+        if self.takes_images:
+            return {"kind": "images", "size": self.run.spec.size}
+        *parts, width = self.shape
+        return {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
 
     def check_room(self, samples: int = 1) -> None:
         """Check that samples can be taken. Several at once leave a sixteenth of the queue to single ones."""
@@ -164,14 +181,13 @@ class Service:
         loads = [partial(decoded, upload.data) for upload in uploads]
         return await self._answer([upload.name for upload in uploads], loads, decision, scores, where)
 
-    async def features(self, body: bytes, decision: Decision, scores: Scores) -> Answer:
-        """Predict the rows of a JSON body, as `images` does.
+    async def rows(self, body: bytes, decision: Decision, scores: Scores) -> Answer:
+        """Predict the rows of features, or the texts, of a JSON body, as `images` does.
 
         Raises:
             RefusedError: The body does not suit, or too many samples are waiting.
         """
-        read = partial(read_features, body, self.shape, self.limits.max_samples)
-        rows = torch.from_numpy(await self._in_background(read))
+        rows = await self._in_background(partial(self._read, body))
 
         async def row(position: int) -> Tensor:
             return rows[position]
@@ -217,6 +233,12 @@ class Service:
             self.metrics.queue.dec(len(loads))
         return await self._in_background(partial(self._as_json, names, results, decision, scores, where))
 
+    def _read(self, body: bytes) -> Sequence[Tensor]:
+        most = self.limits.max_samples
+        if self.takes_texts:
+            return [*map(_bytes_of, read_texts(body, most))]
+        return torch.from_numpy(read_features(body, self.shape, most)).unbind()
+
     async def _in_background(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._texts, work)
 
@@ -230,8 +252,9 @@ class Service:
         )
 
     @torch.inference_mode()
-    def _score(self, samples: Tensor) -> Logits:
-        logits: Logits = self._network(samples.to(self._device)).float().cpu().numpy()
+    def _score(self, samples: Sequence[Tensor]) -> Logits:
+        batch = pad_sequence([*samples], batch_first=True)  # with zeros, which end a text; others are as long
+        logits: Logits = self._network(batch.to(self._device)).float().cpu().numpy()
         return logits
 
     def _as_json(
@@ -257,3 +280,8 @@ class Service:
         ]
         content = msgspec.json.encode({"model": self.version, "predictions": answers})
         return content, bool(found)
+
+
+def _bytes_of(text: str) -> Tensor:
+    """A text as networks take it, uint8 (L,)."""
+    return Texts.of([text]).fetch([0])[0]

@@ -31,6 +31,7 @@ function exampleOf(schema) {
   if (schema.type === "object") {
     return `{${Object.entries(schema.properties).map(([name, each]) => `"${name}": ${exampleOf(each)}`).join(", ")}}`;
   }
+  if (schema.type === "string") return '"..."';
   if (schema.type !== "array") return "0.5";
   const count = schema.minItems ?? 1;
   const items = Array(Math.min(count, 4)).fill(exampleOf(schema.items));

@@ -5,12 +5,13 @@ import { element, id } from "./elements.js";
 const SHOWN = 10; // classes of a sample
 
 const about = await (await fetch("model")).json();
-const photos = about.input.kind === "images";
+const photos = about.input.kind === "images", texts = about.input.kind === "texts";
 id("photos").hidden = !photos;
 id("rows").hidden = photos;
 id("about").textContent = `The model knows ${about.classes.length} ${about.classes.length === 1 ? "class" : "classes"}.` +
-  (photos ? "" : ` A sample has ${about.input.width} features` +
+  (photos || texts ? "" : ` A sample has ${about.input.width} features` +
     (about.input.parts ? ` in each of ${about.input.parts} parts, one part per line.` : "."));
+if (texts) id("kind").textContent = "Text of a sample";
 id("version").textContent = `Model ${about.model.weights_sha256.slice(0, 12)}, spml ${about.model.spml}`;
 
 async function ask(body, headers = {}) {
@@ -88,7 +89,7 @@ id("rows").addEventListener("submit", async (event) => {
   const numbersIn = (text) => text.split(/[\s,;]+/).filter(Boolean).map(Number);
   const text = id("row").value;
   const row = about.input.parts ? text.split("\n").filter((line) => line.trim()).map(numbersIn) : numbersIn(text);
-  const body = JSON.stringify({ features: [row] });
+  const body = JSON.stringify(texts ? { texts: [text] } : { features: [row] });
   const predictions = await ask(body, { "Content-Type": "application/json" });
   if (predictions.length) id("answers").replaceChildren(...predictions.map((each) => show(each)));
 });
