@@ -110,9 +110,9 @@ def test_classifiers_that_were_not_fitted_are_pickled_too():
     ("change", "message"),
     [
         (
-            lambda state: {**state, "_format": 2, "_spml": "9.1"},
-            "a pickled SinglePositiveClassifier was written by spml 9.1 in format 2, but spml "
-            f"{spml.__version__} reads format 1: load it with the version that wrote it, or fit again.",
+            lambda state: {**state, "_format": 3, "_spml": "9.1"},
+            "a pickled SinglePositiveClassifier was written by spml 9.1 in format 3, but spml "
+            f"{spml.__version__} reads format 2: load it with the version that wrote it, or fit again.",
         ),
         (lambda state: {"method": "an"}, "was written by another version of spml in format None"),
         (lambda state: [], "was written by another version of spml in format None"),

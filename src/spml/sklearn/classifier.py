@@ -29,11 +29,11 @@ from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.run import Run
 from ..short_names import from_arguments, python_names
 from ..version import __version__
-from .inputs import Labels, read_labels, validated
+from .inputs import Labels, read_labels, text_columns, validated
 from .scorers import map_of, sp_of
 
 _WEIGHTS, _CARD = MODEL
-_FORMAT = 1
+_FORMAT = 2
 """Version of the state that is pickled."""
 
 _SETTINGS = (
@@ -50,7 +50,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     `fit` trains as `spml.train` does, with a fifth of the samples held out for selection and thresholds. `X`
     holds features (N, D), dense or sparse, or images as in `spml.train`: a list of paths, PIL images or uint8
-    arrays, a uint8 array (N, H, W, 3), or a torch Dataset.
+    arrays, a uint8 array (N, H, W, 3), or a torch Dataset; or, as `text` says, texts.
 
     Args:
         method: Registered method; `spml methods` lists them. `auto` = as `spml train` decides where none is
@@ -67,6 +67,9 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         batch_size: Samples per step of training.
         mean_labels: Mean labels per sample K, if known. Then probabilities are calibrated.
         hp: Hyper-parameters of the method, by name.
+        text: Columns of a DataFrame that hold the text of a sample, as a list or after commas
+            (`title,abstract`). True = X is a list, an array or a Series of texts. Otherwise strings in X are
+            paths of images.
         unlisted: Meaning of a 0 in a matrix of {0, 1}, and of a label that is not in a list: `unknown` or
             `negative`.
         classes: All classes, where some samples may lack one; None = those in `y`, sorted.
@@ -79,7 +82,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     Attributes:
         classes_: Classes (C,), in the order of the columns of all results: the values in `y`, or the names
             or numbers of the columns of a matrix.
-        n_features_in_: Number of features; not there after fitting to images.
+        n_features_in_: Number of features; not there after fitting to images or texts.
         feature_names_in_: Names of the features, if `X` was a DataFrame.
         summary_: Content of the summary.json of the run.
 
@@ -104,6 +107,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         batch_size: int = 64,
         mean_labels: float | None = None,
         hp: Mapping[str, Any] | None = None,
+        text: str | Sequence[str] | bool = False,
         unlisted: Unlisted = "unknown",
         classes: Sequence[Any] | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -122,6 +126,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.batch_size = batch_size
         self.mean_labels = mean_labels
         self.hp = hp
+        self.text = text
         self.unlisted = unlisted
         self.classes = classes
         self.settings = settings
@@ -232,7 +237,8 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         samples = validated(self, X, reset=False)
         spec = self._run.spec
-        ids, inputs = list_samples(samples, size=spec.size, interpolation=spec.interpolation)
+        text = text_columns(self.text)
+        ids, inputs = list_samples(samples, text, size=spec.size, interpolation=spec.interpolation)
         batches = list(self._run.stream(inputs, Engine(device=self.device, cache="none")))
         for batch in batches:
             for row, reason in batch.unreadable.items():
@@ -261,9 +267,10 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return map_of(scores, labels) if labels.full else sp_of(scores, labels, self.mean_labels)
 
     def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn: sparse features and several labels per sample are fine."""
+        """Tags for scikit-learn: sparse features, several labels per sample and stated texts are fine."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.string = bool(self.text)
         tags.classifier_tags.multi_label = True
         return tags
 
@@ -324,7 +331,10 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         result = from_arguments({**stated, **further})
         data = result.setdefault("data", {})
         if isinstance(data, dict):
-            result["data"] = {"split_seed": seed, "unlisted": self.unlisted, **data}
+            if "text" in data:
+                raise InputError("settings: 'data.text' is set by the argument text: leave it out.")
+            own_data = {"split_seed": seed, "unlisted": self.unlisted, "text": text_columns(self.text)}
+            result["data"] = {**own_data, **data}
         return {**result, "seed": seed, "accelerator": self.device}
 
     def _adopt(self, run: Run, labels: Labels) -> None:

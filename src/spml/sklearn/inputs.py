@@ -29,7 +29,7 @@ _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Check samples: features as scikit-learn does, images as `spml.train` does when it reads them.
+    """Check samples: features as scikit-learn does, images and texts as `spml.train` does when it reads them.
 
     Args:
         estimator: Estimator, whose `n_features_in_` and `feature_names_in_` are set or compared.
@@ -37,7 +37,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         reset: Whether the estimator is being fitted.
 
     Returns:
-        Features as a NumPy array or SciPy matrix in CSR; images as they are.
+        Features as a NumPy array or SciPy matrix in CSR; images and texts as they are.
 
     Raises:
         ValueError: Features are not finite numbers of the shape (N, D), or not those of the training, in the
@@ -50,11 +50,13 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise InputError(
             f"X is the path {str(X)!r}: pass samples, such as a list of image files, or use spml.train."
         )
-    images = holds_images(X)
     if reset:
         for name in ("n_features_in_", "feature_names_in_"):
             vars(estimator).pop(name, None)
-    elif images == hasattr(estimator, "n_features_in_"):
+    if estimator.text:
+        return X
+    images = holds_images(X)
+    if not reset and images == hasattr(estimator, "n_features_in_"):
         kinds = ("features", _UNCHECKED) if images else (_UNCHECKED, "features")
         raise InputError(f"the classifier was fitted to {kinds[0]}, but X holds {kinds[1]}.")
     if images:
@@ -62,6 +64,13 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     if isinstance(X, torch.Tensor):
         X = as_array(X)
     return validate_data(estimator, X, reset=reset, accept_sparse="csr")
+
+
+def text_columns(text: str | Sequence[str] | bool) -> str:
+    """The argument `text` as the setting `data.text`; empty if samples are not texts."""
+    if isinstance(text, (str, bool)):
+        return "text" if text is True else text or ""
+    return ",".join(text)
 
 
 def holds_images(X: Any) -> bool:
