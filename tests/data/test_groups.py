@@ -250,7 +250,7 @@ def test_groups_of_several_tables_have_one_name(tmp_path, picture):
         "a.png": "x", "b.png": "y", "c.png": "x", "d.png": "",
     }  # fmt: skip
     (tmp_path / "two.csv").write_text("file,label,who\nc.png,cat,x\na.png,dog,z\n")
-    with pytest.raises(InputError, match=r"'a\.png' is in the groups 'x' and 'z'\. An image may be in one"):
+    with pytest.raises(InputError, match=r"'a\.png' is in the groups 'x' and 'z'\. A sample may be in one"):
         read(DataConfig(path=str(sources), group="who"))
 
 

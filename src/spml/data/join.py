@@ -26,6 +26,7 @@ from .files.names import FilesBelow, PackedNames
 from .groups import merge_names
 from .images.image_files import ImageSource
 from .records import Objects, Records, move_classes, take_rows
+from .texts import Texts
 
 
 def join_records(
@@ -105,10 +106,15 @@ def _over(records: Records, classes: tuple[str, ...], unlisted: Unlisted) -> Rec
     return moved
 
 
-def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]]) -> Sequence[ImageSource]:
+def _joined_inputs(
+    source: str, parts: Sequence[Inputs | Sequence[ImageSource]]
+) -> Texts | Sequence[ImageSource]:
+    texts = [part for part in parts if isinstance(part, Texts)]
+    if len(texts) == len(parts):
+        return Texts.of(text for part in texts for text in part)
     files = [part for part in parts if isinstance(part, Sequence)]
     if len(files) < len(parts):
-        raise InputError(f"{source}: only data of image files can be joined, not features.")
+        raise InputError(f"{source}: only image files, or only texts, can be joined, not features.")
     below = [part for part in files if isinstance(part, FilesBelow)]
     if len(below) == len(parts) and len({part.root for part in below}) == 1:
         return FilesBelow(below[0].root, PackedNames.of(name for part in below for name in part.names))
@@ -121,13 +127,20 @@ def _merge_repeated(records: Records) -> Records:
     if len(first) == len(of_row):
         return records
     rows = np.unique(of_row, return_index=True)[1]
+    if isinstance(records.inputs, Texts):
+        for row, sample in enumerate(of_row.tolist()):
+            if records.inputs[row] != records.inputs[rows[sample]]:
+                raise InputError(
+                    f"{records.source}: {quote(records.ids[row])} is the name of different texts. Names of "
+                    "samples must be distinct: correct one, or name another column (file_column)."
+                )
     if records.split is not None:
         for row, sample in enumerate(of_row.tolist()):
             splits = records.split[rows[sample]], records.split[row]
             if splits[0] != splits[1]:
                 raise InputError(
                     f"{records.source}: {quote(records.ids[row])} is in the splits {splits[0]} and "
-                    f"{splits[1]}. An image may be in one split only: remove one of the entries."
+                    f"{splits[1]}. A sample may be in one split only: remove one of the entries."
                 )
     groups = None
     if records.groups is not None:
@@ -135,8 +148,8 @@ def _merge_repeated(records: Records) -> Records:
         if conflict:
             one, other = (quote(records.groups[row]) for row in conflict)
             raise InputError(
-                f"{records.source}: {quote(records.ids[conflict[0]])} is in the groups {one} and {other}. An "
-                "image may be in one group only: correct one of the entries."
+                f"{records.source}: {quote(records.ids[conflict[0]])} is in the groups {one} and {other}. A "
+                "sample may be in one group only: correct one of the entries."
             )
     labels, contradictions = merge_rows(records.labels, of_row)
     if len(contradictions):
@@ -149,7 +162,7 @@ def _merge_repeated(records: Records) -> Records:
     if objects is not None:
         objects = objects._replace(row=rows[of_row[objects.row]])
     further = counted(len(of_row) - len(rows), "further entry", "further entries")
-    note = f"{further} of images that are named before: labels were merged."
+    note = f"{further} of samples that are named before: labels were merged."
     kept = take_rows(replace(records, objects=objects), rows)
     return replace(kept, labels=labels, groups=groups, notes=(*records.notes, note))
 

@@ -86,6 +86,48 @@ def test_a_file_in_two_tables_is_one_sample(sources, tmp_path):
         content(path, unlisted="negative")
 
 
+TEXTS = {
+    "one.csv": "id,title,label\na,Cats purr,cat\nb,,dog\nc,Dogs bark,dog\n",
+    "more/two.csv": "title,label,split\nCows moo,cow,train\nCats meow,cat,test\n",
+    "more/three.csv": "id,title,label\nc,Dogs bark,cat\nd,Cows moo,cow\n",
+}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A list of three tables of texts, one of them without names of samples."""
+    (tmp_path / "more").mkdir()
+    for name, rows in TEXTS.items():
+        (tmp_path / name).write_text(rows)
+    path = tmp_path / "all.yaml"
+    path.write_text("sources:\n" + "".join(f"- path: {name}\n" for name in TEXTS))
+    return path
+
+
+def test_tables_of_texts_are_joined(texts):
+    records = read(DataConfig(path=str(texts), text="title"))
+    assert list(zip(records.ids, records.inputs, records.split, strict=True)) == [
+        ("a", "Cats purr", "train"),
+        ("c", "Dogs bark", "train"),
+        ("more/two.csv/2", "Cows moo", "train"),
+        ("more/two.csv/3", "Cats meow", "test"),
+        ("d", "Cows moo", "train"),
+    ]
+    labels = records.labels.to_names(records.classes)
+    assert labels == [["cat"], ["cat", "dog"], ["cow"], ["cat"], ["cow"]]
+    assert ("b", "no text") in records.skipped
+
+
+def test_texts_that_can_t_be_joined(texts):
+    three = texts.parent / "more" / "three.csv"
+    three.write_text(three.read_text().replace("bark", "run"))
+    with pytest.raises(InputError, match=r"'c' is the name of different texts\. Names of samples must be"):
+        read(DataConfig(path=str(texts), text="title"))
+    three.write_text("id,abstract,label\nc,Dogs bark,cat\n")
+    with pytest.raises(InputError, match=r"--data\.text title: no column has this name"):
+        read(DataConfig(path=str(texts), text="title"))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

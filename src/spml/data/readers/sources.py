@@ -16,6 +16,7 @@ from ...common.phrases import counted
 from ...common.safe import CONTROL, inside, quote
 from ...config import DataConfig, from_dict
 from ...labels import Unlisted
+from ..files.names import RowNames
 from ..join import join_records, relative_names
 from ..records import Records
 from ..rename import NEGATIVE, UNUSED, named_classes
@@ -56,7 +57,10 @@ def read_sources(path: Path, config: DataConfig, read: Callable[..., Records]) -
         records = read(own, may_lack=True)  # another source may have the classes that `unlisted` names
         if own.unlisted.startswith(NEGATIVE):
             named |= dict.fromkeys(named_classes(own.unlisted), where)
-        if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
+        if isinstance(records.ids, RowNames):  # rows of different tables are different samples
+            table = Path(own.path).relative_to(path.parent).as_posix()
+            records = replace(records, ids=[f"{table}/{row}" for row in records.ids])
+        elif isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
             below = relative_names(records, path.parent)
             both = zip(below, records.ids, strict=True)
             ids = [name or f"{records.name}/{sample}" for name, sample in both]

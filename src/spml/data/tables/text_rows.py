@@ -14,7 +14,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...config import DataConfig
-from ..files.names import take
+from ..files.names import RowNames, take
 from ..records import Records, take_rows
 from ..texts import Texts
 from .columns import Columns, find_id, find_text
@@ -47,7 +47,8 @@ class TextRows(ImageRows):
 
     def _find_samples(self) -> None:
         texts, self.of_row, self.first = self._texts, self._named.codes, self._named.first
-        self.names = self._named.values
+        named = self._named.values
+        self.names = named if self.columns.file >= 0 else RowNames(np.array(named, np.int64))
         self._find_repeats()
         if "" in self.names:
             where = self.where(int(self.first[self.names.index("")]))
