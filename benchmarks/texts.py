@@ -1,21 +1,26 @@
 """Measure what an auto head learns from abstracts of arXiv with one known category each.
 
     python benchmarks/texts.py DIR
+    python benchmarks/texts.py DIR million
 
 DIR holds `text/arxiv_cs`. The primary category of a paper is known in training; all categories of the test
-papers are the truth. Writes benchmarks/results/texts.json and .md.
+papers are the truth. The second command measures time and memory of a million short texts, whose words are
+drawn from titles of one category each. Both write benchmarks/results/texts.json and .md.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 import tempfile
 import time
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas
 from arxiv import read_papers
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -29,11 +34,17 @@ from spml.runs.folder.summary import versions
 RESULTS = Path(__file__).parent / "results"
 AXES = (256, 512)
 RIDGE, SOFTMAX = (1.0, 3.0, 10.0), (10.0, 30.0, 100.0)
+MILLION, NEW, WORDS = 1_000_000, 10_000, 9
 
 
 def spent():
     """Processor seconds of this process so far."""
     return time.process_time()
+
+
+def peak():
+    """Largest memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(root, folder):
@@ -61,7 +72,7 @@ def measure(root, folder):
         **settings,
     )
     add("auto head on the terms, the default", run.predict(texts[test]).scores, start)
-    rows[-1]["MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rows[-1]["MB"] = peak()
 
     network = next(part for part in run.model.modules() if isinstance(part, Tfidf))
     vectors = network.vectors([f"{title}\n{abstract}" for title, abstract in texts.to_numpy()])
@@ -74,6 +85,14 @@ def measure(root, folder):
             output=str(folder / "lsa"), **settings,
         )  # fmt: skip
         add(f"auto head on {axes} axes of the same vectors (LSA)", lsa.predict(reduced[test]).scores, start)
+    for head, scaling in product(("ridge", "lda"), ("unit", "sqrtl2")):
+        start = spent()
+        single = spml.train(
+            vectors[~test], known[~test], classes=classes, split=split, head=head,
+            model={"scaling": scaling}, output=str(folder / "single"), **settings,
+        )  # fmt: skip
+        scaled = "" if scaling == "unit" else " on square roots"
+        add(f"`--head {head}`{scaled}", single.predict(vectors[test]).scores, start)
     for name, values, make in (
         ("scikit-learn, ridge regression", RIDGE, lambda value: RidgeClassifier(alpha=value)),
         (
@@ -89,6 +108,36 @@ def measure(root, folder):
             scores = (model.predict_proba if probable else model.decision_function)(vectors[test])
             add(name, scores, start, f"penalty {value:g}")
     return {"training": int((~test).sum()), "test": int(test.sum()), "rows": rows}
+
+
+def short_texts(root, count):
+    """Texts of `WORDS` words each and their categories; the words are drawn from titles of the category."""
+    table, classes, _, known = read_papers(root, "uniform")
+    draw = np.random.default_rng(0)
+    pools = [" ".join(table["title"][known == number]).split() for number in range(len(classes))]
+    labels = draw.choice(known, count)
+    drawn = [draw.integers(len(pools[label]), size=WORDS) for label in labels]
+    texts = [" ".join(pools[label][k] for k in some) for label, some in zip(labels, drawn, strict=True)]
+    return texts, labels, classes
+
+
+def measure_million(root, folder):
+    """Time, memory and accuracy of a million short texts."""
+    texts, labels, classes = short_texts(root, MILLION + NEW)
+    before, processor, clock = peak(), spent(), time.perf_counter()
+    run = spml.train(
+        pandas.DataFrame({"text": texts[:MILLION]}), labels[:MILLION], data={"text": "text"}, classes=classes,
+        output=str(folder / "million"), mean_labels=1, quiet=True, threads=1,
+    )  # fmt: skip
+    return {
+        "texts": MILLION,
+        "terms": len(next(part for part in run.model.modules() if isinstance(part, Tfidf)).terms),
+        "seconds": spent() - processor,
+        "wall_seconds": time.perf_counter() - clock,
+        "MB": peak(),
+        "MB_before": before,
+        "accuracy": float((run.predict(texts[MILLION:]).scores.argmax(1) == labels[MILLION:]).mean()),
+    }
 
 
 def page(about):
@@ -112,14 +161,31 @@ def page(about):
             best[row["model"]] = row
     lines += [f"| {name} | {row['mAP']:.1f} | {row['seconds']:.0f} |" for name, row in best.items()]
     lines += ["", f"The first took {about['rows'][0]['MB']:,.0f} MB at most.", ""]
+    if million := about.get("million"):
+        lines += [
+            "## A million short texts",
+            "",
+            f"`python benchmarks/texts.py DIR million`: {million['texts']:,} texts of {WORDS} words, drawn "
+            f"from the titles of one of the {about['classes']} categories each, with the default settings: "
+            f"{million['wall_seconds']:.0f} seconds ({million['seconds']:.0f} of processor time) and "
+            f"{million['MB']:,.0f} MB at most, {million['MB_before']:,.0f} MB of which were taken before the "
+            f"training; {million['terms']:,} terms. Of {NEW:,} new texts, {million['accuracy']:.1%} have the "
+            "highest score in their category.",
+            "",
+        ]
     return "\n".join(lines)
 
 
-def main(root):
-    """Measure, and write the results."""
-    about = {"date": date.today().isoformat(), "versions": versions(), "classes": 33}
+def main(root, what=""):
+    """Measure abstracts, or a million short texts, and write the results next to those of the other."""
+    file = RESULTS / "texts.json"
+    about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
-        about |= measure(root, Path(folder))
+        if what == "million":
+            about["million"] = measure_million(root, Path(folder))
+        else:
+            about |= {"date": date.today().isoformat(), "versions": versions(), "classes": 33}
+            about |= measure(root, Path(folder))
     write_json(RESULTS / "texts.json", about)
     write_text(RESULTS / "texts.md", page(about))
 

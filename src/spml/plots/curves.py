@@ -10,7 +10,7 @@ from .style import COLOURS, MISSED, label_axes, new_figure, save, style_axes
 
 _LOSS, _MAP = "train/loss", "val/mAP"
 _NAMES = {"val/SP": "SP-score", "val/mAP": "mAP"}
-_STYLES = {"ridge": "-", "lda": (0, (4, 2))}
+_STYLES = {"ridge": "-", "lda": (0, (4, 2)), "multinomial": (0, (1, 1.5))}
 _TITLES = {_LOSS: "training loss", "val/SP": "validation SP-score, %", _MAP: "validation mAP, %"}
 
 
@@ -107,7 +107,7 @@ def member_curves(
     panels[0].set_ylabel(f"{_NAMES.get(metric, metric)} of held-out samples", fontsize=9)
     for space, colour in colours.items():
         panels[-1].plot([], [], color=colour, label=space)
-    for head, line in _STYLES.items():
-        panels[-1].plot([], [], color=MISSED, linestyle=line, label=head)
+    for head in dict.fromkeys(head for by in lines.values() for _, head in by):
+        panels[-1].plot([], [], color=MISSED, linestyle=_STYLES[head], label=head)
     panels[-1].legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     save(figure, path)

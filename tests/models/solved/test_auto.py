@@ -20,7 +20,7 @@ from spml.metrics import sp_score
 from spml.models import Top, fit_auto
 from spml.models.solved import auto, search, spaces
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
-from spml.models.solved.linear import head_scores
+from spml.models.solved.linear import PENALTIES, head_scores
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool, Spaces
 
@@ -240,7 +240,7 @@ def test_the_best_penalty_of_each_head_and_space_is_kept():
     # Penalties are tried from infinity down, ridge and LDA in turn; 8 spaces with 13 + 12 solutions each.
     assert calls == [60] * 200
     assert len(head.settings.spaces) == 8
-    assert {member.penalty for member in head.settings.members} == {search.PENALTIES[-2]}
+    assert {member.penalty for member in head.settings.members} == {PENALTIES[-2]}
     assert len(head.settings.members) == 8
 
 

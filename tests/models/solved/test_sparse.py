@@ -20,7 +20,7 @@ from spml.models.scaling import make_scaling
 from spml.models.solved import sparse
 from spml.models.solved.assembly import member_scores
 from spml.models.solved.auto import fit_auto
-from spml.models.solved.linear import LDA, MEAN_DIFFERENCE, RIDGE, ClosedForm, Solver
+from spml.models.solved.linear import LDA, MEAN_DIFFERENCE, MULTINOMIAL, RIDGE, ClosedForm, Solver
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool
 from spml.models.solved.sparse import fit_scaling, scaled
@@ -133,8 +133,9 @@ def test_auto_head_on_sparse_features(whole, scaling, cross_validate):
 
     found = fit_auto(train, val, score, cross_validate=cross_validate, mean_labels=1.0)
     spaces = {each["space"] for each in found.head.describe()}
-    assert spaces <= {f"{scaling}, linear", "sqrtl2, linear"}
     assert f"{scaling}, linear" in spaces
+    assert spaces <= {f"{scaling}, linear", "sqrtl2, linear"}
+    assert {each["space"] for each in found.tried} == {f"{scaling}, linear", *["sqrtl2, linear"] * whole}
     pool, rows = Pool(train, val), np.arange(120, 200)
     assert pool.wide
     features = torch.from_numpy(val.inputs.dense(range(80)))
@@ -142,6 +143,7 @@ def test_auto_head_on_sparse_features(whole, scaling, cross_validate):
         member_scores(found.head, pool, rows), found.head.member_scores(features), atol=1e-5
     )
     assert (found.head(features).argmax(1).numpy() == index).mean() > 0.8
+    assert MULTINOMIAL in {each["head"] for each in found.head.describe()}
 
 
 def test_what_can_t_be_solved_is_refused():

@@ -14,7 +14,7 @@ from ..scaling import Scaling
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
 from .forest import FOREST, Forest
 from .forest import SMALLEST_SPREAD as SMALLEST_OF_FOREST
-from .linear import LDA, head_scores
+from .linear import LOG_PROBABILITIES, head_scores
 from .moments import Columns
 from .search import Candidate, Scores
 from .spaces import AnySpaces, Pool, Rows
@@ -146,8 +146,9 @@ def centre_members(
     """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
     its share, which is many deviations where the penalty is large.
 
-    LDA is surer of samples that it was solved on than of new ones: their log-probabilities are lower in
-    nearly all classes. So these samples tell how classes differ, and `level` where all of them are.
+    LDA and softmax regression are surer of samples that they were solved on than of new ones: their
+    log-probabilities are lower in nearly all classes. So these samples tell how classes differ, and `level`
+    where all of them are.
 
     Args:
         head, pool: The head, and labelled samples.
@@ -159,8 +160,8 @@ def centre_members(
     """
     scores = member_scores(head, pool, rows)
     spread, centre = torch.std_mean(torch.from_numpy(scores).double(), 1, correction=0)
-    of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
+    sure = torch.tensor([member.head in LOG_PROBABILITIES for member in head.settings.members])
     move = torch.from_numpy(level - mean_level(scores, pool.columns))
-    head.centre.copy_(centre + torch.where(of_lda, move, 0.0)[:, None])
+    head.centre.copy_(centre + torch.where(sure, move, 0.0)[:, None])
     smallest = torch.from_numpy(smallest_spreads(member.head for member in head.settings.members))
     head.spread.copy_(torch.where(unseen, spread.maximum(smallest), head.spread))

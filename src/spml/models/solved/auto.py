@@ -1,8 +1,8 @@
 """The auto head: ridge and LDA on several spaces of features, and a forest, selected and averaged by the
-SP-score.
+SP-score. Of many sparse features, softmax regression is added.
 
-Every linear member is solved in closed form for all penalties at once. What selects a member is scored on
-samples that it was not solved on; afterwards it is solved again on all labelled samples.
+Every other linear member is solved in closed form for all penalties at once. What selects a member is scored
+on samples that it was not solved on; afterwards it is solved again on all labelled samples.
 """
 
 from __future__ import annotations
@@ -128,11 +128,12 @@ def fit_auto(
     """Solve the auto head.
 
     Spaces are the scalings `standard` and `sqrtl2` (and `tfidf` for features that look like counts), each as
-    it is and under Gaussian kernels of two or three widths; of many sparse features `sqrtl2` and `unit`, or
-    `tfidf` of counts, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
-    penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
-    are dropped. A forest of 100 extremely randomised trees on the features as they are (200 in the end, if
-    selected by cross-validation) is added with the share, up to half of the whole, whose sum scores highest.
+    it is and under Gaussian kernels of two or three widths; of many sparse features `unit`, or of counts
+    `tfidf` and `sqrtl2`, as they are (see `SparseSpaces`). In each space, ridge and LDA, and of many sparse
+    features softmax regression, are solved for all penalties and the best penalty is kept; weight =
+    exp((score - best) / (.03 best)), and members below .05 are dropped. A forest of 100 extremely randomised
+    trees on the features as they are (200 in the end, if selected by cross-validation) is added with the
+    share, up to half of the whole, whose sum scores highest.
 
     Args:
         train: Training samples.
@@ -144,7 +145,7 @@ def fit_auto(
             all of them are in one group.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
-        report: Called with a line if kernels or the forest are left out.
+        report: Called with a line if kernels, softmax regression or the forest are left out.
         detail: Called with a line for each scaling, and for the forest.
         classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
             classes, those that are a known positive of one of the samples that decide.

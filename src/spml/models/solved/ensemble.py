@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from ..scaling import RAW, SCALINGS, make_scaling
 from .forest import FOREST, Forest, ForestSettings
-from .linear import LDA, RIDGE, head_scores
+from .linear import LDA, MULTINOMIAL, RIDGE, head_scores
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
+_HEADS = (RIDGE, LDA, MULTINOMIAL, FOREST)
 _ENTRIES = 1 << 26  # outputs of members (members x samples x columns) that are computed at a time
 
 
@@ -43,7 +44,7 @@ class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         space: Position of its space; of the forest, that of the features as they are.
-        head: `ridge`, `lda` or `forest`.
+        head: `ridge`, `lda`, `multinomial` or `forest`.
         penalty: Penalty lambda; None = infinity, or a forest.
         score: Score by which it was selected, the SP-score or mAP on full labels, in [0, 1].
         weight: Weight in the sum; all weights sum to 1.
@@ -56,8 +57,8 @@ class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
     weight: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
     def __post_init__(self) -> None:
-        if self.head not in (RIDGE, LDA, FOREST):
-            raise ValueError(f"head must be {RIDGE}, {LDA} or {FOREST}, got {self.head!r}")
+        if self.head not in _HEADS:
+            raise ValueError(f"head must be one of {', '.join(_HEADS)}, got {self.head!r}")
 
 
 class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -141,7 +142,7 @@ class Ensemble(nn.Module):
     """Weighted sum of linear heads on several spaces of features, and perhaps of a forest, each standardised
     by class.
 
-    With the outputs z_mc of member m for class c (log-softmax of them for LDA):
+    With the outputs z_mc of member m for class c (log-softmax of them for LDA and softmax regression):
     logit_c = offset_c + scale_c sum_m weight_m (z_mc - centre_mc) / spread_mc.
 
     Offset and scale make the logits of different classes comparable; they change no ranking within a class.

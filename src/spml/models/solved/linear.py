@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,11 @@ from ...common.covariance import SparseSpread
 from .moments import IntArray, Moments
 
 CLOSED_FORM = RIDGE, LDA, MEAN_DIFFERENCE = "ridge", "lda", "mean_difference"
+MULTINOMIAL: Final = "multinomial"
+"""Softmax regression, which has no closed form (see `Multinomial`)."""
+
+LOG_PROBABILITIES = (LDA, MULTINOMIAL)
+"""Heads whose scores are the log-softmax of the outputs of their layer."""
 
 PENALTIES = (*(round(0.1 * 3000 ** (k / 11), 6) for k in range(12)), math.inf)
 """Penalties from which `ridge` is selected: 12 from .1 to 300, evenly spaced on a log scale, and the
@@ -24,6 +29,9 @@ limit."""
 
 FINITE_PENALTIES = PENALTIES[:-1]
 """Penalties from which `lda` is selected: in the limit it ranks nothing."""
+
+LINEAR_SOLUTIONS = (*((RIDGE, each) for each in PENALTIES), *((LDA, each) for each in FINITE_PENALTIES))
+"""Head and penalty of the solutions that the auto head tries on a space."""
 
 _ENTRIES = 1 << 25  # weights that are solved at a time, and outputs that are computed at a time
 _BLOCK = 4096  # columns whose outputs are computed at a time, where those of all are not kept
@@ -48,10 +56,12 @@ class Solver:
         squares: Squared length of each axis, float64 of shape (R,).
         unit: Mean variance of a feature, the unit of penalties.
         cross: Covariance of features and labels along the axes, float64 of shape (R, K).
+        solutions: Heads and penalties to try.
     """
 
     values: Tensor
     vectors: Tensor
+    solutions: tuple[tuple[str, float], ...] = LINEAR_SOLUTIONS
 
     def __init__(self, stats: Moments, most: int | None = None) -> None:
         # Without the covariance, which needs most memory.
@@ -87,8 +97,8 @@ class Solver:
         log_prior = ((share * self._samples + 0.5) / self._samples).log()
         return weights, log_prior - (self.squares[:, None] * means * weights).sum(0) / 2
 
-    def centred(self, inputs: Any) -> Tensor:
-        """Features (B, D), a tensor or CSR, along the axes, float32 of shape (B, R)."""
+    def centred(self, inputs: Any) -> Any:
+        """Features (B, D), a tensor or CSR, as `scores` takes them: along the axes, float32 (B, R)."""
         if not isinstance(inputs, Tensor):
             vectors = self.vectors.float()
             return torch.from_numpy(inputs @ vectors.numpy()) - self.mean.float() @ vectors
@@ -279,14 +289,14 @@ class ClosedForm:
 
 
 def head_scores(head: str, outputs: Tensor, log_sizes: Tensor | None = None) -> Tensor:
-    """Turn into predictions the outputs (B, K) of its linear layer: LDA gives log-probabilities.
+    """Turn into predictions the outputs (B, K) of a head's linear layer, log-probabilities for some heads.
 
     Args:
-        head: `ridge` or `lda`.
+        head: `ridge`, `lda` or `multinomial`.
         outputs: Outputs of the layer.
         log_sizes: Logarithm of the number of classes of each column (K,); None = one class each.
     """
-    if head != LDA:
+    if head not in LOG_PROBABILITIES:
         return outputs
     if log_sizes is None:
         return functional.log_softmax(outputs, 1)

@@ -17,8 +17,8 @@ from torch import Tensor
 from ...common.errors import InputError
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
-from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
-from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces
+from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
+from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces, too_much
 from .sparse import sparse_scaling
 
 Scores = npt.NDArray[np.float32]
@@ -106,7 +106,8 @@ def search(
         found: list[Candidate] = []
         for width in widths:
             held_out = HeldOut(of_folds, [fold.held for fold in folds], width)
-            best, scored = best_of(partial(held_out.scores, columns=columns), scaling, width, rows, score)
+            scores_of = partial(held_out.scores, columns=columns)
+            best, scored = best_of(scores_of, scaling, width, rows, score, held_out.solutions)
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         highest = max(candidate.score for candidate in found)
@@ -124,22 +125,27 @@ def spaces_for(
     Args:
         pool: Labelled samples.
         sparse: Whether features look like counts.
-        report: Called with a line if kernels are left out.
+        report: Called with a line if kernels or softmax regression are left out.
 
     Raises:
         InputError: The heads of so many classes do not fit into memory.
     """
     if pool.wide:
-        return _wide_spaces(pool), (0.0,)
+        return _wide_spaces(pool, report), (0.0,)
     scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
     return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
 
 
-def _wide_spaces(pool: Pool) -> tuple[str, str]:
-    """Scalings of wide sparse features, which are counts, or have weights such as those of TF-IDF already."""
-    if (size := 4 * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA of two scalings
+def _wide_spaces(pool: Pool, report: Callable[[str], None]) -> tuple[str, ...]:
+    """Scalings of wide sparse features: two of counts; those that have weights already, such as those of
+    TF-IDF, are best as they are (benchmarks/results/texts.md)."""
+    own = sparse_scaling(pool.training)
+    scalings = (own, SQRT_L2) if own == TFIDF else (own,)
+    if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
         raise _too_many(pool, size)
-    return sparse_scaling(pool.training), SQRT_L2
+    if reason := too_much(pool):
+        report(f"auto head: without softmax regression, because {reason}")
+    return scalings
 
 
 def _affordable(
@@ -203,7 +209,7 @@ class HeldOut:
     """
 
     def __init__(self, fitted: Sequence[AnySpaces], held: Sequence[Rows], width: float) -> None:
-        self._folds = []
+        self._folds: list[tuple[Solver, list[Any]]] = []
         for spaces, rows in zip(fitted, held, strict=True):
             solver = spaces.solver(width)
             inputs = (
@@ -211,6 +217,11 @@ class HeldOut:
                 for batch in spaces.batches(rows, len(spaces.pool.columns))
             )
             self._folds.append((solver, [solver.centred(part) for part in inputs]))
+
+    @property
+    def solutions(self) -> tuple[tuple[str, float], ...]:
+        """Heads and penalties that can be scored."""
+        return self._folds[0][0].solutions
 
     def scores(self, head: str, penalty: float, columns: Tensor | None = None) -> Scores:
         """Scores (H, K) of the samples of all folds, or (H, J) of some columns."""
@@ -225,15 +236,24 @@ def best_of(
     width: float,
     rows: Rows,
     score: Callable[[Scores, Rows], float],
+    solutions: Sequence[tuple[str, float]] = LINEAR_SOLUTIONS,
 ) -> tuple[list[Candidate], list[dict[str, Any]]]:
-    """The best penalty of each head, of equal ones the strongest; and the score of every solution."""
+    """The best penalty of each head, of equal ones the strongest; and the score of every solution.
+
+    Softmax regression, which takes long, is not solved for weaker penalties once two have scored lower than
+    the best.
+    """
     best: dict[str, Candidate] = {}
     scored = []
-    space = space_name(scaling, width)
-    solutions = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
+    space, behind = space_name(scaling, width), 0
     for head, penalty in sorted(solutions, key=lambda solution: -solution[1]):
+        if head == MULTINOMIAL and behind == 2:
+            continue
         value = score(scores_of(head, penalty), rows)
         scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
         if head not in best or value > best[head].score:
             best[head] = Candidate(scaling, width, head, penalty, value)
+            behind = 0 if head == MULTINOMIAL else behind
+        elif head == MULTINOMIAL and value < best[head].score:
+            behind += 1
     return list(best.values()), scored

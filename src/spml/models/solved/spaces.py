@@ -17,6 +17,7 @@ from ..scaling import Scaling, make_scaling
 from .ensemble import KernelMap, squared_distances
 from .linear import Solver
 from .moments import Columns, IntArray, MomentSum, batch_rows, sparse_moments
+from .multinomial import MOST_WEIGHTS, MOST_WORK, Multinomial, Solution, SparseSolver
 from .sparse import fit_scaling, is_wide, scaled, sparse_rows
 
 Rows = npt.NDArray[np.int64]
@@ -25,6 +26,7 @@ LANDMARKS = 1000
 AXES = 1500
 """Largest number of principal axes of a space that are kept."""
 
+_SOME = 1000  # samples that tell how many values are not 0
 _OUTPUTS = 1 << 25  # of samples with sparse features that are computed at a time
 _SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
 
@@ -188,7 +190,8 @@ class SparseSpaces:
         self.scaling: Scaling = make_scaling(scaling, pool.width)
         fit_scaling(self.scaling, pool.sparse(rows))
         self.landmarks, self.maps = torch.empty(0, pool.width), [nn.Identity()]
-        self._solvers: list[Solver] | None = None
+        self._solver: Solver | None = None
+        self._start: Solution | None = None  # of softmax regression
 
     def head_inputs(self, width: float, outputs: int) -> tuple[int, None]:
         """Number of inputs of the linear heads; there is no projection that they take in."""
@@ -196,7 +199,9 @@ class SparseSpaces:
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; the scaling stays as it is."""
-        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
+        if isinstance(self._solver, SparseSolver):
+            self._start = self._solver.multinomial.latest
+        self._rows, self._solver = np.concatenate([self._rows, rows]), None
 
     def batches(self, rows: Rows, outputs: int) -> Iterator[Rows]:
         """Rows in batches whose outputs fit into memory."""
@@ -210,12 +215,15 @@ class SparseSpaces:
 
     def solve(self) -> list[Solver]:
         """Solver for the samples added so far."""
-        if self._solvers is None:
+        if self._solver is None:
             rows = np.sort(self._rows)
-            matrix = scaled(self.pool.sparse(rows), self.scaling)
-            stats = sparse_moments(matrix, self.pool.positives(rows), self.pool.columns)
-            self._solvers = [Solver(stats)]
-        return self._solvers
+            matrix, positives = scaled(self.pool.sparse(rows), self.scaling), self.pool.positives(rows)
+            stats = sparse_moments(matrix, positives, self.pool.columns)
+            if too_much(self.pool):
+                self._solver = Solver(stats)
+            else:
+                self._solver = SparseSolver(stats, Multinomial(matrix, positives, stats, self._start))
+        return [self._solver]
 
     def solver(self, width: float) -> Solver:
         """Solver of the space."""
@@ -223,6 +231,18 @@ class SparseSpaces:
 
 
 AnySpaces = Spaces | SparseSpaces
+
+
+def too_much(pool: Pool) -> str:
+    """Why softmax regression is not solved on a wide pool; empty if it is."""
+    classes, some = len(pool.columns), np.arange(min(len(pool), _SOME))
+    if pool.columns.own is not None:
+        return f"{pool.columns.classes:,} classes are too many for it"
+    if classes * pool.width > MOST_WEIGHTS:
+        return f"that of {classes:,} classes with {pool.width:,} features would take too much memory"
+    if classes * pool.sparse(some).nnz / len(some) * len(pool) > MOST_WORK:
+        return f"that of {len(pool):,} samples and {classes:,} classes would take too much time"
+    return ""
 
 
 def fit_spaces(pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> AnySpaces:
