@@ -110,10 +110,13 @@ def test_an_auto_head_with_a_forest(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["boosted_cam", "queries", "queries with codes"])
+@pytest.mark.parametrize(
+    "head", ["boosted_cam", "queries", "queries with codes", "queries with distributions"]
+)
 def test_heads_on_maps_and_variants(head, tmp_path):
-    head, _, codes = head.partition(" with ")
-    queries = QuerySettings(code=5, embedding=4) if codes else None
+    head, _, part = head.partition(" with ")
+    parts = {"codes": {"code": 5, "embedding": 4}, "distributions": {"code": 5, "posterior": True}}
+    queries = QuerySettings(**parts.get(part, {}))
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster

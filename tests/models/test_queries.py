@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from spml.common.errors import InputError
-from spml.losses import mime_loss
+from spml.losses import mime_loss, smile_image_loss
 from spml.models import QuerySettings, Top
 from spml.models.queries import ClassWiseLinear, QueryHead, sine_code
 from tests.goldens import Case, cases
+from tests.reference.smile import drawn
 
 SMALL = QuerySettings(attention_heads=2, ffn=7)
 PARTS = {"self_attn": "attention", "multihead_attn": "attention", "linear1": "widen", "linear2": "narrow"}
@@ -62,12 +62,16 @@ def released_head(inputs: dict[str, Any], prefix: str) -> QueryHead:
     classes, width = state["queries"].shape
     ffn, elements = len(state["encoder.0.widen.bias"]), len(weights.get("proj.2.bias", ()))
     state |= {"last.weight": weights["fc.W"][0], "last.bias": weights["fc.b"][0]}
-    # The network of two layers after the class vectors: MIME's code, or LAC's embedding.
-    has_code = prefix == "net." and weights["fc.W"].shape[2] * 2 == elements
+    posterior = "d_encoder_alpha.W" in weights
+    for name in ("alpha", "beta") if posterior else ():
+        for part, own in (("W", "weight"), ("b", "bias")):
+            state[f"{name}.{own}"] = weights[f"d_encoder_{name}.{part}"][0]
+    # The network of two layers after the class vectors: the code of MIME and SMILE, or LAC's embedding.
+    has_code = posterior or weights["fc.W"].shape[2] * 2 == elements
     code, embedding = (elements // 2, 0) if has_code else (0, elements)
     part = "code" if has_code else "embed"
     state |= {name.replace("proj", part): value for name, value in weights.items() if name[:5] == "proj."}
-    settings = QuerySettings(ffn=ffn, code=code, embedding=embedding)
+    settings = QuerySettings(ffn=ffn, code=code, embedding=embedding, posterior=posterior)
     head = QueryHead(width, classes, settings).double().eval()
     head.load_state_dict(state)
     return head
@@ -123,7 +127,7 @@ def test_the_network_of_lac(shared: Path, wrt: str, monkeypatch: pytest.MonkeyPa
         # With a code of our own: the same to what float32 holds.
         compare(head(source)[0], outputs["logits"], 2e-6)
         monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
-        logits, _, embeddings = head.train()(source)
+        logits, _, _, embeddings = head.train()(source)
         compare(logits, outputs["logits"])
         compare(embeddings, outputs["feats"])
         loss = (case.tensor("w_logits") * logits).sum() + (case.tensor("w_feats") * embeddings).sum()
@@ -180,7 +184,7 @@ def test_the_network_of_mime(shared: Path, wrt: str, monkeypatch: pytest.MonkeyP
         source, drawn = case.tensor("src").requires_grad_(), math.sqrt(10) * case.tensor("eps").mean(0)
         monkeypatch.setattr(torch, "randn_like", lambda _, drawn=drawn: drawn)
         monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
-        logits, latent, _ = head(source)
+        logits, latent, _, _ = head(source)
         assert latent is not None
         for name, value in (("mu", latent[0]), ("std", latent[1]), ("logits", logits)):
             compare(value, outputs[name])
@@ -196,20 +200,31 @@ def test_the_network_of_mime(shared: Path, wrt: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.shared
-def test_the_class_vectors_of_smile(shared: Path) -> None:
-    """Its Beta distributions, two more linear layers per class, are put on top here."""
-    found = records(shared, "smile_img_net@src")
+@pytest.mark.parametrize("wrt", ["src", "snet.fc.W", "snet.d_encoder_alpha.W", "snet.d_encoder_beta.b"])
+def test_the_network_of_smile(shared: Path, wrt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = records(shared, f"smile_img_net@{wrt}")
     assert len(found) == 2
     for case, outputs in found:
-        head = released_head(case.inputs, "snet.")
-        vectors = vectors_of(head, case, case.tensor("src"))
-        compare(head.last(vectors), outputs["logits"])
-        mean, raw = network(case, "snet.")(vectors).chunk(2, -1)
-        compare(mean, outputs["mu"])
-        compare(functional.softplus(raw), outputs["std"])
-        for name in ("alpha", "beta"):
-            weight, bias = (case.tensor(f"snet.d_encoder_{name}.{part}")[0] for part in "Wb")
-            compare(functional.softplus((vectors * weight).sum(-1) + bias) + 1e-6, outputs[name])
+        head = released_head(case.inputs, "snet.").train()
+        assert head.alpha is not None
+        assert head.beta is not None
+        source = case.tensor("src").requires_grad_()
+        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        with drawn(case.tensor("s_sample")):
+            logits, latent, posterior, _ = head(source)
+        assert latent is not None
+        assert posterior is not None
+        for name, value in zip(outputs, (posterior[0], posterior[1], logits, *latent), strict=True):
+            compare(value, outputs[name])
+        loss = smile_image_loss(logits, case.tensor("obs"), posterior[2], *latent, *posterior[:2])
+        assert loss.item() == pytest.approx(case.record["loss"], rel=1e-6)
+        variable = {
+            "src": source,
+            "snet.fc.W": head.last.weight,
+            "snet.d_encoder_alpha.W": head.alpha.weight,
+            "snet.d_encoder_beta.b": head.beta.bias,
+        }[wrt]
+        compare(torch.autograd.grad(loss, variable)[0], case.gradient.reshape(variable.shape))
 
 
 # -- a second implementation -----------------------------------------------------------------------------
@@ -356,10 +371,10 @@ CODED = QuerySettings(attention_heads=2, ffn=7, code=5)
 
 def test_evaluation_takes_the_mean_code() -> None:
     head, maps = make_head(CODED), maps_of()
-    logits, latent, embeddings = head(maps)
+    logits, latent, posterior, embeddings = head(maps)
     assert head.code is not None
     assert latent is not None
-    assert embeddings is None
+    assert posterior is embeddings is None
     mean, raw = head.code(head.class_vectors(maps)).chunk(2, -1)
     torch.testing.assert_close(latent, (mean, (raw / 2).exp()))
     assert latent[0].shape == (5, 3, 5)
@@ -371,7 +386,7 @@ def test_ten_draws_have_a_tenth_of_the_variance(training: bool) -> None:
     head = make_head(QuerySettings(attention_heads=2, ffn=7, code=5, codes_in_evaluation=10)).train(training)
     rows = maps_of(1).expand(4000, -1, -1, -1)
     with torch.no_grad():
-        logits, latent, _ = head(rows)
+        logits, latent, _, _ = head(rows)
     assert latent is not None
     variance = ((latent[1][0] * head.last.weight) ** 2).sum(-1) / 10
     np.testing.assert_allclose(logits.var(0), variance.detach(), rtol=0.1)
@@ -394,6 +409,58 @@ def test_class_maps_are_of_the_mean_code() -> None:
     top, maps = Top(6, 3, head="queries", queries=CODED), maps_of(2).float()
     expected = top.eval()(maps[:, :, :1, :1]).logits.detach()
     torch.testing.assert_close(top.train().class_maps(maps)[:, :, 0, 0], expected)
+
+
+SOFT = QuerySettings(attention_heads=2, ffn=7, code=5, posterior=True)
+
+
+def test_distributions_of_labels_leave_the_logits_and_the_code_as_they_are() -> None:
+    head, plain, maps = make_head(SOFT), make_head(), maps_of()
+    assert plain.load_state_dict(head.state_dict(), strict=False).missing_keys == []
+    logits, latent, posterior, _ = head(maps)
+    assert torch.equal(logits, plain(maps)[0])
+    assert torch.equal(head.train()(maps)[0], logits)
+    assert head.code is not None
+    assert latent is not None
+    assert posterior is not None
+    vectors = head.class_vectors(maps)
+    mean, raw = head.code(vectors).chunk(2, -1)
+    torch.testing.assert_close(latent, (mean, (1 + raw.exp()).log()))
+    for name, value in zip(("alpha", "beta"), posterior, strict=False):
+        weight, bias = (head.get_parameter(f"{name}.{part}") for part in ("weight", "bias"))
+        raw = torch.einsum("bcw,cw->bc", vectors, weight) + bias
+        torch.testing.assert_close(value, (1 + raw.exp()).log() + 1e-6)
+    torch.testing.assert_close(posterior[2], posterior[0] / (posterior[0] + posterior[1]))
+    top = Top(6, 3, head="queries", queries=SOFT)
+    class_maps = top.train().class_maps(maps[:, :, :1, :1].float())[:, :, 0, 0]
+    torch.testing.assert_close(class_maps, top(maps[:, :, :1, :1].float()).logits.detach())
+
+
+def test_labels_are_drawn_in_training_from_their_distributions() -> None:
+    head = make_head(SOFT).train()
+    with torch.no_grad():
+        posterior = head(maps_of(1).expand(4000, -1, -1, -1)).posterior
+    assert posterior is not None
+    alpha, beta, labels = posterior
+    mean = (alpha / (alpha + beta))[0]
+    variance = mean * (1 - mean) / (alpha + beta + 1)[0]
+    assert ((labels.mean(0) - mean).abs() < 4 * (variance / 4000).sqrt()).all()
+    np.testing.assert_allclose(labels.var(0), variance, rtol=0.1)
+
+
+def test_the_least_deviation_and_parameters_have_a_finite_loss() -> None:
+    head = make_head(SOFT).train()
+    assert head.code is not None
+    with torch.no_grad():
+        for bias in (head.code[2].bias, head.get_parameter("alpha.bias"), head.get_parameter("beta.bias")):
+            bias.fill_(-1000)
+    logits, latent, posterior, _ = head(maps_of())
+    assert latent is not None
+    assert posterior is not None
+    assert {part.min().item() for part in (latent[1], *posterior[:2])} == {1e-6}
+    target = torch.zeros(5, dtype=torch.int64)
+    smile_image_loss(logits, target, posterior[2], *latent, *posterior[:2]).backward()
+    assert all(parameter.grad.isfinite().all() for parameter in head.parameters())  # type: ignore[union-attr]
 
 
 def test_embeddings_have_length_1_and_are_made_in_training() -> None:

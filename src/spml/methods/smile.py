@@ -214,13 +214,14 @@ class ImageLabelEnhancement(Objective):
             "weights, learning rates, schedule and length of the warm-up are not published, nor is which of "
             "two released networks gave the published figures; the defaults theta = alpha = beta = 1 and no "
             "warm-up are of this library",
-            "the network is the one for pooled features (--model.head beta; its code has --model.hidden "
-            "elements, 256 in the released code). The other one has label queries on a feature map and "
-            "distributions per class; it is not included",
-            "the released network draws its code in evaluation, too, and fails for a batch of one; here: the "
-            "mean of the code",
-            "deviation of the code and parameters of the distributions are at least 1e-6; the released "
-            "network lets them be 0",
+            "the default network is the one for pooled features (--model.head beta; its code has "
+            "--model.hidden elements, 256 in the released code). The other one is --model.head queries, on "
+            "the feature map of images: logit and distribution of a label are linear in what the query of "
+            "the class found, and a code of --model.code elements per class feeds nothing",
+            "the released network for pooled features draws its code in evaluation, too, and fails for a "
+            "batch of one; here: the mean of the code",
+            "deviations of codes, and in the network for pooled features the parameters of the "
+            "distributions, are at least 1e-6; the released networks let them be 0",
             "no graph and no reconstruction: this is not the method for tables (smile) on another network",
         ),
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Beta
 from torch.nn import functional
 
-from .code import DRAWS, draw, statistics
+from .code import DRAWS, LEAST, draw, soft_statistics, statistics, with_labels
 from .queries import QueryHead, QuerySettings
 
 HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
@@ -16,8 +15,6 @@ HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
 MAP_HEADS = BOOSTED_CAM, QUERIES
 """Heads that take feature maps instead of features."""
 _BOOST = 5.0
-_LEAST = 1e-6
-"""Least standard deviation and parameter of `BetaHead`, which softplus would round to 0."""
 
 
 class BoostedCAM(nn.Module):
@@ -116,8 +113,7 @@ class BetaHead(nn.Module):
 
     def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the code, both (..., Z), for features (..., D)."""
-        mean, raw = self.code(features).chunk(2, -1)
-        return mean, functional.softplus(raw).clamp(min=_LEAST)
+        return soft_statistics(self.code(features))
 
     def scores_by_position(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of the mean code of positions with features (..., D)."""
@@ -130,11 +126,8 @@ class BetaHead(nn.Module):
         """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha, beta and d."""
         mean, std = self.latent(features)
         code = draw(mean, std, 1 if self.training else 0)
-        alpha, beta = functional.softplus(self.labels(code)).clamp(min=_LEAST).chunk(2, -1)
-        drawn = alpha / (alpha + beta)
-        if self.training:
-            drawn = Beta(alpha, beta, validate_args=False).rsample()
-        return self.last(code), (mean, std), (alpha, beta, drawn)
+        alpha, beta = functional.softplus(self.labels(code)).clamp(min=LEAST).chunk(2, -1)
+        return self.last(code), (mean, std), with_labels(alpha, beta, random=self.training)
 
 
 class CorrelatedHead(nn.Module):

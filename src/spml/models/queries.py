@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..common.errors import InputError
-from .code import DRAWS, draw, statistics
+from .code import DRAWS, LEAST, draw, soft_statistics, statistics, with_labels
 
 _BASE = 10_000.0  # of the wavelengths of the position code
 _TURN = 2 * math.pi
@@ -32,6 +32,8 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         code: Elements Z of the random code of each class; 0 = no code. 256 in MIME.
         codes_in_evaluation: Draws of the code that are averaged in evaluation; 0 = the mean code. 10 in MIME.
         embedding: Elements of the embedding of each class; 0 = none. 128 in LAC.
+        posterior: Whether each label has a Beta distribution, as in SMILE. Then the code is not drawn and
+            feeds nothing.
     """
 
     width: _SizeOrNone = 0
@@ -42,6 +44,7 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     code: _SizeOrNone = 0
     codes_in_evaluation: _SizeOrNone = 0
     embedding: _SizeOrNone = 0
+    posterior: bool = False
 
     def width_on(self, num_features: int) -> int:
         """Return the width W on a feature map of `num_features` channels.
@@ -59,6 +62,23 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return width
 
 
+class QueryOutputs(NamedTuple):
+    """Outputs of a `QueryHead`; None where it has no such part.
+
+    Attributes:
+        logits: Logits (B, C).
+        latent: Mean and deviation of the code, each (B, C, Z).
+        posterior: Parameters alpha and beta of the Beta distribution of each label and, in training, a draw
+            from it, otherwise its mean, each (B, C).
+        embeddings: Embeddings (B, C, elements), in training only.
+    """
+
+    logits: Tensor
+    latent: tuple[Tensor, Tensor] | None = None
+    posterior: tuple[Tensor, Tensor, Tensor] | None = None
+    embeddings: Tensor | None = None
+
+
 class QueryHead(nn.Module):
     """Transformer that turns a feature map into one vector per class, and each vector into a logit.
 
@@ -72,6 +92,10 @@ class QueryHead(nn.Module):
     `code.statistics`), and logit_c = w_c . code_c + b_c: of the mean of 10 draws in training, of the mean
     code in evaluation unless `codes_in_evaluation`. With embeddings, another network of two layers maps v_c
     to an embedding of length 1. Each of these networks is the same for all classes.
+
+    With a distribution Beta(alpha_c, beta_c) of each label, alpha_c = softplus(w_c . v_c + b_c) + 1e-6 with
+    weights of its own, and so has beta_c. The code then has the deviation of `code.soft_statistics`, is not
+    drawn, and feeds nothing: logit_c = w_c . v_c + b_c.
 
     In training, attention weights, hidden units of F, and the outputs of A and F are dropped.
 
@@ -90,7 +114,7 @@ class QueryHead(nn.Module):
     Source:
         The network of the released code of Xie, Xiao, Huang. Label-Aware Global Consistency for Multi-Label
         Learning with Single Positive Labels. NeurIPS 2022, and of Liu, Xu, Lv, Geng. Revisiting Pseudo-Label
-        for Single-Positive Multi-Label Learning. ICML 2023.
+        for Single-Positive Multi-Label Learning. ICML 2023, which also holds the form with distributions.
     """
 
     def __init__(
@@ -106,7 +130,10 @@ class QueryHead(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.queries = nn.Parameter(torch.randn(num_classes, width))
         self.code = _two_layers(width, 2 * settings.code) if settings.code else None
-        self.last = ClassWiseLinear(settings.code or width, num_classes)
+        self.last = ClassWiseLinear((not settings.posterior and settings.code) or width, num_classes)
+        self.alpha, self.beta = (
+            ClassWiseLinear(width, num_classes) if settings.posterior else None for _ in range(2)
+        )
         self.embed = _two_layers(width, settings.embedding) if settings.embedding else None
 
     def set_embedding(self, elements: int) -> None:
@@ -137,21 +164,26 @@ class QueryHead(nn.Module):
         """Return the logits (..., C) of positions with features (..., D), each as a map of its own."""
         parts = torch.split(features.flatten(0, -2)[..., None, None], _POSITIONS)
         vectors = (self.class_vectors(part) for part in parts)
-        codes = vectors if self.code is None else (statistics(self.code(part))[0] for part in vectors)
-        scores = torch.cat([self.last(part) for part in codes])
+        if self.code is not None and not self.settings.posterior:
+            code = self.code
+            vectors = (statistics(code(part))[0] for part in vectors)
+        scores = torch.cat([self.last(part) for part in vectors])
         return scores.view(*features.shape[:-1], self.last.out_features)
 
-    def forward(self, maps: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None, Tensor | None]:
-        """Return the logits (B, C) of maps (B, D, h, w), mean and deviation of the code (B, C, Z) and, in
-        training, embeddings (B, C, elements): what the head has of them."""
+    def forward(self, maps: Tensor) -> QueryOutputs:
+        """Compute the outputs of maps (B, D, h, w)."""
         code = vectors = self.class_vectors(maps)
-        latent = embeddings = None
-        if self.code is not None:
+        latent = posterior = embeddings = None
+        if self.alpha is not None and self.beta is not None:
+            alpha, beta = (functional.softplus(part(vectors)) + LEAST for part in (self.alpha, self.beta))
+            posterior = with_labels(alpha, beta, random=self.training)
+            latent = None if self.code is None else soft_statistics(self.code(vectors))
+        elif self.code is not None:
             latent = statistics(self.code(vectors))
             code = draw(*latent, DRAWS if self.training else self.codes_in_evaluation)
         if self.embed is not None and self.training:
             embeddings = functional.normalize(self.embed(vectors), dim=-1)
-        return self.last(code), latent, embeddings
+        return QueryOutputs(self.last(code), latent, posterior, embeddings)
 
 
 def _two_layers(width: int, outputs: int) -> nn.Sequential:

@@ -164,7 +164,7 @@ class Top(nn.Module):
             elif isinstance(self.head, BetaHead):
                 logits, latent, posterior = logits
             elif isinstance(self.head, QueryHead):
-                logits, latent, embeddings = logits
+                logits, latent, posterior, embeddings = logits
             if self.scores == LOG_SOFTMAX:
                 logits = functional.log_softmax(logits, 1)
             return Outputs(

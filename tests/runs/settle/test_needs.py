@@ -140,6 +140,17 @@ def test_a_random_code_needs_its_head() -> None:
     assert "--model.code is 0" in refusal(ModelConfig(head="queries", code=0), GREY, LATENT)
 
 
+def test_a_distribution_of_every_label_needs_its_head() -> None:
+    needs = Needs(latent=True, posterior=True)
+    message = refusal(ModelConfig(head="gaussian"), PHOTOS, needs)
+    assert "distribution of every label, but --model.head is 'gaussian': pass --model.head beta" in message
+    assert "or for images --model.head queries" in message
+    assert settled(ModelConfig(head="beta"), GREY, needs).model.head == "beta"
+    top = resolved(ModelConfig(head="queries", code=9), GREY, needs).top
+    assert (top["queries"].code, top["queries"].posterior) == (9, True)
+    assert not resolved(ModelConfig(head="queries"), GREY, LATENT).top["queries"].posterior
+
+
 def test_an_embedding_of_each_class_needs_label_queries() -> None:
     needs = Needs(embedding=5)
     message = refusal(ModelConfig(head="gaussian"), GREY, needs)
@@ -204,7 +215,7 @@ def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: P
         output=str(tmp_path / "first"),
         **settings,
     )
-    none = {"code": 0, "codes_in_evaluation": 0, "embedding": 0}
+    none = {"code": 0, "codes_in_evaluation": 0, "embedding": 0, "posterior": False}
     assert first.card["top"]["queries"] == sizes | none
     head = first.classifier.top.head
     assert {name: tuple(value.shape) for name, value in head.named_parameters() if value.ndim == 2} == {
@@ -249,6 +260,25 @@ def test_codes_of_classes_belong_to_the_model(tmp_path: Path) -> None:
     network = exportable(run).network
     assert torch.equal(network(images), network(images))  # what is exported repeats itself
     assert not torch.equal(run.model(images), run.model(images))
+
+
+def test_distributions_of_labels_belong_to_the_model(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"data": {"sample_rows": 100}, "epochs": 1, "threads": 1, "quiet": True}
+    sizes = {"head": "queries", "width": 8, "ffn": 6, "code": 3}
+    run = spml.train("digits", method="smile_image", model=sizes, output=str(tmp_path / "first"), **settings)
+    loaded = spml.load(run.folder).classifier.top
+    assert loaded.settings()["queries"] == run.card["top"]["queries"]
+    assert run.card["top"]["queries"]["posterior"] is True
+    shapes = {name: tuple(value.shape) for name, value in loaded.head.named_parameters()}
+    assert shapes["code.2.weight"] == (6, 8)
+    assert shapes["last.weight"] == shapes["alpha.weight"] == shapes["beta.weight"] == (10, 8)
+    images = torch.zeros(2, 1, 40, 40, dtype=torch.uint8)
+    torch.testing.assert_close(exportable(run).network(images), run.model(images))
+    settings["init_from"] = str(run.folder)
+    again = spml.train("digits", method="smile_image", output=str(tmp_path / "again"), **settings)
+    assert again.card["top"] == run.card["top"]
+    with pytest.raises(InputError, match=r"predicts a distribution of every label, unlike .* 'mime'"):
+        spml.train("digits", method="mime", output=str(tmp_path / "third"), **settings)
 
 
 def test_frozen_norms_keep_their_statistics_in_a_run(tmp_path: Path) -> None:

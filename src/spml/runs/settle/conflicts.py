@@ -237,10 +237,11 @@ def check_needs(config: Config, needs: Needs) -> None:
 
 def _check_head(method: str, model: ModelConfig, needs: Needs) -> None:
     """Check that the head gives what the method needs."""
-    if needs.posterior and model.head != models.BETA:
+    if needs.posterior and model.head not in (models.BETA, models.QUERIES):
         raise InputError(
             f"method {method!r} needs a head that predicts a distribution of every label, but --model.head "
-            f"is {model.head!r}: pass --model.head {models.BETA}."
+            f"is {model.head!r}: pass --model.head {models.BETA}, or for images --model.head "
+            f"{models.QUERIES}."
         )
     if needs.latent and model.head not in (models.GAUSSIAN, models.BETA, models.QUERIES):
         raise InputError(

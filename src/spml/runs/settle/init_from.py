@@ -21,7 +21,7 @@ from ...common.phrases import class_differences
 from ...config import ModelConfig
 from ...data import Opening, Samples
 from ...engine.checksum import BLANK, write_checked
-from ...methods.base import Objective
+from ...methods.base import Needs, Objective
 from ...models.backbones import check_fit, create_backbone
 from ...models.classifier import no_folder
 from ...models.spec import OWN, origin_of
@@ -65,6 +65,20 @@ class Start:
         """Whether the linear head of the finished run becomes a correlated one."""
         return config.head == models.CORRELATED and self.classifier.top.settings()["head"] == models.LINEAR
 
+    def check_needs(self, method: str, needs: Needs) -> None:
+        """Check that the codes of a head with label queries are of the kind that the method needs.
+
+        Raises:
+            InputError: It draws them and the method does not, or the reverse.
+        """
+        head = self.classifier.top.head
+        if needs.latent and isinstance(head, models.QueryHead) and head.settings.posterior != needs.posterior:
+            has = "predicts" if head.settings.posterior else "does not predict"
+            raise InputError(
+                f"the head of {self.folder} (--init_from) {has} a distribution of every label, unlike that "
+                f"of method {method!r}: start from a run of this method, or leave out --init_from."
+            )
+
     def model_settings(self, config: ModelConfig) -> ModelConfig:
         """Replace the settings that the user left at their defaults by those of the finished run's model.
 
@@ -76,7 +90,8 @@ class Start:
         spec, top = self.classifier.spec, self.classifier.top.settings()
         settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
         settings |= top.get("queries", {})
-        settings.pop("embedding", None)  # follows from the method
+        for key in ("embedding", "posterior"):  # follow from the method
+            settings.pop(key, None)
         settings["backbone"] = spec.name
         if self.correlates(config):
             settings["head"] = config.head

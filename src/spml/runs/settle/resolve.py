@@ -100,6 +100,7 @@ class Resolved:
             msgspec.convert(model, models.QuerySettings, from_attributes=True),
             code=model.code if needs.latent else 0,
             embedding=needs.embedding,
+            posterior=needs.posterior,
         )
         return {
             "head": model.head if self.objective else models.LINEAR,
@@ -193,6 +194,7 @@ def resolve(
                 f"the correlations of the head start from co-occurrence in what the model of {start.folder} "
                 "predicts for the training samples"
             )
+        start.check_needs(config.method, needs)
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
     optim = _optim_settings(config.optim, spec, model, new_head=start is None and config.method != AUTO)
