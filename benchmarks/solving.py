@@ -50,7 +50,7 @@ def prepare(data, method, mean_labels):
     torch.manual_seed(0)
     top = models.Top(width, len(data.classes), scores=objective.card.scores)
     top.fit_standardise(train.inputs)
-    models.start_bias(top.head, objective.card.head_bias, mean_labels)
+    models.start_bias(top, objective.card.head_bias, mean_labels)
     return objective, top
 
 

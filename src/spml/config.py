@@ -187,19 +187,21 @@ class ModelConfig:
         frozen_parts: Parts of a backbone that is trained which stay as they are: `norms`, the statistics and
             constants of every batch normalisation, and names of modules, after commas. MIME and LAC freeze
             `norms,conv1,layer1` of a ResNet.
-        head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of
-            the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
-            layer; `beta`, a random code and a distribution of every label, for the method that needs it;
-            `correlated`, a linear layer whose logits are corrected by the probabilities of the other
-            classes with a learned matrix, which starts at 0, or from co-occurrence in the predictions of a
-            run with a linear head (init_from); `queries`, a transformer decoder with a learned query per
-            class on the feature map (images only); `auto` = as the card of the method says. Three heads are
-            solved in seconds instead of trained, on features of a pretrained, frozen backbone or of a file,
-            without a method; epochs and `optim` then have no effect: `ridge`, regression of the observed
-            labels (unknown = 0) with the best of 13 penalties by the validation score; `lda`, linear
-            discriminant analysis with the best of 12; and `mean_difference`, the mean of the samples with a
-            label minus that of all. Short on the command line: --head.
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
+        head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of the
+            feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
+            layer; `gaussian_per_class`, a random code of each class from a network of its own; `beta`, a
+            random code and a distribution of every label, for the method that needs it; `correlated`, a
+            linear layer whose logits are corrected by the probabilities of the other classes with a learned
+            matrix, which starts at 0, or from co-occurrence in the predictions of a run with a linear head
+            (init_from); `queries`, a transformer decoder with a learned query per class on the feature map
+            (images only); `auto` = as the card of the method says. Three heads are solved in seconds instead
+            of trained, on features of a pretrained, frozen backbone or of a file, without a method; epochs
+            and `optim` then have no effect: `ridge`, regression of the observed labels (unknown = 0) with the
+            best of 13 penalties by the validation score; `lda`, linear discriminant analysis with the best of
+            12; and `mean_difference`, the mean of the samples with a label minus that of all. Short on the
+            command line: --head.
+        hidden: Width of the hidden layer of `mlp`, of that of each class of `gaussian_per_class`, and of the
+            code of `gaussian` and `beta`.
         width: Width of `queries`, even and a multiple of `attention_heads`; 0 = that of the feature map, as
             in the papers.
         attention_heads: Heads of each attention of `queries`; 4 in the papers.
@@ -208,8 +210,8 @@ class ModelConfig:
         decoder_layers: Layers of `queries` in which the classes attend to the positions; 2 in the papers.
         ffn: Hidden units of each layer of `queries`; 8192 in the papers, with 151 million parameters on
             ResNet-50.
-        code: Elements of the random code of each class of `queries`, for methods that need one (`mime`, where
-            the paper has 256).
+        code: Elements of the random code of each class of `gaussian_per_class`, and of `queries` for methods
+            that need one (`mime`, where the paper has 256).
         codes_in_evaluation: Draws of this code that are averaged in evaluation, which makes predictions
             random; 0 = the mean code. 10 in the released code of MIME.
         dropout: Share of features dropped before the head; of `queries`, share dropped in its layers instead,
@@ -237,7 +239,8 @@ class ModelConfig:
     frozen: Literal["auto", "yes", "no"] = "auto"
     frozen_parts: str = ""
     head: Literal[
-        "auto", "linear", "mlp", "boosted_cam", "gaussian", "beta", "correlated", "queries",
+        "auto", "linear", "mlp", "boosted_cam", "gaussian", "gaussian_per_class", "beta", "correlated",
+        "queries",
         "ridge", "lda", "mean_difference",
     ] = "auto"  # fmt: skip
     hidden: Positive = 512

@@ -51,7 +51,7 @@ def make_top(samples, scaling="standard"):
     torch.manual_seed(0)
     top = Top(WIDTH, CLASSES, scaling=scaling)
     top.fit_scaling(samples.inputs)
-    start_bias(top.head, "prior", 1.5)
+    start_bias(top, "prior", 1.5)
     return top
 
 
@@ -205,7 +205,7 @@ def test_directions_without_variance_get_no_weight():
     twice = Samples(samples.ids, FeatureMatrix(np.hstack([matrix, matrix, 0 * matrix])), samples.observed)
     top, once = Top(3 * WIDTH, CLASSES), make_top(samples)
     top.fit_scaling(twice.inputs)
-    start_bias(top.head, "prior", 1.5)
+    start_bias(top, "prior", 1.5)
     (record,) = solve_path(create("an"), top, twice, [1.0], tolerance=1e-9)
     weights = top.head.weight
     assert record["converged"]

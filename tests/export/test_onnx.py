@@ -84,7 +84,7 @@ def test_an_image_of_any_size(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["mlp", "gaussian", "beta", "correlated", "auto"])
+@pytest.mark.parametrize("head", ["mlp", "gaussian", "gaussian_per_class", "beta", "correlated", "auto"])
 def test_every_head_on_features(head, digits, tmp_path):
     X, y = digits
     settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}

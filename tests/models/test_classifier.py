@@ -109,7 +109,9 @@ def test_a_backbone_without_a_feature_map_is_refused(head: str, class_maps: bool
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("head", ["linear", "mlp", "boosted_cam", "gaussian", "beta", "queries"])
+@pytest.mark.parametrize(
+    "head", ["linear", "mlp", "boosted_cam", "gaussian", "gaussian_per_class", "beta", "queries"]
+)
 def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
     classifier = photo_classifier(head)
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})

@@ -10,10 +10,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from spml.common.errors import InputError
 from spml.data.matrix import FeatureMatrix
 from spml.losses import smile_image_loss
 from spml.models import QuerySettings, Top
-from spml.models.heads import HEADS, BetaHead, BoostedCAM, GaussianHead, last_layer, make_head
+from spml.models.code import CodeSettings
+from spml.models.heads import (
+    HEADS,
+    BetaHead,
+    BoostedCAM,
+    GaussianHead,
+    GaussianPerClassHead,
+    last_layer,
+    make_head,
+)
 
 
 def make_top(head: str, **settings: Any) -> Top:
@@ -120,6 +130,75 @@ def test_gaussian_trains_on_the_mean_of_ten_draws() -> None:
     np.testing.assert_allclose(outputs.logits.var(0), one_draw / 10, rtol=0.05)
 
 
+def by_class(head: GaussianPerClassHead, features: Any) -> tuple[Any, Any, Any]:
+    """Mean and deviation of the code, and logits of the mean, class by class, in numpy."""
+    weights = {name: value.detach().numpy() for name, value in head.named_parameters()}
+    classes, each = 3, len(weights["hidden.bias"]) // 3
+    means, stds = [], []
+    for c in range(classes):
+        own = slice(c * each, (c + 1) * each)
+        hidden = np.maximum(features @ weights["hidden.weight"][own].T + weights["hidden.bias"][own], 0)
+        rows = slice(c * 10, (c + 1) * 10)
+        code = hidden @ weights["code.weight"][rows].T + weights["code.bias"][rows]
+        means.append(code[:, :5])
+        stds.append(np.exp(np.clip(code[:, 5:] / 2, -6, 6)))
+    mean, std = np.stack(means, 1), np.stack(stds, 1)
+    return mean, std, mean @ weights["last.weight"][0] + weights["last.bias"]
+
+
+def test_a_code_per_class_is_that_of_a_network_per_class() -> None:
+    top = make_top("gaussian_per_class", scaling="raw", codes=CodeSettings(5)).eval()
+    assert isinstance(top.head, GaussianPerClassHead)
+    features = torch.randn(7, 6) * 3
+    mean, std, logits = by_class(top.head, features.numpy())
+    outputs = top(features)
+    assert outputs.latent is not None
+    np.testing.assert_allclose(outputs.latent[0].detach(), mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outputs.latent[1].detach(), std, rtol=1e-4)
+    np.testing.assert_allclose(outputs.logits.detach(), logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("training", "in_evaluation", "draws"), [(True, 0, 1), (True, 7, 1), (False, 7, 7)])
+def test_draws_of_a_code_per_class(training: bool, in_evaluation: int, draws: int) -> None:
+    codes = CodeSettings(5, codes_in_evaluation=in_evaluation)
+    top = make_top("gaussian_per_class", scaling="raw", codes=codes).train(training)
+    assert isinstance(top.head, GaussianPerClassHead)
+    row = torch.randn(1, 6)
+    _, std, expected = by_class(top.head, row.numpy())
+    with torch.no_grad():
+        logits = top(row.expand(20_000, 6)).logits.numpy()
+    variance = (std[0] ** 2) @ top.head.last.weight.detach().numpy()[0] ** 2 / draws
+    np.testing.assert_allclose(logits.var(0), variance, rtol=0.06)
+    assert (np.abs(logits.mean(0) - expected[0]) < 4 * np.sqrt(variance / 20_000)).all()
+
+
+def test_codes_of_positions_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    top, maps = make_top("gaussian_per_class"), random_maps(7)
+    expected = top.class_maps(maps)
+    monkeypatch.setattr("spml.models.heads._HIDDEN_UNITS", 50)  # 4 positions of 12 hidden units
+    torch.testing.assert_close(top.class_maps(maps), expected)
+
+
+def test_layers_of_classes_start_as_those_of_one_class() -> None:
+    torch.manual_seed(0)
+    head = GaussianPerClassHead(64, 20, 100, CodeSettings(50))
+    for layer, bound in ((head.hidden, 1 / 8), (head.code, 1 / 10)):
+        for values in (layer.weight, layer.bias):
+            assert 0.99 * bound < values.abs().max() <= bound
+
+
+def test_the_size_of_a_code_per_class() -> None:
+    with torch.device("meta"):
+        head = GaussianPerClassHead(2048, 20, 1024, CodeSettings(256))
+    size = sum(parameter.numel() for parameter in head.parameters())
+    assert size == 20 * 2_622_976 + 257
+    message = r"2\.62 million .* of the 410 classes, 1\.08 billion in all, .* 17 GB: decrease --model\.hidden"
+    with torch.device("meta"), pytest.raises(InputError, match=message):
+        GaussianPerClassHead(2048, 410, 1024, CodeSettings(256))
+    with torch.device("meta"):
+        GaussianPerClassHead(2048, 409, 1024, CodeSettings(256))
+
+
 def test_the_code_gets_gradients_through_its_mean_and_its_deviation() -> None:
     top = make_top("gaussian")
     assert isinstance(top.head, GaussianHead)
@@ -193,11 +272,11 @@ def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
     ]
     assert {tensor.dtype for tensor in tensors} == {torch.float32}
     torch.testing.assert_close(outputs.logits, top(inputs.float()).logits)
-    assert (outputs.latent is not None) == (head in ("gaussian", "beta"))
+    assert (outputs.latent is not None) == (head in ("gaussian", "gaussian_per_class", "beta"))
     assert (outputs.posterior is not None) == (head == "beta")
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "beta", "correlated"])
+@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "gaussian_per_class", "beta", "correlated"])
 def test_class_maps_are_the_logits_of_each_position_without_dropout(head: str) -> None:
     top = make_top(head, dropout=0.5)
     top.fit_scaling(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))

@@ -80,6 +80,7 @@ def test_mlp_has_one_hidden_layer() -> None:
         ("mlp", "2"),
         ("boosted_cam", "last"),
         ("gaussian", "last"),
+        ("gaussian_per_class", "last"),
         ("correlated", "last"),
         ("queries", "last"),
     ],
@@ -90,18 +91,19 @@ def test_start_bias(head: str, layer: str) -> None:
     last = top.head.get_submodule(layer)
     assert isinstance(last, nn.Linear)
     before = last.weight.detach().clone()
-    start_bias(top.head, "prior", 2.0)
-    torch.testing.assert_close(last.bias.sigmoid(), torch.full((10,), 0.2))
-    start_bias(top.head, "zero", 2.0)
-    assert torch.equal(last.bias, torch.zeros(10))
+    start_bias(top, "prior", 2.0)
+    torch.testing.assert_close(last.bias.sigmoid(), torch.full_like(last.bias, 0.2))
+    start_bias(top, "zero", 2.0)
+    assert torch.equal(last.bias, torch.zeros_like(last.bias))
+    assert len(last.bias) == (1 if head == "gaussian_per_class" else 10)
     assert torch.equal(last.weight, before)
 
 
 @pytest.mark.parametrize("mean_labels", [0.0, -1.0, 10.0, 11.0, math.nan])
 def test_start_bias_refuses_an_impossible_number_of_labels(mean_labels: float) -> None:
     with pytest.raises(InputError, match="between 0 and the 10 classes"):
-        start_bias(Top(4, 10).head, "prior", mean_labels)
-    start_bias(Top(4, 10).head, "zero", mean_labels)
+        start_bias(Top(4, 10), "prior", mean_labels)
+    start_bias(Top(4, 10), "zero", mean_labels)
 
 
 def test_log_probabilities_can_be_compared_between_samples() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from spml.losses import mime_loss
+from spml.models.code import CodeSettings
+from spml.models.heads import GaussianPerClassHead
 from tests.goldens import Case
 from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, total
+from tests.reference.smile import drawn, put
 
 
 def mime(logits: Matrix, target: Labels, mean: Matrix, std: Matrix, beta: float) -> float:
@@ -51,4 +55,35 @@ def _with_class_codes(case: Case) -> object:
     return loss
 
 
-GOLDENS = [(r"mime_vib", _mime), (r"mime_loss_.*", _with_class_codes)]
+def _pooled(case: Case) -> object:
+    """The head for pooled features; the released weights of the classes lie one after the other in ours."""
+
+    def loss(parameter: torch.Tensor) -> torch.Tensor:
+        def value(name: str) -> torch.Tensor:
+            return parameter if name == case.record["wrt"] else case.tensor(name)
+
+        def of_classes(name: str) -> torch.Tensor:
+            return torch.cat([value(f"pooled.encoder_z.{column}.{name}") for column in range(classes)])
+
+        features, target = value("features"), case.tensor("obs")
+        classes, elements = target.shape[1], case.inputs["eps_pooled"].shape[2]
+        hidden = len(case.inputs["pooled.encoder_z.0.0.bias"])
+        head = GaussianPerClassHead(features.shape[1], classes, hidden, CodeSettings(elements))
+        put(head.hidden, of_classes("0.weight"), of_classes("0.bias"))
+        put(head.code, of_classes("2.weight"), of_classes("2.bias"))
+        put(head.last, value("pooled.linear_classifier.weight"), value("pooled.linear_classifier.bias"))
+        with drawn(features, case.tensor("eps_pooled").transpose(0, 1)):
+            logits, code = head(features)
+        for name, tensor in zip(("logits", "mu", "std"), (logits, *code), strict=True):
+            values = tensor.detach().flatten(1)
+            np.testing.assert_allclose(values, case.outputs[name], rtol=1e-9, err_msg=name)
+        return mime_loss(logits, target, *code, beta=case.record["hp"]["beta"], eps=1e-5)
+
+    return loss
+
+
+GOLDENS = [
+    (r"mime_vib", _mime),
+    (r"mime_loss_.*", _with_class_codes),
+    (r"mime_pooled@.*", _pooled),
+]

@@ -383,8 +383,9 @@ def test_settings_have_the_names_of_the_command_line(folder, arrays):
     [
         ({"haed": "mlp"}, "unknown setting 'haed'. Did you mean head or threads or seed?"),
         ({"class_names": CLASSES}, "unknown setting 'class_names'. Did you mean classes?"),
-        ({"head": "mpl"}, "model.head must be one of auto, linear, mlp, boosted_cam, gaussian, beta, "
-         "correlated, queries, ridge, lda, mean_difference, got 'mpl'. Did you mean mlp?"),
+        ({"head": "mpl"}, "model.head must be one of auto, linear, mlp, boosted_cam, gaussian, "
+         "gaussian_per_class, beta, correlated, queries, ridge, lda, mean_difference, "
+         "got 'mpl'. Did you mean mlp?"),
         ({"head": "mlp", "model": {"head": "linear"}}, "model.head is stated twice"),
         ({"data": "x.csv"}, "data must be settings by name (data={'val_share': 0.1}), got 'x.csv'"),
     ],

@@ -3,7 +3,17 @@
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .backbones.texts import Tfidf
 from .classifier import Classifier, Located, load_classifier, save_classifier
-from .heads import BETA, CORRELATED, GAUSSIAN, LINEAR, MAP_HEADS, QUERIES
+from .code import CodeSettings
+from .heads import (
+    BETA,
+    CORRELATED,
+    GAUSSIAN,
+    GAUSSIAN_PER_CLASS,
+    LINEAR,
+    MAP_HEADS,
+    QUERIES,
+    GaussianPerClassHead,
+)
 from .local import LocalScores, Windows, crops, fit_local, windows_of
 from .queries import QueryHead, QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
@@ -22,6 +32,7 @@ __all__ = [
     "FEW",
     "FINITE_PENALTIES",
     "GAUSSIAN",
+    "GAUSSIAN_PER_CLASS",
     "LDA",
     "LINEAR",
     "LOGITS",
@@ -42,8 +53,10 @@ __all__ = [
     "BackboneSpec",
     "Classifier",
     "ClosedForm",
+    "CodeSettings",
     "Columns",
     "Ensemble",
+    "GaussianPerClassHead",
     "HeldOutLogits",
     "LocalScores",
     "Located",

@@ -21,6 +21,7 @@ from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
 from .backbones.hugging_face import require_transformers
 from .backbones.outputs import same_probe
+from .code import CodeSettings
 from .heads import LINEAR
 from .local import LocalSettings
 from .queries import QuerySettings
@@ -44,6 +45,7 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     scaling: str = STANDARD
     scores: str = LOGITS
     ensemble: EnsembleSettings | None = None
+    codes: CodeSettings | None = None
     queries: QuerySettings | None = None
     local: LocalSettings | None = None
 

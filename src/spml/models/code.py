@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
+import msgspec
 import torch
 from torch import Tensor
 from torch.distributions import Beta
@@ -14,6 +16,18 @@ DRAWS = 10
 LEAST = 1e-6
 """Least standard deviation and parameter of the heads of SMILE, which softplus would round to 0."""
 _LARGEST_LOG_STD = 6.0
+
+
+class CodeSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Random code of each class of a `GaussianPerClassHead`, as in model.json.
+
+    Attributes:
+        code: Elements Z. 256 in MIME.
+        codes_in_evaluation: Draws of the code that are averaged in evaluation; 0 = the mean code.
+    """
+
+    code: Annotated[int, msgspec.Meta(ge=1)] = 64
+    codes_in_evaluation: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 def statistics(raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,15 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .code import DRAWS, LEAST, draw, soft_statistics, statistics, with_labels
+from ..common.errors import InputError
+from .code import DRAWS, LEAST, CodeSettings, draw, soft_statistics, statistics, with_labels
 from .queries import QueryHead, QuerySettings
 
-HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, BETA, CORRELATED, QUERIES = (
-    "linear", "mlp", "boosted_cam", "gaussian", "beta", "correlated", "queries"
+HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, GAUSSIAN_PER_CLASS, BETA, CORRELATED, QUERIES = (
+    "linear", "mlp", "boosted_cam", "gaussian", "gaussian_per_class", "beta", "correlated", "queries"
 )  # fmt: skip
 MAP_HEADS = BOOSTED_CAM, QUERIES
 """Heads that take feature maps instead of features."""
 _BOOST = 5.0
+_MOST_PARAMETERS = 1 << 30  # of a network per class; training takes 16 bytes for each, 17 GB
+_HIDDEN_UNITS = 1 << 24  # of all classes that are computed at a time for positions: 64 MiB
 
 
 class BoostedCAM(nn.Module):
@@ -82,6 +85,76 @@ class GaussianHead(nn.Module):
         mean, std = self.latent(features)
         # The last layer is linear: the mean of the logits of 10 codes equals the logits of their mean.
         return self.last(draw(mean, std, DRAWS if self.training else 0)), (mean, std)
+
+
+class GaussianPerClassHead(nn.Module):
+    """Random Gaussian code of each class, from a network of two layers per class, and one linear layer.
+
+    (mean_c, s_c) = two halves of linear, ReLU, linear of the features, with weights of class c;  std_c =
+    exp(clamp(s_c / 2, -6, 6));  logit_c = w . (mean_c + std_c * eps) + b with the same w and b for all
+    classes, and one draw of eps in training. In evaluation the code is mean_c, or the mean of several draws.
+
+    Args:
+        num_features: Number of features D.
+        num_classes: Number of classes C.
+        hidden: Hidden units H per class; 1024 in the released code. The head has C (D H + H + 2 H Z + 2 Z) +
+            Z + 1 parameters.
+        settings: Elements Z of the code, and its draws in evaluation.
+
+    Raises:
+        InputError: There would be more than 2^30 parameters.
+
+    Source:
+        The network for pooled features in the code of Liu, Xu, Lv, Geng. Revisiting Pseudo-Label for
+        Single-Positive Multi-Label Learning. ICML 2023, which does not use it, and draws in evaluation, too.
+    """
+
+    def __init__(self, num_features: int, num_classes: int, hidden: int, settings: CodeSettings) -> None:
+        super().__init__()
+        self.settings, self.codes_in_evaluation = settings, settings.codes_in_evaluation
+        each = (num_features + 1) * hidden + (hidden + 1) * 2 * settings.code
+        if num_classes * each > _MOST_PARAMETERS:
+            raise InputError(
+                f"the head {GAUSSIAN_PER_CLASS!r} has a network of {each / 1e6:,.2f} million parameters for "
+                f"each of the {num_classes:,} classes, {num_classes * each / 1e9:,.2f} billion in all, for "
+                f"which training needs {16 * num_classes * each / 1e9:,.0f} GB: decrease --model.hidden or "
+                f"--model.code, or pass --model.head {GAUSSIAN}, with one code for all classes."
+            )
+        self.hidden = nn.Linear(num_features, num_classes * hidden)
+        self.code = _PerClass(num_classes, hidden, 2 * settings.code)
+        self.last = nn.Linear(settings.code, 1)
+
+    def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation of the codes, both (B, C, Z), for features (B, D)."""
+        return statistics(self.code(functional.relu(self.hidden(features))))
+
+    def scores_by_position(self, features: Tensor) -> Tensor:
+        """Return the logits (..., C) of the mean codes of positions with features (..., D)."""
+        rows = features.flatten(0, -2)
+        whole = torch.compiler.is_compiling()  # an exported batch has any size
+        parts = [rows] if whole else torch.split(rows, max(1, _HIDDEN_UNITS // self.hidden.out_features))
+        scores = torch.cat([self.last(self.latent(part)[0])[..., 0] for part in parts])
+        return scores.view(*features.shape[:-1], self.code.num_classes)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the logits (B, C) of features (B, D), and mean and standard deviation of the codes."""
+        mean, std = self.latent(features)
+        code = draw(mean, std, 1 if self.training else self.codes_in_evaluation)
+        return self.last(code)[..., 0], (mean, std)
+
+
+class _PerClass(nn.Linear):
+    """A linear layer for each class, on hidden units of its own, with the start of torch's layers."""
+
+    def __init__(self, num_classes: int, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, num_classes * outputs)
+        self.num_classes = num_classes
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return (B, C, outputs) for hidden units (B, C * inputs), those of one class next to each other."""
+        own = hidden.view(-1, self.num_classes, self.in_features)
+        weight = self.weight.view(self.num_classes, -1, self.in_features)
+        return torch.einsum("bch,coh->bco", own, weight) + self.bias.view(self.num_classes, -1)
 
 
 class BetaHead(nn.Module):
@@ -193,20 +266,25 @@ def make_head(
     num_classes: int,
     *,
     hidden: int = 512,
+    codes: CodeSettings | None = None,
     queries: QuerySettings | None = None,
     dropout: float = 0.0,
 ) -> nn.Module:
     """Create a head with random weights, drawn from torch's global random state.
 
     Args:
-        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`, `beta`,
-            `correlated` or `queries`.
+        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`,
+            `gaussian_per_class`, `beta`, `correlated` or `queries`.
         num_features: Number of features D.
         num_classes: Number of classes C.
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
+        hidden: Width of the hidden layer of `mlp`, of that of each class of `gaussian_per_class`, and of the
+            code of `gaussian` and `beta`.
+        codes: Code of each class of `gaussian_per_class`; None = its defaults.
         queries: Sizes of `queries`; None = its defaults.
         dropout: Share that is dropped inside of `queries`.
     """
+    if kind == GAUSSIAN_PER_CLASS:
+        return GaussianPerClassHead(num_features, num_classes, hidden, codes or CodeSettings())
     if kind == QUERIES:
         return QueryHead(num_features, num_classes, queries or QuerySettings(), dropout)
     if kind == MLP:
@@ -225,7 +303,8 @@ def make_head(
 
 
 def last_layer(head: nn.Module) -> nn.Linear:
-    """Return the linear layer of a head that computes the logits, or those that others correct."""
+    """Return the linear layer of a head that computes the logits, one for all or one for each class, or those
+    that others correct."""
     last = head[-1] if isinstance(head, nn.Sequential) else getattr(head, "last", head)
     assert isinstance(last, nn.Linear)
     return last

@@ -14,6 +14,7 @@ from torch.nn import functional
 from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
+from .code import CodeSettings
 from .heads import (
     CORRELATED,
     LINEAR,
@@ -21,6 +22,7 @@ from .heads import (
     BoostedCAM,
     CorrelatedHead,
     GaussianHead,
+    GaussianPerClassHead,
     last_layer,
     make_head,
 )
@@ -46,25 +48,28 @@ class Top(nn.Module):
         num_features: Number of features D.
         num_classes: Number of classes C.
         head: Kind of head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature
-            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `beta`, which also
+            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`);
+            `gaussian_per_class` with one of each class (see `GaussianPerClassHead`); `beta`, which also
             predicts a distribution of each label (see `BetaHead`); `correlated`, where the probabilities of
             the other classes correct a logit (see `CorrelatedHead`); `queries`, where a query per class
             attends to the positions of feature maps (see `QueryHead`); `ensemble`, solved instead of trained
             (see `Ensemble`).
-        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian` and `beta`.
+        hidden: Width of the hidden layer of `mlp`, of that of each class of `gaussian_per_class`, and of the
+            code of `gaussian` and `beta`.
         dropout: Share of features dropped before the head in training; of `queries`, share dropped inside of
             its layers instead.
         scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
             never scaled.
         scores: Output of the head, its `logits` or their `log_softmax` over the classes.
         ensemble: Structure of the head `ensemble`; None for other heads.
+        codes: Code of each class of the head `gaussian_per_class`; None = its defaults.
         queries: Sizes of the head `queries`; None = its defaults.
         local: Structure of what combines scores of windows with those of the whole image; None = the whole
             image alone is scored.
 
     Raises:
         ValueError: There is no such head, scaling or output, or the structure of an ensemble is missing.
-        InputError: The sizes of the head `queries` do not go together.
+        InputError: The sizes of the head `queries` do not go together, or `gaussian_per_class` is too large.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class Top(nn.Module):
         scaling: str = STANDARD,
         scores: str = LOGITS,
         ensemble: EnsembleSettings | None = None,
+        codes: CodeSettings | None = None,
         queries: QuerySettings | None = None,
         local: LocalSettings | None = None,
     ) -> None:
@@ -93,8 +99,9 @@ class Top(nn.Module):
             self.head = Ensemble(num_features, num_classes, ensemble)
         else:
             self.head = make_head(
-                head, num_features, num_classes, hidden=hidden, queries=queries, dropout=dropout
-            )
+                head, num_features, num_classes,
+                hidden=hidden, codes=codes, queries=queries, dropout=dropout,
+            )  # fmt: skip
         scaling = RAW if self.takes_maps else scaling
         self.scaling = make_scaling(scaling, num_features)
         self.dropout: nn.Module
@@ -122,6 +129,8 @@ class Top(nn.Module):
         settings = {**sizes, **self._settings, "scores": self.scores}
         if isinstance(self.head, Ensemble):
             settings["ensemble"] = msgspec.to_builtins(self.head.settings)
+        if isinstance(self.head, GaussianPerClassHead):
+            settings["codes"] = msgspec.to_builtins(self.head.settings)
         if isinstance(self.head, QueryHead):
             settings["queries"] = msgspec.to_builtins(self.head.settings)
         if self.local:
@@ -159,7 +168,7 @@ class Top(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             features = self.scaling(features.float())
             logits, latent, posterior, embeddings = self.head(self.dropout(features)), None, None, None
-            if isinstance(self.head, GaussianHead):
+            if isinstance(self.head, (GaussianHead, GaussianPerClassHead)):
                 logits, latent = logits
             elif isinstance(self.head, BetaHead):
                 logits, latent, posterior = logits
@@ -275,11 +284,11 @@ class Top(nn.Module):
             return scores.permute(0, 3, 1, 2).contiguous()
 
 
-def start_bias(head: nn.Module, start: str, mean_labels: float) -> None:
-    """Set the bias of the head's last layer.
+def start_bias(top: Top, start: str, mean_labels: float) -> None:
+    """Set the bias of the last layer of the head.
 
     Args:
-        head: Head of a `Top`.
+        top: Scaling, dropout and head.
         start: Initial bias: `zero`, or `prior` = logit(K / C), so that every class starts with probability K
             / C.
         mean_labels: Mean labels per sample K; used by `prior` only.
@@ -287,8 +296,7 @@ def start_bias(head: nn.Module, start: str, mean_labels: float) -> None:
     Raises:
         InputError: K does not lie between 0 and C.
     """
-    last = last_layer(head)
-    value, classes = 0.0, last.out_features
+    value, classes = 0.0, top.num_classes
     if start == "prior":
         if not 0 < mean_labels < classes:
             raise InputError(
@@ -296,4 +304,4 @@ def start_bias(head: nn.Module, start: str, mean_labels: float) -> None:
                 f"classes, got {mean_labels:g}: change --mean_labels, or pass --model.head_bias zero."
             )
         value = math.log(mean_labels / (classes - mean_labels))
-    nn.init.constant_(last.bias, value)
+    nn.init.constant_(last_layer(top.head).bias, value)

@@ -17,7 +17,7 @@ from ..common.phrases import first_few
 from ..decisions import Policy, read_target
 from ..export import Model, check_export, write_export
 from ..metrics import FEWEST_SHOWN, shown_score
-from ..models import QueryHead
+from ..models import GaussianPerClassHead, QueryHead
 from ..scores import fits
 from ..short_names import python_names
 from .compute.cluster.connection import check_engine
@@ -385,10 +385,11 @@ def exportable(run: TrainedModel) -> Model:
     for column in run.decision().never:
         thresholds[column] = math.inf
     network = run.model.cpu()  # predictions leave it on the device that they are computed on
-    if any(isinstance(part, QueryHead) and part.codes_in_evaluation for part in network.modules()):
+    coded = (GaussianPerClassHead, QueryHead)
+    if any(isinstance(part, coded) and part.codes_in_evaluation for part in network.modules()):
         network = copy.deepcopy(network)
         for part in network.modules():
-            if isinstance(part, QueryHead):
+            if isinstance(part, coded):
                 part.codes_in_evaluation = 0  # what is exported repeats itself
     texts = run.spec.kind == "text"  # no format can express how these become features
     return Model(

@@ -130,7 +130,7 @@ def test_a_map_narrower_than_the_features_is_enough() -> None:
     assert maps.max() > 0
 
 
-@pytest.mark.parametrize("head", ["mlp", "boosted_cam", "gaussian", "queries"])
+@pytest.mark.parametrize("head", ["mlp", "boosted_cam", "gaussian", "gaussian_per_class", "queries"])
 def test_every_head_has_maps(head: str) -> None:
     backbone = random_backbone("small_cnn")
     classifier = classifier_on(backbone, head=head, hidden=8)

@@ -262,6 +262,36 @@ def test_codes_of_classes_belong_to_the_model(tmp_path: Path) -> None:
     assert not torch.equal(run.model(images), run.model(images))
 
 
+def test_a_code_per_class_belongs_to_the_model(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 6)).astype(np.float32), rng.integers(0, 3, 80)
+    settings: dict[str, Any] = {"method": "mime", "epochs": 3, "threads": 1, "quiet": True, "mean_labels": 1}
+    sizes = {"head": "gaussian_per_class", "hidden": 7, "code": 5, "codes_in_evaluation": 4}
+    run = spml.train(X, y, model=sizes, output=str(tmp_path / "run"), **settings)
+    assert run.card["top"]["codes"] == {"code": 5, "codes_in_evaluation": 4}
+    loaded = spml.load(run.folder).classifier.top
+    assert loaded.settings() == run.card["top"]
+    assert {name: tuple(value.shape) for name, value in loaded.head.named_parameters()} == {
+        "hidden.weight": (21, 6),
+        "hidden.bias": (21,),
+        "code.weight": (30, 7),
+        "code.bias": (30,),
+        "last.weight": (1, 5),
+        "last.bias": (1,),
+    }
+    features, network = torch.from_numpy(X), exportable(run).network
+    assert torch.equal(network(features), network(features))  # what is exported repeats itself
+    assert not torch.equal(run.model(features), run.model(features))
+    settings["init_from"] = str(run.folder)
+    again = spml.train(X, y, output=str(tmp_path / "again"), **settings)
+    assert again.card["top"] == run.card["top"]
+    with pytest.raises(InputError, match=r"is 6, but the model of .* has 5"):
+        spml.train(X, y, model={"code": 6}, output=str(tmp_path / "third"), **settings)
+    assert "has a random code of each class, but --model.code is 0" in refusal(
+        ModelConfig(head="gaussian_per_class", code=0), FEATURES, NOTHING
+    )
+
+
 def test_distributions_of_labels_belong_to_the_model(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"data": {"sample_rows": 100}, "epochs": 1, "threads": 1, "quiet": True}
     sizes = {"head": "queries", "width": 8, "ffn": 6, "code": 3}

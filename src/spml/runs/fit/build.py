@@ -227,7 +227,7 @@ class Build:
         top = models.Top(width, len(self.data.classes), **run.top)
         top.fit_scaling(inputs)
         if self.objective is not None:
-            models.start_bias(top.head, run.config.model.head_bias, run.mean_labels().value)
+            models.start_bias(top, run.config.model.head_bias, run.mean_labels().value)
         return top
 
     def fit(

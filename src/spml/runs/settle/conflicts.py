@@ -237,13 +237,19 @@ def check_needs(config: Config, needs: Needs) -> None:
 
 def _check_head(method: str, model: ModelConfig, needs: Needs) -> None:
     """Check that the head gives what the method needs."""
+    if model.head == models.GAUSSIAN_PER_CLASS and not model.code:
+        raise InputError(
+            f"the head {model.head!r} has a random code of each class, but --model.code is 0: pass "
+            "--model.code 64, or another head."
+        )
     if needs.posterior and model.head not in (models.BETA, models.QUERIES):
         raise InputError(
             f"method {method!r} needs a head that predicts a distribution of every label, but --model.head "
             f"is {model.head!r}: pass --model.head {models.BETA}, or for images --model.head "
             f"{models.QUERIES}."
         )
-    if needs.latent and model.head not in (models.GAUSSIAN, models.BETA, models.QUERIES):
+    coded = (models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES)
+    if needs.latent and model.head not in coded:
         raise InputError(
             f"method {method!r} needs a head with a random code, but --model.head is {model.head!r}: pass "
             f"--model.head {models.GAUSSIAN}, or for images --model.head {models.QUERIES}."

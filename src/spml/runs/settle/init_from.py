@@ -89,7 +89,7 @@ class Start:
         """
         spec, top = self.classifier.spec, self.classifier.top.settings()
         settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
-        settings |= top.get("queries", {})
+        settings |= top.get("queries", {}) | top.get("codes", {})
         for key in ("embedding", "posterior"):  # follow from the method
             settings.pop(key, None)
         settings["backbone"] = spec.name

@@ -108,6 +108,9 @@ class Resolved:
             "dropout": model.dropout,
             "scaling": model.scaling if on_features else models.RAW,
             "scores": model.scores,
+            "codes": msgspec.convert(model, models.CodeSettings, from_attributes=True)
+            if model.head == models.GAUSSIAN_PER_CLASS
+            else None,
             "queries": queries if model.head == models.QUERIES else None,
         }
 
