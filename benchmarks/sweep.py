@@ -35,7 +35,7 @@ data:
 hiding:
   uniform: {{observe: single}}
 candidates:
-  - {{all: true, except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore, lac]}}
+  - {{all: true, except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore, lac, scl]}}
   - {{name: full labels, method: bce, labels: full}}
 baseline: an
 ceiling: full labels

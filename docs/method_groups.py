@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "plc": "Strong augmentation suits your images: two views of a photo have to agree",
             "lac": "As PLC, with a transformer on the feature map whose embeddings of classes are contrasted",
+            "scl": "You study SCL, of which there is a reading only: heat maps of every training photo",
             "ignore": "Regions that speak for a class can tell whether it was left out: uses class maps",
             "boostlu": "As LL-R, with scores of class maps that are raised where they are confident",
         },

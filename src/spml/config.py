@@ -97,6 +97,8 @@ class DataConfig:
             every cell is one label.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
         flip: Mirror training images at random (never done for digits and feature files).
+        crop: Train on a random part of each image, another one in each epoch, with at least this share of its
+            area; 1 = the whole images. For image files whose backbone is trained.
         max_unreadable: Share of unreadable images above which reading stops.
         max_pixels: An image with more pixels is not opened.
         draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Faster for
@@ -143,6 +145,7 @@ class DataConfig:
     separator: str | None = None
     size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
     flip: bool = True
+    crop: Annotated[float, Meta(ge=0.01, le=1, description="from 0.01 to 1")] = 1.0
     max_unreadable: Annotated[float, Meta(ge=0, le=1, description="in [0, 1]")] = 0.01
     max_pixels: Positive = 100_000_000
     draft: bool = False

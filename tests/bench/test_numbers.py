@@ -29,11 +29,12 @@ hiding:
   uniform: {observe: single}
 candidates:
   - all: true
-    except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore, lac]
+    except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore, lac, scl]
   - {name: combine, method: combine}
   - {name: mlp, method: an, model.head: mlp}
   - {name: correlated, method: an, model.head: correlated}
   - {name: gaussian, method: an, model.head: gaussian}
+  - {name: code per class, method: mime, model.head: gaussian_per_class, model.hidden: 16, model.code: 8}
   - {name: converged, method: an, optim.name: lbfgs}
   - {name: auto, method: auto}
   - {name: ridge, model.head: ridge}
@@ -61,6 +62,8 @@ candidates:
   - {name: plc on photos, method: plc}
   - {name: codes on photos, method: mime, hp.warmup: 1, model.head: queries, optim.lr: 1e-4}
   - {name: lac on photos, method: lac, optim.lr: 1e-4}
+  - {name: distributions on photos, method: smile_image, model.head: queries, optim.lr: 1e-4}
+  - {name: scl, method: scl}
 baseline: an on photos
 modes: [oracle]
 seeds: 1

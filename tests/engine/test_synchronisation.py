@@ -41,7 +41,7 @@ class Net(nn.Module):
         self.body = nn.Sequential(nn.Conv2d(1, 16, 3), nn.Tanh())
         self.head = nn.Linear(16, 4)
 
-    def forward(self, inputs: Tensor, class_maps: bool = False) -> Outputs:
+    def forward(self, inputs: Tensor, class_maps: bool = False, trained_maps: bool = False) -> Outputs:
         maps = self.body(inputs.float() / 255).permute(0, 2, 3, 1)
         features = maps.mean((1, 2))
         mean, raw = features.chunk(2, 1)

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from spml.config import from_dict
 from spml.data import Samples
+from spml.data.images.views import regions
 from spml.data.matrix import ImageArray
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
@@ -79,11 +80,23 @@ class MapNet(nn.Module):
         self.body = nn.Sequential(nn.Conv2d(1, 16, 3), nn.Tanh())
         self.head = nn.Linear(16, 4)
 
-    def forward(self, inputs, class_maps=False):
+    def forward(self, inputs, class_maps=False, trained_maps=False):
         maps = self.body(inputs.double() / 255).permute(0, 2, 3, 1)
         features = maps.mean((1, 2))
-        shown = self.head(maps).permute(0, 3, 1, 2).detach() if class_maps else None
+        shown = self.head(maps).permute(0, 3, 1, 2) if class_maps else None
+        if shown is not None and not trained_maps:
+            shown = shown.detach()
         return Outputs(self.head(features), features, class_maps=shown)
+
+
+class Parts(ImageArray):
+    """Images that say that they are parts of others, as the methods that ask for it see them."""
+
+    def take(self, rows):
+        return Parts(self._pixels, self._rows[np.asarray(rows, np.int64)])
+
+    def regions(self, rows, augment):
+        return regions(rows, augment, crop=0.4, flip=True)
 
 
 def as_images(data):
@@ -92,7 +105,7 @@ def as_images(data):
     def image(samples):
         features = samples.inputs.fetch(range(len(samples))).numpy()
         pixels = (features * 30 + 128).clip(0, 255).astype(np.uint8).reshape(-1, 1, 6, 6)
-        return replace(samples, inputs=ImageArray(pixels))
+        return replace(samples, inputs=Parts(pixels))
 
     return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
 
@@ -131,6 +144,7 @@ METHODS = {
         },
     ),
     "lac": ("lac", {"first_stage": 0.3, "tau_second": 0.5, "queue": 50, "width": WIDTH}),
+    "scl": ("scl", {"width": 5, "weight": 3.0}),
     # Rejecting in the epochs that are run, with running means that move.
     "ignore": ("ignore", {"warmup": 1, "decay": 0.8}),
 }
@@ -157,13 +171,15 @@ def gradients(fabric, name, found):
     objective.on_epoch_start(Progress(2, 5))
     module = fabric.setup(TrainingStep(model, objective, fabric, **penalties(name)))
     batches = EpochBatches(97, BATCH, 5, fabric.global_rank, fabric.world_size)
-    loader = make_loader(part, batches, 5, 0, False, views=objective.needs.views)
+    loader = make_loader(
+        part, batches, 5, 0, False, views=objective.needs.views, regions=objective.needs.regions
+    )
     for place, (inputs, views, batch) in enumerate(loader):
         if place not in (0, 6):
             continue
         rows = batches.rows_in(place)
         assert rows == (BATCH if place == 0 else 1)
-        terms, _ = module(inputs, views, batch.target, batch.index, rows, place)
+        terms, _ = module(inputs, views, batch.target, batch.index, rows, place, batch.regions)
         loss = torch.stack(list(terms.values())).sum()
         fabric.backward(loss)
         found[f"{name}/{place}/loss"] = fabric.all_reduce(loss.detach(), reduce_op="mean").reshape(1)

@@ -14,7 +14,7 @@ from spml.methods.registry import methods
 from spml.models import MAP_HEADS
 
 FULL = ("bce", "iun")  # learn from full labels
-IMAGES = {name for name, cls in methods().items() if cls.card.head in MAP_HEADS} | {"ignore"}
+IMAGES = {name for name, cls in methods().items() if cls.card.head in MAP_HEADS} | {"ignore", "scl"}
 LEARNS = [name for name in methods() if name != "iu"]  # needs known negatives, but not for every label
 
 

@@ -82,6 +82,22 @@ def test_class_maps_change_no_other_output(head: str) -> None:
     assert not outputs.class_maps.requires_grad
 
 
+def test_class_maps_are_trained_only_where_they_shall_be() -> None:
+    classifier = photo_classifier("linear")
+    outputs = classifier(photos(), class_maps=True, trained_maps=True)
+    torch.testing.assert_close(outputs.class_maps, classifier(photos(), class_maps=True).class_maps)
+    weight = classifier.backbone.network.get_parameter("conv1.weight")
+    # With a linear head the logits are the means of the maps, and so have the same gradient.
+    from_maps, from_logits = (
+        torch.autograd.grad(values.square().sum(), weight, retain_graph=True)[0]
+        for values in (outputs.class_maps.mean((2, 3)), outputs.logits)
+    )
+    torch.testing.assert_close(from_maps, from_logits)
+    assert from_maps.abs().max() > 0
+    with torch.no_grad():
+        assert not classifier(photos(), class_maps=True, trained_maps=True).class_maps.requires_grad
+
+
 def test_class_maps_of_a_network_that_normalises_its_features() -> None:
     classifier = photo_classifier("linear", "test_convnext")
     backbone = classifier.backbone

@@ -78,6 +78,8 @@ VARIANTS = [
     ("ignore", {"warmup": 5}),
     ("ignore", {"threshold": 0.5, "weight_views": 0}),
     ("boostlu", {"percent": 5}),
+    ("scl", {"base": "an", "width": 3, "decay": 0.0}),
+    ("combine", {"weights": {"scl": 0.5, "lasd": 1.0}, "hp": {"scl": {"width": 4}}}),
     ("en", {"decay": 0.0}),
     ("csl", {"topk": 3, "prior_threshold": 0.3, "clip": 0.05}),
     ("csl", {"mode": "ignore_normalize_classes"}),

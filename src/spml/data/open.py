@@ -354,6 +354,7 @@ def _image_files(
         size=size,
         interpolation=interpolation,
         flip=config.flip,
+        crop=config.crop,
         max_pixels=config.max_pixels,
         draft=config.draft,
         decoder=config.decoder,

@@ -87,8 +87,9 @@ class EpochBatches(Batches):
 class _Training(Dataset[Any]):
     """Fetches whole batches, so that features and small images need one indexing operation."""
 
-    def __init__(self, samples: Samples, seed: int, views: Sequence[Strength]) -> None:
+    def __init__(self, samples: Samples, seed: int, views: Sequence[Strength], regions: bool) -> None:
         self.samples, self.seed, self.views = samples, seed, views
+        self.regions = getattr(samples.inputs, "regions", None) if regions else None
 
     def __getitems__(self, positions: Sequence[EpochRow]) -> tuple[torch.Tensor, Sequence[Any], Batch]:
         # A process may have no row of an uneven last batch: one row is fetched for its shape, then dropped.
@@ -104,7 +105,8 @@ class _Training(Dataset[Any]):
             batches = tuple(inputs.fetch(rows, view) for view in (augment, *further))
         first, *views = (batch[:count] for batch in batches)
         target = self.samples.observed.target(rows)[:count]
-        return first, tuple(views), Batch(target, torch.tensor(rows)[:count])
+        regions = torch.from_numpy(self.regions(rows, augment))[:count] if self.regions else None
+        return first, tuple(views), Batch(target, torch.tensor(rows)[:count], regions=regions)
 
 
 def make_loader(
@@ -115,6 +117,7 @@ def make_loader(
     pin: bool,
     *,
     views: Sequence[Strength] = (),
+    regions: bool = False,
 ) -> DataLoader[Any]:
     """Make a loader of (inputs, further views of them, labels) for training.
 
@@ -125,8 +128,9 @@ def make_loader(
         workers: Number of processes that load; 0 = this process.
         pin: Whether batches are placed in pinned memory.
         views: Further views of each sample.
+        regions: Whether batches say which part of each image they show.
     """
-    return _data_loader(_Training(samples, seed, views), batches, workers, pin)
+    return _data_loader(_Training(samples, seed, views, regions), batches, workers, pin)
 
 
 class _Loading(Dataset[Any]):

@@ -147,6 +147,7 @@ class Trainer:
             workers,
             fabric.device.type == "cuda",
             views=objective.needs.views,
+            regions=objective.needs.regions,
         )
         self._has_after_step = type(objective).after_step is not Objective.after_step
         self._stop_requested = False
@@ -219,10 +220,11 @@ class Trainer:
         views = tuple(view.to(device, non_blocking=True) for view in views)
         target = batch.target.to(device, non_blocking=True)
         index = batch.index.to(device, non_blocking=True)
+        regions = None if batch.regions is None else batch.regions.to(device, non_blocking=True)
         rows = self.batches.rows_in(state.batch)
         set_learning_rate(self.optimizer, self._learning_rate(state.step))
         seed = self.config.seed * _SEEDS + state.step
-        terms, outputs = self.step(inputs, views, target, index, rows, seed)
+        terms, outputs = self.step(inputs, views, target, index, rows, seed, regions)
         self.fabric.backward(torch.stack(list(terms.values())).sum())
         if optim.clip:
             # The error would wait for the device in every step; a loss that is not finite is found later.
@@ -235,9 +237,8 @@ class Trainer:
             self.average.update(self.model)
         if self._has_after_step:
             with torch.no_grad():
-                self.objective.after_step(
-                    *gather_batch(self.fabric, outputs, Batch(target, index, seed), rows, False)
-                )
+                own = Batch(target, index, seed, regions)
+                self.objective.after_step(*gather_batch(self.fabric, outputs, own, rows, False))
         state.add_terms(terms, rows)
         state.batch, state.step = state.batch + 1, state.step + 1
         if state.step == 1:

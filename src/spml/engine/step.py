@@ -34,7 +34,9 @@ class TrainingStep(nn.Module):
         super().__init__()
         self.model, self.objective, self.fabric = model, objective, fabric
         self._penalties = {name: value for name, value in (("l1", l1), ("l2", l2)) if value}
-        self._class_maps = {"class_maps": True} if objective.needs.class_maps else {}
+        needs = objective.needs
+        self._class_maps = {"class_maps": True} if needs.class_maps else {}
+        self._class_maps |= {"trained_maps": True} if needs.trained_maps else {}
         self._has_extra = type(objective).extra_inputs is not Objective.extra_inputs
 
     def forward(
@@ -45,6 +47,7 @@ class TrainingStep(nn.Module):
         index: Tensor,
         rows: int,
         seed: int = 0,
+        regions: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Outputs]:
         """Compute terms whose gradient, averaged over processes, is that of one process with the whole batch.
 
@@ -52,8 +55,9 @@ class TrainingStep(nn.Module):
             inputs, views, target, index: This process's part of the batch.
             rows: Number of rows of the batch over all processes.
             seed: Seed of the step.
+            regions: As in `Batch`, of this process's part.
         """
-        outputs, batch = self.model(inputs, **self._class_maps), Batch(target, index, seed)
+        outputs, batch = self.model(inputs, **self._class_maps), Batch(target, index, seed, regions)
         further = [self.model(view) for view in views]
         outputs = outputs._replace(
             views=tuple(view.logits for view in further),
@@ -61,7 +65,8 @@ class TrainingStep(nn.Module):
         )
         if self._has_extra:
             outputs = self._with_extra(inputs, outputs, batch, rows)
-        outputs = outputs._replace(class_maps=None)
+        if not self.objective.needs.trained_maps:
+            outputs = outputs._replace(class_maps=None)
         if self.objective.needs.batch_coupled:
             terms = self.objective(*gather_batch(self.fabric, outputs, batch, rows, True))
         else:
@@ -99,7 +104,10 @@ def gather_batch(
     all_outputs = outputs.map(lambda part: gather_rows(fabric, part, rows, differentiable=differentiable))
     target = gather_rows(fabric, batch.target, rows, differentiable=False)
     index = gather_rows(fabric, batch.index, rows, differentiable=False)
-    return all_outputs, Batch(target, index, batch.seed)
+    regions = batch.regions
+    if regions is not None:
+        regions = gather_rows(fabric, regions, rows, differentiable=False)
+    return all_outputs, Batch(target, index, batch.seed, regions)
 
 
 @contextmanager

@@ -34,7 +34,8 @@ class Outputs(NamedTuple):
         posterior: Parameters alpha and beta of the Beta distribution of each label, and a draw from it, each
             (B, C), of a head that predicts distributions.
         class_maps: Score of each class at each position of the image, of shape (B, C, h, w): the head applied
-            to every position of the backbone's last feature map. In `extra_inputs` only; without gradient.
+            to every position of the backbone's last feature map. In `extra_inputs` only and without gradient,
+            unless `Needs.trained_maps`.
         extra: Logits (B, C) of the inputs that `extra_inputs` returned.
         extra_target: Target that `extra_inputs` returned with these inputs.
         windows: Number of the window of the feature map that speaks most for each class, int64 of shape
@@ -86,11 +87,15 @@ class Batch:
         index: Position of each sample in the training set, int64 of shape (B,).
         seed: Seed for everything drawn at random in this step; the same on all processes and after a
             resumption.
+        regions: Part of each image that the batch shows, float32 of shape (B, 5): its left, top, right and
+            bottom edge as shares of width and height, and 1 if it is mirrored afterwards, else 0. None where
+            whole images are shown as they are, or `Needs.regions` is not set.
     """
 
     target: Tensor
     index: Tensor
     seed: int = 0
+    regions: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +163,8 @@ class Needs:
         views: Further views of each sample, each augmented at random and independently; every view costs a
             forward pass.
         class_maps: `extra_inputs` uses `Outputs.class_maps`.
+        trained_maps: `forward` and `after_step` use them, too, and they have a gradient; with `class_maps`.
+        regions: `Batch.regions` is used.
         latent: `forward` uses `Outputs.latent`.
         posterior: `forward` uses `Outputs.posterior`.
         features: The features of the training samples are used if they do not change during training, so
@@ -170,6 +177,8 @@ class Needs:
     batch_coupled: bool = False
     views: tuple[Strength, ...] = ()
     class_maps: bool = False
+    trained_maps: bool = False
+    regions: bool = False
     latent: bool = False
     posterior: bool = False
     features: bool = False

@@ -108,6 +108,8 @@ class Combine(Objective):
             batch_coupled=any(part.needs.batch_coupled for part in objectives),
             views=_union_of_views(part.needs.views for part in objectives),
             class_maps=any(part.needs.class_maps for part in objectives),
+            trained_maps=any(part.needs.trained_maps for part in objectives),
+            regions=any(part.needs.regions for part in objectives),
             latent=any(part.needs.latent for part in objectives),
             posterior=any(part.needs.posterior for part in objectives),
             features=any(part.needs.features for part in objectives),

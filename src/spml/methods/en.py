@@ -39,7 +39,7 @@ class ExpectedNegatives(WithRule):
             "how the expected number of positives of a class is estimated is not published; here K x known "
             "positives of the class x N / known positives, with K the mean labels per sample",
             "in the first epoch, before there are predictions, every unknown label is a negative",
-            "the spatial consistency loss (SCL) of the paper is left out",
+            "the spatial consistency loss (SCL) of the paper is the method scl, in a reading",
         ),
     )
 

@@ -118,8 +118,10 @@ class Classifier(nn.Module):
             part.eval()
         return self
 
-    def forward(self, inputs: Tensor, class_maps: bool = False) -> Outputs:
+    def forward(self, inputs: Tensor, class_maps: bool = False, trained_maps: bool = False) -> Outputs:
         """Compute logits (B, C) and features (B, D) in float32, and class maps if requested.
+
+        Class maps have a gradient if `trained_maps`.
 
         Raises:
             InputError: Class maps are requested, or the head takes feature maps, and the backbone has none.
@@ -135,8 +137,11 @@ class Classifier(nn.Module):
             outputs = self.top(maps)
         else:
             outputs = self.top(self.backbone.pool(maps))
-            maps = self.backbone.features_by_position(maps.detach())
-        return outputs._replace(class_maps=self.top.class_maps(maps) if class_maps else None)
+            maps = self.backbone.features_by_position(maps if trained_maps else maps.detach())
+        if not class_maps:
+            return outputs
+        with torch.set_grad_enabled(trained_maps and torch.is_grad_enabled()):
+            return outputs._replace(class_maps=self.top.class_maps(maps))
 
 
 class Located(nn.Module):

@@ -269,12 +269,11 @@ class Top(nn.Module):
         top.scaling.load_state_dict(ensemble.start_scaling.state_dict())
         return top
 
-    @torch.no_grad()
     def class_maps(self, maps: Tensor) -> Tensor:
         """Apply the head to each position of feature maps (B, D, h, w) separately.
 
         Returns:
-            Logits, float32 of shape (B, C, h, w), without dropout, random codes and gradient.
+            Logits, float32 of shape (B, C, h, w), without dropout and random codes.
         """
         with torch.autocast(maps.device.type, enabled=False):
             features = maps.float().permute(0, 2, 3, 1)

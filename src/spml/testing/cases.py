@@ -110,6 +110,8 @@ def complete(objective: Objective, outputs: Outputs, batch: Batch) -> Outputs:
     posterior = (1 + p, 2 - p, (0.5 + p) / 2) if needs.posterior else None
     outputs = outputs._replace(views=views, latent=latent, posterior=posterior, embeddings=embeddings)
     extra = further_inputs(objective, outputs, batch)
+    if needs.trained_maps:
+        outputs = outputs._replace(class_maps=_class_maps(logits))
     if extra is None:
         return outputs
     return outputs._replace(extra=logits - torch.sin(5 * logits), extra_target=extra.target)
@@ -121,14 +123,18 @@ def _embeddings(logits: Tensor, elements: int) -> Tensor:
     return functional.normalize(torch.cos(logits.tanh()[..., None] * frequencies), dim=-1)
 
 
+def _class_maps(logits: Tensor) -> Tensor:
+    """Return maps of 2 x 2 positions, (B, C, 2, 2), that depend on the logits."""
+    return torch.sin(logits[:, :, None, None] * torch.arange(1, 5, dtype=logits.dtype).reshape(2, 2))
+
+
 def further_inputs(objective: Objective, outputs: Outputs, batch: Batch) -> Extra | None:
     """Call `extra_inputs` on uint8 images if the objective needs class maps, else on features."""
     rows, inputs = len(outputs.logits), outputs.features.float()
     if objective.needs.class_maps:
         generator = torch.Generator().manual_seed(3)
         inputs = torch.randint(0, 256, (rows, 3, 8, 8), generator=generator, dtype=torch.uint8)
-        factors = torch.arange(1, 5, dtype=outputs.logits.dtype).reshape(2, 2)
-        outputs = outputs._replace(class_maps=torch.sin(outputs.logits[:, :, None, None] * factors))
+        outputs = outputs._replace(class_maps=_class_maps(outputs.logits))
     with torch.no_grad():
         extra = objective.extra_inputs(inputs, outputs.map(Tensor.detach), batch)
     assert extra is None or extra.inputs.shape == inputs.shape, "extra_inputs changed the shape of the inputs"
@@ -157,6 +163,8 @@ def parts(outputs: Outputs) -> dict[str, Tensor]:
         tensors |= {"latent mean": outputs.latent[0], "latent deviation": outputs.latent[1]}
     if outputs.posterior is not None:
         tensors |= dict(zip(("alpha", "beta", "drawn labels"), outputs.posterior, strict=True))
+    if outputs.class_maps is not None:
+        tensors["class maps"] = outputs.class_maps
     tensors |= {f"embeddings {number}": part for number, part in enumerate(outputs.embeddings)}
     return tensors if outputs.extra is None else tensors | {"extra": outputs.extra}
 

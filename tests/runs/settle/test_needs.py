@@ -13,14 +13,16 @@ import torch
 
 import spml
 from spml.common.errors import InputError
-from spml.config import Config, ModelConfig
+from spml.config import Config, DataConfig, ModelConfig
 from spml.data import Dataset
+from spml.data.images.image_files import ImageFiles
 from spml.methods import registry
 from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find
 from spml.models import describe_backbone
 from spml.runs.fit.build import make_backbone
 from spml.runs.run import exportable
+from spml.runs.settle.conflicts import check_crop
 from spml.runs.settle.resolve import Resolved, resolve
 from tests.helpers.networks import FEATURES, GREY, PHOTOS
 
@@ -174,6 +176,16 @@ def test_parts_are_frozen_of_a_network_that_is_trained() -> None:
     assert settled(parts).model.frozen_parts == "norms,conv1"
     with pytest.raises(InputError, match=r"frozen_parts 'norms,conv1' names .* the backbone is frozen"):
         settled(replace(parts, frozen="auto"))
+
+
+def test_parts_of_images_are_trained_on_where_the_backbone_is_trained() -> None:
+    images = ImageFiles([], [], size=32)
+    config = Config(data=DataConfig(crop=0.5), model=ModelConfig(frozen="no"))
+    check_crop(config, images)
+    frozen = replace(config, model=ModelConfig(frozen="yes"))
+    with pytest.raises(InputError, match=r"--data.crop 0\.5 .* frozen backbone are computed once"):
+        check_crop(frozen, images)
+    check_crop(replace(frozen, data=DataConfig()), images)
 
 
 def test_views_and_further_passes_suit_every_model() -> None:
@@ -345,6 +357,9 @@ class Needy(Objective):
         ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
         ({"model": {"head": "queries"}}, "the data holds feature vectors"),
         ({"model": {"frozen_parts": "norms"}}, "names parts of a network .* the data holds feature vectors"),
+        ({"data": {"crop": 0.5}}, "random parts of images, but the data holds no image files"),
+        ({"source": "digits", "data": {"crop": 0.5}}, "random parts of images, but the data holds no image"),
+        ({"data": {"crop": 0.0}}, "must be from 0.01 to 1, got 0.0"),
         (
             {"source": "digits", "model": {"frozen_parts": "layer1"}},
             "backbone small_cnn has no part 'layer1'. Did you mean layers",

@@ -7,11 +7,12 @@ Pillow opens every image, so that limits, formats and messages are the same what
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ LONGEST_SIDE = 65_535
 """Pixels of a side, as in a JPEG. Pillow resizes with up to 48 bytes for each pixel of a side."""
 TWELVE_BITS = 4095
 """Largest value of 12 bits."""
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right and bottom edge of a part of an image, as shares of its width and height."""
 
 T = TypeVar("T")
 _TURN = {
@@ -180,8 +184,9 @@ def load_pixels(
     draft: bool = False,
     decoder: str = "pillow",
     limit: str = "data.max_pixels",
+    box: Box | None = None,
 ) -> torch.Tensor:
-    """Decode an image and resize it to a square, as uint8 RGB of shape (3, size, size).
+    """Decode an image and resize it, or a part of it, to a square, as uint8 RGB of shape (3, size, size).
 
     Args:
         data: The encoded image.
@@ -195,17 +200,20 @@ def load_pixels(
             pixels differ from those of Pillow: on photographs by 0.001 to 0.05 of 255 on average, by at most
             2 with `bilinear` and, at sharp edges, by at most 15 with `bicubic`.
         limit: What the user calls `max_pixels`.
+        box: Edges of a part of the upright image (see `views.regions`), which Pillow cuts out and resizes
+            whatever the decoder; None = the whole image.
     """
 
     def load(image: Image.Image) -> torch.Tensor:
         whole = image.size
         if draft:
             # Twice the size, so that resizing hides the artefacts of the reduced decoding.
-            image.draft(None, (2 * size, 2 * size))
-        if decoder == "torchvision" and interpolation in TORCH_INTERPOLATIONS:
+            least = 2 * size if box is None else math.ceil(2 * size / min(box[2] - box[0], box[3] - box[1]))
+            image.draft(None, (least, least))
+        if decoder == "torchvision" and interpolation in TORCH_INTERPOLATIONS and box is None:
             pixels = decode_by_torchvision(image, data if image.size == whole else None)
             return F.interpolate(pixels[None], (size, size), mode=interpolation, antialias=True)[0]
-        bands = resized(image, size, interpolation).split()  # twice as fast as to separate them in NumPy
+        bands = resized(image, size, interpolation, box).split()  # twice as fast as to separate them in NumPy
         return torch.from_numpy(np.stack([np.asarray(band) for band in bands]))
 
     return decode(data, max_pixels, load, limit=limit)
@@ -232,6 +240,9 @@ def decode_by_torchvision(image: Image.Image, data: bytes | None) -> torch.Tenso
     return torch.from_numpy(np.array(upright_rgb(image))).permute(2, 0, 1)
 
 
-def resized(image: Image.Image, size: int, interpolation: str) -> Image.Image:
-    """Make an image upright, RGB and square; the aspect ratio is not kept."""
-    return upright_rgb(image).resize((size, size), INTERPOLATIONS[interpolation])
+def resized(image: Image.Image, size: int, interpolation: str, box: Box | None = None) -> Image.Image:
+    """Make an image, or a part of it, upright, RGB and square; the aspect ratio is not kept."""
+    upright = upright_rgb(image)
+    width, height = upright.size
+    part = box and (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
+    return upright.resize((size, size), INTERPOLATIONS[interpolation], part)

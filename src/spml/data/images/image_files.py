@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from ...common.draws import raw
 from ...common.errors import InputError, SpmlError
 from ...common.phrases import counted
 from ...common.progress import Advance
@@ -24,7 +23,7 @@ from ..dataset import Augment, Kind, Loaded, Rows
 from ..files.names import FilesBelow, take
 from . import decoding
 from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
-from .views import image_views
+from .views import Float32, image_views, regions
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -99,6 +98,8 @@ class ImageFiles:
         size: Side in pixels of the square that images are resized to; the aspect ratio is not kept.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         flip: Whether to mirror half of the images at random in training, independently in each view.
+        crop: Least share of the area of a random part of each image that is shown in training instead of the
+            image; 1 = all of it.
         max_pixels: Maximum number of pixels of an image that is decoded.
         draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
             least twice `size`.
@@ -111,6 +112,7 @@ class ImageFiles:
     size: int
     interpolation: str = "bilinear"
     flip: bool = False
+    crop: float = 1.0
     max_pixels: int = 100_000_000
     draft: bool = False
     decoder: str = "pillow"
@@ -131,19 +133,28 @@ class ImageFiles:
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
 
-        In training, the ordinary view is changed by the flip only; for further views see `image_views`.
+        In training, the ordinary view is changed as `regions` says; for further views see `image_views`.
 
         Raises:
             SpmlError: A file was changed or removed since it was checked.
         """
         if augment and augment.view:
-            return self.fetch_views(rows, None, [augment])[1]
+            return self.fetch_views(rows, augment._replace(view=0), [augment])[1]
         return self.fetch_views(rows, augment, [])[0]
 
-    def load(self, rows: Rows, known: npt.NDArray[np.uint64] = _NO_KEYS) -> Loaded:
+    def regions(self, rows: Rows, augment: Augment) -> Float32:
+        """Parts of the images that are shown in training, and which are mirrored (see `views.regions`)."""
+        return regions(rows, augment, crop=self.crop, flip=self.flip)
+
+    def load(
+        self, rows: Rows, known: npt.NDArray[np.uint64] = _NO_KEYS, boxes: Float32 | None = None
+    ) -> Loaded:
         """Images of a batch that need not have been checked; those that can't be used are left out.
 
-        `known` are the sorted first 8 bytes of the identities of images whose pixels are not needed.
+        Args:
+            rows: Images to load.
+            known: Sorted first 8 bytes of the identities of images whose pixels are not needed.
+            boxes: Part of each image to load (see `views.regions`); None = the whole images.
         """
         batch = torch.empty((len(rows), 3, self.size, self.size), dtype=torch.uint8)
         loaded: list[int] = []
@@ -166,6 +177,7 @@ class ImageFiles:
                         max_pixels=self.max_pixels,
                         draft=self.draft,
                         decoder=self.decoder,
+                        box=None if boxes is None else tuple(boxes[i, :4].tolist()),
                     )
                     loaded.append(i)
             except UnreadableImageError as error:
@@ -175,15 +187,18 @@ class ImageFiles:
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
-        """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once."""
-        loaded = self.load(rows)
+        """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once.
+
+        Without `augment`, all views are those of whole images.
+        """
+        shown = self.regions(rows, augment) if augment else None
+        loaded = self.load(rows, boxes=shown if self.crop < 1 else None)
         self.check_readable(rows, loaded)
         batch = loaded.values.numpy()
         views = [image_views(batch, rows, each, flip=self.flip) for each in further]
-        if augment and self.flip:
-            for i, row in enumerate(rows):
-                if raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63):
-                    batch[i] = batch[i, :, :, ::-1].copy()
+        if shown is not None:
+            for i in np.flatnonzero(shown[:, 4]):
+                batch[i] = batch[i, :, :, ::-1].copy()
         return tuple(map(torch.from_numpy, (batch, *views)))
 
     def check_readable(self, rows: Rows, batch: Loaded) -> None:

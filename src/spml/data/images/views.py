@@ -1,4 +1,4 @@
-"""Further views of samples: random changes that preserve the content.
+"""Random parts of images, and further views of samples: random changes that preserve the content.
 
 Each change depends only on (seed, epoch, row, view), not on the batch or on the process that loads it. The
 strength is not part of the key: the weak and the strong view with the same number have the same flip, and the
@@ -10,6 +10,7 @@ Sources:
     Strong images: Cubuk et al., "RandAugment: Practical Automated Data Augmentation with a Reduced Search
     Space", NeurIPS 2020; DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with
     Cutout", arXiv:1708.04552, 2017.
+    Parts: Szegedy et al., "Going Deeper with Convolutions", CVPR 2015, section 6.
     Features: Bahri et al., "SCARF: Self-Supervised Contrastive Learning using Random Feature Corruption",
     ICLR 2022; Somepalli et al., "SAINT: Improved Neural Networks for Tabular Data via Row Attention and
     Contrastive Pre-Training", arXiv:2106.01342, 2021.
@@ -17,20 +18,50 @@ Sources:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
 
-from ...common.draws import of_rows, raw
+from ...common.draws import of_rows, raw, uniform
 from ..dataset import Augment, Rows
 
+MOST_STRETCHED = 4 / 3  # ratio of the sides of a part to those of the image, or its inverse
 REACH = 8  # weak views are shifted by up to 1 / REACH of each side
 GREY = 127  # value of the square that Cutout fills
 CORRUPTED = {"weak": 0.1, "strong": 0.4}  # probability that a feature is replaced
 
 UInt8 = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]
+
+
+def regions(rows: Rows, augment: Augment, *, crop: float, flip: bool) -> Float32:
+    """Part of each image that is shown in training, and whether it is mirrored, of shape (B, 5).
+
+    Columns 0 to 3 are the left, top, right and bottom edge of the part as shares of width and height of the
+    upright image, before it is mirrored; column 4 is 1 if it is mirrored afterwards, else 0. All views of a
+    sample show the same part.
+
+    The share of the area is uniform between `crop` and 1; the logarithm of the ratio of width to height,
+    relative to that of the image, is uniform between those of 3/4 and 4/3 as far as such a part lies inside
+    the image; so is its place. With a `crop` of 1 the part is the whole image.
+    """
+    shown = np.tile(np.array([0, 0, 1, 1, 0], np.float32), (len(rows), 1))
+    for i, row in enumerate(rows):
+        key = (augment.seed, augment.epoch, row)
+        if flip:
+            shown[i, 4] = raw(1, "flip", *key)[0] >> np.uint64(63)
+        if crop < 1:
+            area, ratio, left, top = uniform(4, "crop", *key).tolist()
+            area = crop + (1 - crop) * area
+            widest = min(math.log(MOST_STRETCHED), -math.log(area))
+            stretched = math.exp((2 * ratio - 1) * widest)
+            width, height = math.sqrt(area * stretched), math.sqrt(area / stretched)
+            left, top = left * (1 - width), top * (1 - height)
+            shown[i, :4] = left, top, left + width, top + height
+    return shown.clip(0, 1)  # rounding may leave the image
 
 
 def image_views(pixels: UInt8, rows: Rows, augment: Augment, *, flip: bool) -> UInt8:

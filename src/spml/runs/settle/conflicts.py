@@ -13,6 +13,7 @@ from ...common.files import same_path
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, ModelConfig, check
 from ...data import Inputs
+from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...data.texts import Texts
 from ...labels import ObservedLabels
@@ -144,6 +145,25 @@ def check_solver(config: Config, model: ModelConfig, spec: models.BackboneSpec, 
         raise InputError(
             f"{solver} needs features that do not change, but --model.frozen is 'no': leave it out. To train "
             "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."
+        )
+
+
+def check_crop(config: Config, inputs: Inputs) -> None:
+    """Check that random parts of images can be trained on, if the user wants it.
+
+    Raises:
+        InputError: There are no image files, or their backbone is frozen.
+    """
+    if config.data.crop == 1:
+        return
+    reason = ""
+    if not isinstance(inputs, ImageFiles):
+        reason = "the data holds no image files"
+    elif config.model.frozen == "yes":
+        reason = "features of a frozen backbone are computed once (--model.frozen no trains it)"
+    if reason:
+        raise InputError(
+            f"--data.crop {config.data.crop:g} trains on random parts of images, but {reason}: leave it out."
         )
 
 

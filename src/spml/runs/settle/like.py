@@ -31,8 +31,8 @@ _FOLLOWING = {
 """Settings that were settled for the value of another one, and are settled again where that one changes."""
 
 _CARRIED = (
-    "same_content", "val_share", "test_share", "split_seed", "stratify", "size", "flip", "max_unreadable",
-    "max_pixels", "draft", "decoder", "workers", "cache",
+    "same_content", "val_share", "test_share", "split_seed", "stratify", "size", "flip", "crop",
+    "max_unreadable", "max_pixels", "draft", "decoder", "workers", "cache",
 )  # fmt: skip
 """Settings of the data that are carried along to other data. All others say how that of the run is read."""
 

@@ -203,6 +203,7 @@ def resolve(
     optim = _optim_settings(config.optim, spec, model, new_head=start is None and config.method != AUTO)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     conflicts.check_needs(config, needs)
+    conflicts.check_crop(config, data.splits["train"].inputs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
     if needs.features and data.kind == "image" and model.frozen == "no":
