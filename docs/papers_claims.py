@@ -120,7 +120,7 @@ def claims() -> list[Claim]:
             "OPML, Tables II and III",
             "not seen",
             f"{scores('opml', 'an')}. Its two constants were 1 there, where it equals ZLPR. With both "
-            f"searched, on the ten feature sets of a later run with two seeds: opml, zlpr, an: {searched}. One "
+            f"searched, on ten feature sets in a later run with two seeds: opml, zlpr, an: {searched}. One "
             f"constant at a time, on digits: alpha {curve('opml-alpha', 'hp.alpha')}; beta "
             f"{curve('opml-beta', 'hp.beta')}; AN {an:.1f}",
         ),

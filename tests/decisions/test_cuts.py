@@ -107,7 +107,9 @@ def test_precision_and_recall_by_hand():
     priors = priors_from_shares([2, 2], 1.5)
     # Labels that are all known need no probabilities.
     labels = np.asarray([[1, -1], [1, 1], [-1, 1], [1, 1]], np.int8)
-    curves = RecallCurves(scores, labels, priors, Calibration(np.zeros(1), np.asarray([0.3]), np.asarray([0.2])))
+    curves = RecallCurves(
+        scores, labels, priors, Calibration(np.zeros(1), np.asarray([0.3]), np.asarray([0.2]))
+    )
     cuts = curves.at(np.asarray([1.5, 5.0]))
     assert cuts.precision[0] == pytest.approx(2 / 3)
     assert cuts.recall.tolist() == pytest.approx([2 / 3, 0])

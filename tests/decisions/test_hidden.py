@@ -15,9 +15,7 @@ from spml.decisions import (
 from spml.scores import as_scores
 from tests.decisions.simulated import make_world, some_labels
 
-CALIBRATION = Calibration(
-    np.asarray([-1.0, 0, 2]), np.asarray([0.1, 0.4, 0.8]), np.asarray([0.05, 0.2, 0.4])
-)
+CALIBRATION = Calibration(np.asarray([-1.0, 0, 2]), np.asarray([0.1, 0.4, 0.8]), np.asarray([0.05, 0.2, 0.4]))
 
 
 def test_of_a_sample_with_a_known_label_others_are_less_probable():

@@ -91,8 +91,8 @@ def forecast_audit(
 ) -> Forecast:
     """Compute what `rows` random, fully labelled samples are expected to tell.
 
-    Labels of all samples are simulated: known ones stay, and each unknown one is there with the
-    probability that it is hidden, independently. The variance of the number of labels per sample is the mean of
+    Labels of all samples are simulated: known ones stay, and each unknown one is there with the probability h
+    that it is hidden, independently. The variance of the number of labels per sample is the mean of
     `sum h (1 - h)` plus the variance of the expected number. mAP is measured on random subsets and compared
     with mAP on all samples (on a random part of them where there are more than a million scores). A
     difference between two models is found with probability 80 % if it is (1.96 + .84) standard deviations of

@@ -180,8 +180,8 @@ def fit_probabilities(
 def refine_calibration(calibration: Calibration, scores: npt.ArrayLike, truth: npt.ArrayLike) -> Calibration:
     """Move probabilities p to sigmoid(a logit p + b), fitted to samples all labels of which are known.
 
-    The negative log-likelihood has the penalty `((a - 1) / .3)^2 / 2 + b^2 / 2`. Probabilities of hidden labels
-    are moved by the same a and b.
+    The negative log-likelihood has the penalty `((a - 1) / .3)^2 / 2 + b^2 / 2`. Probabilities of hidden
+    labels are moved by the same a and b.
 
     Args:
         calibration: Calibration from known positives.

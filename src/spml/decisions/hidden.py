@@ -41,9 +41,7 @@ def hidden_probabilities(scores: AnyScores, labels: AnyLabels, calibration: Cali
     return hidden
 
 
-def hidden_of_pairs(
-    pairs: Pairs, labels: ObservedLabels, calibration: Calibration
-) -> tuple[Floats, Floats]:
+def hidden_of_pairs(pairs: Pairs, labels: ObservedLabels, calibration: Calibration) -> tuple[Floats, Floats]:
     """Probabilities as in `hidden_probabilities`, of pairs of which some may be left out.
 
     Args:

@@ -14,9 +14,7 @@ from spml.runs.decide.inferred_labels import make_suggestions
 
 LOGITS = np.array([[1.0, 2.0], [0.5, 0.0], [-1.0, -2.0]])  # of cat and fox
 SCORES = scores_of(LOGITS, "sigmoid").astype(np.float32)
-CALIBRATION = Calibration(
-    np.array([-2.0, 0.0, 2.0]), np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.2, 0.6])
-)
+CALIBRATION = Calibration(np.array([-2.0, 0.0, 2.0]), np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.2, 0.6]))
 
 
 def test_given_labels_make_others_less_probable():

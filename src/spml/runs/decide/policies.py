@@ -162,9 +162,7 @@ def decide_thresholds(
         ),
         columns=tuple(listed.tolist()) if many else None,
         num_classes=len(classes) if many else None,
-        calibration=Knots(*calibration.to_dict().values())
-        if calibration
-        else None,
+        calibration=Knots(*calibration.to_dict().values()) if calibration else None,
         warnings=tuple(warnings),
     )
 
