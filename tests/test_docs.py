@@ -184,7 +184,7 @@ def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
     assert [command[0] for command in commands] == [
-        *("train", "predict", *["train"] * 8, "analyse"),
+        *("train", "predict", *["train"] * 9, "analyse"),
         *("predict", "predict", "predict"),
         "evaluate",
     ]

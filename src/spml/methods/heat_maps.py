@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -47,8 +49,8 @@ class HeatMaps(nn.Module):
             raise InputError(
                 f"heat maps of {shape[0]:,} samples x {shape[1]:,} classes with {width} x {width} cells take "
                 f"{size:,.1f} GB, and as much again for the best epoch, but hp.gigabytes is {gigabytes:g}: "
-                f"pass --hp.gigabytes {size:.1f} if the device has them, or fewer cells (--hp.width "
-                f"{max(1, int(width * (gigabytes / size) ** 0.5))})."
+                f"pass --hp.gigabytes {math.ceil(10 * size) / 10:g} if the device has them, or fewer cells "
+                f"(--hp.width {max(1, int(width * (gigabytes / size) ** 0.5))})."
             )
         self.register_buffer("maps", torch.full(shape, _UNSEEN, dtype=torch.float16))
 
@@ -103,7 +105,8 @@ def _regions(batch: Batch, like: Tensor) -> tuple[Tensor, ...]:
     """Return the edges of the regions, and whether they are mirrored, each (B, 1)."""
     regions = batch.regions
     if regions is None:
-        regions = torch.tensor([[0, 0, 1, 1, 0]], device=like.device).expand(len(batch.index), -1)
+        regions = like.new_zeros(len(batch.index), 5)
+        regions[:, 2:4] = 1
     *edges, mirrored = torch.split(regions.to(like.dtype), 1, 1)
     return (*edges, mirrored > 0)
 
