@@ -90,9 +90,10 @@ class DataConfig:
         label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
             `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
         split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
-        group: Column of a table, or array of an .npz file, that says which samples belong together, such as
-            those of a patient, a recording, an author or a burst. Splits and folds never separate a group,
-            and intervals are those of a bootstrap over groups. A blank cell is a group of its own.
+        group: Column of a table, array of a feature file or field of a FiftyOne dataset that says which
+            samples belong together, such as those of a patient, a recording, an author or a burst. Splits and
+            folds never separate a group, and intervals are those of a bootstrap over groups. A blank cell is
+            a group of its own.
         separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
             every cell is one label.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.

@@ -129,6 +129,7 @@ class NamedImage(NamedTuple):
     positive: Sequence[str] | None  # known positives; None if nobody labelled the image
     negative: Sequence[str]  # known negatives, none of which is in `positive`
     split: str  # its split; empty if none is stated
+    group: str = ""  # its group; empty if none is stated
 
 
 def named_records(
@@ -171,6 +172,7 @@ def named_records(
         classes_given=bool(listed),
         labels=label_entries(entries(positive), shape, config.default_label, negative=entries(negative)),
         split=split if all(split) else None,
+        groups=tuple(image.group for image in images) if any(image.group for image in images) else None,
         notes=tuple(notes),
     )
     unseen = [row for row, image in enumerate(images) if image.positive is None]
@@ -213,8 +215,9 @@ def select(records: Records, config: DataConfig) -> Records:
     if config.group and records.groups is None:
         raise InputError(
             f"{records.source}: --data.group {config.group}: groups are read from a column of a table (CSV, "
-            "TSV, JSON Lines, Parquet), from an array of an .npz file, and from data in memory, but not from "
-            "this format. Name the images in such a table, with labels and groups, or leave --data.group out."
+            "TSV, JSON Lines, Parquet) or of a Hugging Face data set, from a field of a FiftyOne dataset, "
+            "from arrays of .npz files and shards, and from data in memory, but not from this format. Name "
+            "the images in a table, with labels and groups, or leave --data.group out."
         )
     if config.split == "ignore":
         if config.observe == "protocol":

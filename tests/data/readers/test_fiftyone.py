@@ -142,6 +142,15 @@ def test_the_negatives_of_a_field_of_that_name(write):
     assert records.labels.to_names(records.classes) == [["cow"], [], [], []]
 
 
+def test_groups(write):
+    people = ["ann", 3, None, ["x"]]
+    folder = write([{**sample, "who": who} for sample, who in zip(SAMPLES, people, strict=True)])
+    assert opened(folder, group="who").groups == ("ann", "3", "", "")
+    assert opened(folder).groups is None
+    with pytest.raises(InputError, match=r"--data\.group by: no sample has a field of this name.*'who'"):
+        opened(folder, group="by")
+
+
 def test_tags_that_are_no_split(write):
     some = copy.deepcopy(SAMPLES)
     some[1]["tags"] = ["sunny"]

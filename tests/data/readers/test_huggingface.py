@@ -95,6 +95,31 @@ def test_splits(tmp_path):
         read_huggingface(tmp_path, DataConfig())
 
 
+def test_groups(tmp_path):
+    features = {"who": TEXT, "day": {"dtype": "int64", "_type": "Value"}}
+    who, day = pa.array(["a", "b", None, "a", "", "b"]), pa.array([3, 3, 4, 4, 5, 5])
+    path = write(tmp_path / "set", INDICES, features, files=2, who=who, day=day)
+    records = read_huggingface(path, DataConfig(group="who"))
+    assert records.groups == ("a", "b", "", "a", "", "b")
+    assert records.notes[1:] == ("set: unused columns: day.",)
+    assert read_huggingface(path, DataConfig(group="day")).groups == tuple("334455")
+    assert read_huggingface(path, DataConfig()).groups is None
+    # A row without labels takes its group with it.
+    labels = pa.array([[0], None, [1], [1], [1], [1]], pa.list_(pa.int64()))
+    some = write(tmp_path / "some", labels, features, who=who, day=day)
+    config = DataConfig(group="day", unlisted="negative", unlabelled="skip")
+    assert read_huggingface(some, config).groups == tuple("34455")
+    for group, message in (
+        ("when", "--data.group when: no column"),
+        ("image", "'image' holds lists or"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_huggingface(path, DataConfig(group=group))
+    path = write(tmp_path / "set", INDICES, features, who=who)
+    with pytest.raises(InputError, match="has no column 'day', or has it twice"):
+        read_huggingface(path, DataConfig(group="day"))
+
+
 def test_the_only_column_of_class_labels(tmp_path):
     features = {"fine": NAMES, "labels": {"dtype": "float32", "_type": "Value"}, "note": {"_type": "Value"}}
     extra = pa.array([0, 1, 2, 0, 1, 2], pa.int64())
@@ -195,7 +220,7 @@ def test_bad_files(tmp_path, name, content, message):
 def test_other_columns_than_listed(tmp_path):
     path = write(tmp_path / "set", INDICES)
     (path / "dataset_info.json").write_text(json.dumps({"features": {"photo": IMAGE, "labels": LIST}}))
-    with pytest.raises(InputError, match="has no column 'photo' or 'labels'"):
+    with pytest.raises(InputError, match="has no column 'photo', or has it twice"):
         read_huggingface(path, DataConfig())
 
 

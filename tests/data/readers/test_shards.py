@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,19 @@ def test_splits_and_names(write):
     assert "names: entry 1 repeats" in refused(folder)
     write(names=names, split=np.array(["train"] * 11 + ["other"]))
     assert "split: row 11 (counted from 0) is 'other', but must be one of train" in refused(folder)
+
+
+def test_groups(write):
+    who = np.array([" a", "b", ""] * 4)
+    folder = write(X=X, Y=INDEX, who=who, **{"a.c": np.arange(12) // 5})
+    assert read_shards(folder, DataConfig(group="who")).groups == ("a", "b", "") * 4
+    assert read_shards(folder, DataConfig(group="a.c")).groups == tuple("000001111122")
+    assert read_shards(folder, DataConfig()).groups is None
+    assert re.search("has X_0.npy, but no abc_0.npy.*Every shard of features", refused(folder, group="abc"))
+    write(who=np.arange(12.0))
+    assert "who_0.npy: must hold strings: got float64" in refused(folder, group="who")
+    (folder / "who_1.npy").unlink()
+    assert "no who_1.npy" in refused(folder, group="who")
 
 
 def test_shards_are_in_the_order_of_their_numbers(write):

@@ -298,6 +298,11 @@ def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tu
         raise InputError(f"{where} must hold {expected}: {error}.") from error
 
 
+def keys(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
+    """Texts as in `strings`, or integers as text."""
+    return strings(array.astype(str) if array.dtype.kind in "iu" else array, where, count)
+
+
 def distinct(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
     """The texts that `where` names, which must be names."""
     first: dict[str, int] = {}
@@ -356,7 +361,4 @@ def _groups(arrays: Arrays, key: str, count: int, source: str) -> tuple[str, ...
             f"{source}: --data.group {key}: there is no array of this name. Save one that has the group of "
             f"each of the {count:,} rows, as text or integers."
         )
-    array = arrays[key]
-    return group_names(
-        strings(array.astype(str) if array.dtype.kind in "iu" else array, f"{source}: {key}", count)
-    )
+    return group_names(keys(arrays[key], f"{source}: {key}", count))

@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, inside, is_file, quote
 from ...config import DataConfig
 from ..files.places import images_folder
+from ..groups import group_names
 from ..records import NamedImage, Records, named_records
 from ..splits import SPLITS, split_name
 from . import Source, register_reader
@@ -72,7 +74,7 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     field `config.label_column`; predictions are ignored. Two additions of `spml data convert` are read, too:
     known negatives in the field `negatives`, and the split if each sample has one as a tag. All labels of a
     sample whose field is not set are unknown; if `config.default_label` is negative, `config.unlabelled` says
-    what becomes of it.
+    what becomes of it. `config.group` names a field of text or numbers.
     """
     file = inside(path, SAMPLES, str(path)) if path.is_dir() else path
     entries = load_json(file, _Document).samples
@@ -83,6 +85,12 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
                 kinds.setdefault(key, value["_cls"])
     field = _label_field(kinds, config.label_column, file)
     images = [_image(entry, field, f"{file}: samples[{row}]", config) for row, entry in enumerate(entries)]
+    if config.group and not any(image.group for image in images):
+        keys = first_few([*map(quote, dict.fromkeys(chain(*entries)))], 12)
+        raise InputError(
+            f"{file}: --data.group {config.group}: no sample has a field of this name with a text or a "
+            f"number; found: {keys}."
+        )
     root = images_folder(config) or file.parent
     names = _names_below([name for image in images for name in image.files], root, config, str(file))
     images = [image._replace(files=[name]) for image, name in zip(images, names, strict=True)]
@@ -147,7 +155,10 @@ def _image(entry: Mapping[str, Any], field: str, where: str, config: DataConfig)
             f"{where}.tags: names the splits {' and '.join(splits)}, but a sample may be in one only. Remove "
             "one of the tags."
         )
-    return NamedImage(f"{where}.filepath", [sample.filepath], positive, negative or (), "".join(splits))
+    value = entry.get(config.group) if config.group else None
+    (group,) = group_names([value if isinstance(value, (str, int, float)) else None])
+    files, split = [sample.filepath], "".join(splits)
+    return NamedImage(f"{where}.filepath", files, positive, negative or (), split, group)
 
 
 def _labels(value: Any, where: str) -> list[str] | None:

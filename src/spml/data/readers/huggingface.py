@@ -21,6 +21,7 @@ from ...common.phrases import shorten
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
+from ..groups import group_names
 from ..images.image_files import FilePart
 from ..records import Records, without_unlabelled
 from ..splits import SPELLINGS, split_name
@@ -64,6 +65,7 @@ class _Features(NamedTuple):
     label: str
     unused: tuple[str, ...]
     labels: _Column  # type of the column `label`
+    group: str  # empty if there are no groups
 
 
 def is_huggingface(source: Source) -> bool:
@@ -79,7 +81,8 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     The image is in the only column of the type Image, or in `image`; the labels are in `labels` or `label`,
     or in the only column of the type ClassLabel or a list of it. A label is an index of a ClassLabel, or a
     name. The labels of a row whose cell is missing or the index -1 are unknown; if `config.default_label` is
-    negative, `config.unlabelled` says what becomes of the row.
+    negative, `config.unlabelled` says what becomes of the row. `config.group` names a column of text or
+    numbers.
     """
     require_pyarrow(path)
     parts = _parts(path)
@@ -88,6 +91,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     split: list[str] = []
     images: list[FilePart] = []
     labels: list[list[str] | None] = []
+    groups: list[object] = []
     for name, folder in parts:
         before, features = features, _features(folder, config)
         if before not in (None, features):
@@ -96,7 +100,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
                 f"{parts[0][1] / INFO}. Give all splits the same features."
             )
         for file in _files(folder):
-            _read_file(file, features, images, labels)
+            _read_file(file, features, images, labels, groups)
         rows = range(len(images) - len(ids))
         ids += [f"{name}/{row}" if name else str(row) for row in rows]
         split += [split_name(name) or "" for _ in rows]
@@ -121,6 +125,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
             [names or () for names in labels], classes, unlisted=config.default_label
         ),
         split=tuple(split) if parts[0][0] else None,
+        groups=group_names(groups) if config.group else None,
         notes=tuple(notes),
     )
     # A missing cell differs from an empty list, which says that no class applies.
@@ -184,8 +189,14 @@ def _features(folder: Path, config: DataConfig) -> _Features:
             f"ClassLabel, a list of it, or names; {listing}. Pass --data.label_column with one of them."
         )
     image, label = "image" if "image" in images else images[0], labels[0]
-    unused = tuple(name for name in columns if name not in (image, label))
-    return _Features(image, label, unused, columns[label])
+    group = names[find_stated(names, config.group, "group", where)] if config.group else ""
+    if group and (columns[group].several or columns[group].kind == "Image"):
+        raise InputError(
+            f"{where}: --data.group: the column {quote(group)} holds lists or images. Name one that holds a "
+            "text or a number for each sample."
+        )
+    unused = tuple(name for name in columns if name not in (image, label, group))
+    return _Features(image, label, unused, columns[label], group)
 
 
 def _column(feature: Any, where: str) -> _Column:
@@ -207,9 +218,13 @@ def _column(feature: Any, where: str) -> _Column:
 
 
 def _read_file(
-    file: Path, features: _Features, images: list[FilePart], labels: list[list[str] | None]
+    file: Path,
+    features: _Features,
+    images: list[FilePart],
+    labels: list[list[str] | None],
+    groups: list[object],
 ) -> None:
-    """Add the images and labels of a file, batch by batch.
+    """Add the images, labels and groups of a file, batch by batch.
 
     The file is not copied, and compressed data is refused, so memory is bounded by the size of the file.
     """
@@ -226,17 +241,19 @@ def _read_file(
                     "the data set again."
                 )
         schema = ipc.open_stream(pa.BufferReader(whole)).schema
-        columns = [schema.get_field_index(name) for name in (features.image, features.label)]
+        names = (features.image, features.label, *filter(None, [features.group]))
+        columns = [schema.get_field_index(name) for name in names]
         if -1 in columns:
-            raise InputError(
-                f"{file}: has no column {features.image!r} or {features.label!r}, or has it twice."
-            )
+            missing = names[columns.index(-1)]
+            raise InputError(f"{file}: has no column {missing!r}, or has it twice.")
         options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
         for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
             images += _image_parts(batch.column(features.image), whole, file, row)
             for number, cell in enumerate(cells(batch.column(features.label)), row):
                 where = f"{file}: row {number} (counted from 0)"
                 labels.append(_names(cell, features.labels.classes, where))
+            if features.group:
+                groups += cells(batch.column(features.group))
             row += len(batch)
 
 

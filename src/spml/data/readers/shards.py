@@ -8,8 +8,9 @@ a batch are copied. Write a shard with NumPy::
     np.savetxt("shards/classes.txt", names, fmt="%s")  # once per folder: C names, one per line
 
 The files of a shard are found by their number. `img_emb_0.npy`, as clip-retrieval calls its embeddings,
-stands for `X_0.npy`. Optional are `split_00000.npy` (n strings: train, val or test) and `names_00000.npy` (n
-strings). Samples without names are called by their row, counted from 0 over all shards in ascending order.
+stands for `X_0.npy`. Optional are `split_00000.npy` (n strings: train, val or test), `names_00000.npy` (n
+strings), and `NAME_00000.npy` (n strings or integers) for the groups that `data.group: NAME` states. Samples
+without names are called by their row, counted from 0 over all shards in ascending order.
 
 Opening reads every number once, to refuse NaN and infinity. Training reads them once more for the
 fingerprint by which a resumed run notices other data. Both passes go through the files in order. What stays
@@ -22,7 +23,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,30 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...config import DataConfig
 from ..files.names import RowNames
+from ..groups import group_names
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..records import Records
 from . import Source, register_reader
-from .features import check_shape, check_text, damaged, distinct, features_of_parts, split_column, strings
+from .features import (
+    check_shape,
+    check_text,
+    damaged,
+    distinct,
+    features_of_parts,
+    keys,
+    split_column,
+    strings,
+)
 from .label_arrays import read_labels
 
 CLASSES = "classes.txt"
-_FILE = re.compile(r"(X|img_emb|Y|names|split)_(\d+)\.npy")
+_KINDS = "X|img_emb|Y|names|split"
+_FILE = re.compile(rf"({_KINDS})_(\d+)\.npy")
 _FEATURES = ("X", "img_emb")
 
 Files = dict[str, dict[str, Path]]
-"""Files of a folder by their kind (X, Y, names, split) and, in ascending order, the number of their shard."""
+"""Files of a folder by their kind (X, Y, names, split, or the name of groups) and, in ascending order, the
+number of their shard."""
 
 
 def is_shards(source: Source) -> bool:
@@ -60,7 +73,7 @@ def is_shards(source: Source) -> bool:
 @register_reader("shards", "a folder of feature shards", recognises=is_shards)
 def read_shards(path: Path, config: DataConfig) -> Records:
     """Read a folder of shards, as the module describes them. Labels follow the rules of `read_labels`."""
-    files, features = _open(path)
+    files, features = _open(path, config.group)
     classes: tuple[str, ...] = ()
     if (file := path / CLASSES).is_file():
         lines = read_text(file, limit=1 << 26).rstrip().splitlines()
@@ -94,6 +107,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         classes_given=True,
         labels=labels,
         split=split,
+        groups=group_names(_strings(path, files, config.group, keys)) if config.group else None,
         notes=(f"{path.name}: {size}", *notes, f"{path.name}: {meaning}"),
     )
 
@@ -105,15 +119,16 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     return _ids(path, files, len(features)), features
 
 
-def _open(path: Path) -> tuple[Files, FeatureMatrix]:
-    """Find the files of a folder and map its features into memory."""
+def _open(path: Path, group: str = "") -> tuple[Files, FeatureMatrix]:
+    """Find the files of a folder, also those of a group's name, and map its features into memory."""
     if not path.is_dir():
         raise InputError(
             f"{path}: is one array. Name the folder that holds features and labels: X_00000.npy with "
             "Y_00000.npy, and so on."
         )
     files: Files = {}
-    matches = filter(None, map(_FILE.fullmatch, os.listdir(path)))
+    known = re.compile(rf"({_KINDS}|{re.escape(group)})_(\d+)\.npy") if group else _FILE
+    matches = filter(None, map(known.fullmatch, os.listdir(path)))
     for match in sorted(matches, key=lambda match: (int(match[2]), match[0])):
         name, kind, number = match.group(0, 1, 2)
         of_kind = files.setdefault("X" if kind in _FEATURES else kind, {})
@@ -178,8 +193,10 @@ def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDA
         yield file, array
 
 
-def _strings(path: Path, files: Files, kind: str) -> tuple[str, ...]:
-    return tuple(text for file, array in _arrays(path, files, kind) for text in strings(array, f"{file}:"))
+def _strings(
+    path: Path, files: Files, kind: str, read: Callable[[Any, str], tuple[str, ...]] = strings
+) -> tuple[str, ...]:
+    return tuple(text for file, array in _arrays(path, files, kind) for text in read(array, f"{file}:"))
 
 
 def _ids(path: Path, files: Files, count: int) -> Sequence[str]:
