@@ -43,6 +43,7 @@ from spml.models.scaling import SQRT_L2, STANDARD, TFIDF, make_scaling
 from spml.models.solved import auto, search
 from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
+from spml.models.solved.members import score_members
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.folder.summary import versions
 
@@ -172,10 +173,10 @@ def solve_members(problem, scheme, without_refit):
             alone = fitted
             if scheme != "split":
                 alone = Spaces(problem.pool, problem.training, scaling, problem.widths, problem.seed)
-            before.append(auto._score_members({scaling: [alone]}, own, [problem.test]))
+            before.append(score_members({scaling: [alone]}, own, [problem.test], {}))
         if scheme == "split":
             fitted.add(problem.validation)
-        after.append(auto._score_members({scaling: [fitted]}, own, [problem.test]))
+        after.append(score_members({scaling: [fitted]}, own, [problem.test], {}))
         candidates += own
     return rows, candidates, np.concatenate(after), np.concatenate(before) if before else None
 

@@ -23,6 +23,8 @@ from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, 
 from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
 from spml.models.solved.assembly import StandardisedSum
+from spml.models.solved.forest import FOREST
+from spml.models.solved.members import score_members
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
 from spml.models.solved.trees import grow_on
@@ -210,8 +212,8 @@ def _members_again(problem, pool, head, rows, out):
         Candidate(*name, member.head, np.inf if member.penalty is None else member.penalty, member.score)
         for name, member in zip(names, members, strict=True)
     ]
-    forests = [grow_on(pool, rows, problem.config.seed) for member in members if member.head == auto.FOREST]
-    scores = auto._score_members(fitted, chosen, [out], forests)
+    forests = [grow_on(pool, rows, problem.config.seed) for member in members if member.head == FOREST]
+    scores = score_members(fitted, chosen, [out], {FOREST: forests})
     total = StandardisedSum(np.asarray([member.weight for member in members]), scores)(scores)
     return head.offset.numpy() + head.scale.numpy() * total
 

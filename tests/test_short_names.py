@@ -20,13 +20,14 @@ from spml.short_names import SHORT_NAMES, command_line, from_arguments, python_n
 
 def test_every_short_name_is_one_of_a_setting_and_of_an_option():
     values = {"head": "mlp", "backbone": "resnet18", "weights": "random", "frozen": "no", "local": "off"}
+    values["names"] = "clip"
     values["lr"] = 0.5
     assert values.keys() == SHORT_NAMES.keys()
     config = from_dict(from_arguments(values))
     assert (config.model.head, config.model.backbone, config.optim.lr) == ("mlp", "resnet18", 0.5)
     options = [f"--{name}={value}" for name, value in values.items()]
     assert from_dict(parse(["train", *options]).settings) == config
-    assert {f"--{name}" for name in values} <= set(COMMON)
+    assert {f"--{name}" for name in values} <= {*COMMON, "--names"}  # too long for the short help
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_every_short_name_is_one_of_a_setting_and_of_an_option():
         ({"head": "mlp", "model": {"head": "mlp"}}, "model.head is stated twice"),
         ({"lr": 1.0, "optim": 3}, "optim.lr is part of optim, which is stated as a whole as well"),
         ({"optim.lr": 1.0}, "unknown setting 'optim.lr'. Did you mean optim?"),
-        ({"clases": 1}, "unknown setting 'clases'. Did you mean classes?"),
+        ({"clases": 1}, "unknown setting 'clases'. Did you mean classes or names?"),
     ],
 )
 def test_a_setting_is_stated_once_and_known(settings, message):

@@ -236,6 +236,10 @@ class ModelConfig:
             `on`; `off`; or `auto`, where the backbone is frozen and held-out samples say that it is better.
             `crops` = to 2 x 2 and 3 x 3 crops that go through the network by themselves, for networks
             without a map: 14 times the work. Short on the command line: --local.
+        names: CLIP or SigLIP model of transformers, whose image tower is the backbone, and whose text tower
+            reads the names of the classes as further evidence. Short on the command line: --names.
+        names_file: CSV file of class names and what the text tower reads in their place; empty = nothing.
+        prompts: Text file of sentences with `{}` in place of the name; default: eight about photos.
     """
 
     backbone: str = "auto"
@@ -260,6 +264,9 @@ class ModelConfig:
     head_bias: Literal["auto", "zero", "prior"] = "auto"
     scaling: Literal["auto", "raw", "standard", "sqrtl2", "unit", "tfidf"] = "auto"
     local: Literal["auto", "on", "off", "crops"] = "auto"
+    names: str = ""
+    names_file: str = ""
+    prompts: str = ""
 
 
 @dataclass

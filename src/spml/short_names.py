@@ -19,6 +19,7 @@ SHORT_NAMES = {
     "weights": "model.weights",
     "frozen": "model.frozen",
     "local": "model.local",
+    "names": "model.names",
     "lr": "optim.lr",
 }
 

@@ -27,7 +27,7 @@ def test_there_is_nothing_to_say_after_an_audit_of_good_data():
         ({"source": "stated", "gamma": None}, "uniform draw among its labels"),
         ({"gamma": 0.7}, "Frequent classes look preferred"),
         ({"positives": np.r_[9, MANY[1:]]}, "1 class with fewer than 10 known positives"),
-        ({"positives": np.r_[0, 0, MANY[2:]]}, "2 classes without a known positive: never predicted (c0,"),
+        ({"positives": np.r_[0, 0, MANY[2:]]}, "2 classes without a known positive: never"),
         ({"rows": 99}, "Only 99 samples"),
         ({"mean_labels": 5.1}, "K = 5.1 is more than a tenth of the 50 classes"),
         ({"mean_labels": 1.29}, "proportional to K - 1"),

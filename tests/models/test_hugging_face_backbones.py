@@ -261,7 +261,7 @@ def test_settings_that_load_something_are_not_read(tmp_path: Path, settings: Any
         ),
         ({"model_type": "timm_wrapper"}, "not among the image encoders"),
         ({"model_type": None}, "model_type is None"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1e+09, which no image encoder has"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1e+09, which no encoder has"),
         ({"hidden_size": 10**9}, "hidden_size is 1e+09"),
         ({"hidden_size": "x"}, "transformers can't build it"),
         ({"hidden_act": "os.system"}, "transformers can't build it"),

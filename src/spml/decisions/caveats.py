@@ -73,8 +73,8 @@ def caveats(
     without = [name for name, count in zip(names, positives.tolist(), strict=True) if not count]
     if without:
         lines.append(
-            f"{counted(len(without), 'class', 'classes')} without a known positive: never predicted "
-            f"({first_few(without, 5)})."
+            f"{counted(len(without), 'class', 'classes')} without a known positive: never predicted, unless "
+            f"by name alone ({first_few(without, 5)})."
         )
     if calibrated and rows < FEW_ROWS:
         lines.append(f"Only {counted(rows, 'sample')}: probabilities may be far off.")

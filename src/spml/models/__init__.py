@@ -15,6 +15,7 @@ from .heads import (
     GaussianPerClassHead,
 )
 from .local import LocalScores, Windows, crops, fit_local, windows_of
+from .names import NameEvidence, read_name_evidence
 from .queries import QueryHead, QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
 from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
@@ -60,6 +61,7 @@ __all__ = [
     "HeldOutLogits",
     "LocalScores",
     "Located",
+    "NameEvidence",
     "OwnNetwork",
     "QueryHead",
     "QuerySettings",
@@ -79,6 +81,7 @@ __all__ = [
     "keep_all",
     "load_classifier",
     "moments",
+    "read_name_evidence",
     "save_classifier",
     "solves_sparse",
     "sparse_scaling",

@@ -381,7 +381,7 @@ def exportable(run: TrainedModel) -> Model:
     Raises:
         InputError: A file of the run is missing or damaged.
     """
-    thresholds = list(run.thresholds.logits)
+    thresholds = list(run.cuts)
     for column in run.decision().never:
         thresholds[column] = math.inf
     network = run.model.cpu()  # predictions leave it on the device that they are computed on

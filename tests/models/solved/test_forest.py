@@ -16,6 +16,7 @@ from spml.metrics import sp_score
 from spml.models import fit_auto
 from spml.models.solved import auto, moments, trees
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
+from spml.models.solved.members import FOREST_SHARES, Members, add_member
 from spml.models.solved.spaces import Pool
 from spml.models.solved.trees import grow, grow_on
 
@@ -141,6 +142,10 @@ def parts():
     return samples_of(features[:300], index[:300]), samples_of(features[300:], index[300:], 300)
 
 
+def forest_of(score):
+    return auto.Candidate("raw", 0.0, "forest", np.inf, score)
+
+
 def weights_of(head):
     """Weights of the linear members, and the share of the forest."""
     members = head.settings.members
@@ -154,7 +159,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
     result = fit(*parts, cross_validate=cross_validate, detail=lines.append)
     plain = fit(*parts, cross_validate=cross_validate, forest=False)
     linear, share = weights_of(result.head)
-    assert share in auto.SHARES[1:]
+    assert share in FOREST_SHARES[1:]
     expected, none = weights_of(plain.head)
     assert none == 0
     assert plain.head.settings.forest is None
@@ -194,7 +199,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
 
 
 def test_the_share_is_that_of_the_highest_score(parts):
-    for best in auto.SHARES:
+    for best in FOREST_SHARES:
         # Standardised, the one is 1 and -1, the other -1 and 1: their sum is (1 - 2 share) times the first.
         member = auto.Candidate("standard", 0.0, "ridge", 1.0, 0.9)
         one = np.asarray([[[1.0], [-1.0]]], np.float32)
@@ -202,20 +207,24 @@ def test_the_share_is_that_of_the_highest_score(parts):
         def by_size(scores, best=best):
             return -abs(float(scores[0, 0]) - (1 - 2 * best))
 
-        members, scores = auto._with_forest([(member, 1.0)], 5 * one, -3 * one, by_size, lambda line: None)
-        assert len(members) == len(scores) == 1 + (best > 0)
-        assert members[0] == (member, 1 - best)
+        unused = np.zeros((1, 1), np.bool_)
+        added = Members([(forest_of(0.8), 1.0)], -3 * one, {"forest": []}, unused)
+        both = add_member(
+            Members([(member, 1.0)], 5 * one, {}, unused), added, FOREST_SHARES, by_size, lambda line: None
+        )
+        assert len(both.weighed) == len(both.scores) == len(both.unused) == 1 + (best > 0)
+        assert both.weighed[0] == (member, 1 - best)
         if best:
-            assert members[1][1] == best
-            np.testing.assert_array_equal(scores, np.concatenate([5 * one, -3 * one]))
+            assert both.weighed[1][1] == best
+            np.testing.assert_array_equal(both.scores, np.concatenate([5 * one, -3 * one]))
 
 
 def test_a_class_that_hardly_any_leaf_knows_is_not_blown_up():
     scores = np.zeros((2, 400, 2), np.float32)
     scores[:, ::2, 0] = 1  # deviation .5
     scores[:, 0, 1] = 0.005  # deviation .00025
-    members = [(auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), 0.5), (auto._forest(0.8), 0.5)]
-    sum_of = auto._sum_of(members, scores)
+    weighed = [(auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), 0.5), (forest_of(0.8), 0.5)]
+    sum_of = Members(weighed, scores, {}, np.zeros((2, 2), np.bool_)).sum
     np.testing.assert_allclose(sum_of.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
 
 

@@ -46,6 +46,9 @@ def describe_backbone(
         raise InputError(f"--data.size must be at most {LARGEST_SIZE} pixels, got {size}.")
     name = config.backbone
     origin = origin_of(name)
+    if config.names:
+        _check_names(config, kind, source)
+        return hugging_face.describe(config, size, report)
     if kind == "text":
         return texts.describe(config, source)
     if origin in (TFIDF, SENTENCES):
@@ -80,6 +83,25 @@ def describe_backbone(
     if name == SMALL_CNN or (name == "auto" and width == 1 and not of_file):
         return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
     return timm_models.describe(config, size)
+
+
+def _check_names(config: ModelConfig, kind: Kind, source: str) -> None:
+    """Check that a model that knows names can be the backbone."""
+    if kind != "image":
+        raise InputError(
+            f"--names {config.names}: its towers compare names with images, but {source} holds {kind}s: "
+            "leave it out."
+        )
+    if config.backbone not in ("auto", f"{HUGGING_FACE}/{config.names}"):
+        raise InputError(
+            f"--names {config.names}: its image tower is the backbone, but --model.backbone is "
+            f"{config.backbone}: leave out one of the two."
+        )
+    if config.weights != "pretrained":
+        raise InputError(
+            f"--names {config.names}: the model has its weights inside, but --model.weights is "
+            f"{config.weights}: leave it out."
+        )
 
 
 def build_backbone(

@@ -7,9 +7,10 @@ are read from config.json: others make transformers load code, packages or files
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,7 +50,14 @@ _REFUSED = (
 )  # fmt: skip
 """Settings that are no part of the architecture, some of which load something."""
 
-_LARGEST, _MOST_LAYERS, _MOST_ENTRIES = 1 << 16, 512, 64
+CLIP, SIGLIP = "clip", "siglip"
+PAIRS = {CLIP: "CLIPTextModelWithProjection", SIGLIP: "SiglipTextModel"}
+"""Types of networks with towers for images and for texts, and the classes of their text towers."""
+
+PROJECTED = "projected"
+"""Whether features are projected to the space of texts, in the architecture of a backbone."""
+
+_LARGEST, _MOST_LAYERS, _MOST_ENTRIES, _MOST_WORDS = 1 << 16, 512, 64, 1 << 20
 _SAVE_AGAIN = "Save it again (save_pretrained)."
 
 
@@ -70,17 +78,19 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
             f"--model.weights {config.weights}: a Hugging Face folder has its weights inside ({WEIGHTS}): "
             "leave it out, or pass random."
         )
-    name = config.backbone.removeprefix(f"{HUGGING_FACE}/")
-    source = Source(name)
+    name = config.names or config.backbone.removeprefix(f"{HUGGING_FACE}/")
+    backbone = f"{HUGGING_FACE}/{name}"
+    source = Source(name, of_names=bool(config.names))
     if source.folder is None:
         report(
-            f"{config.backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
+            f"{backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
             "once (Hugging Face cache)"
         )
     path = source.path(CONFIG)
-    content = load_json(path, dict[str, Any], advice=_SAVE_AGAIN)
+    content = read_config(path)
+    projected = config.names and pair_of_towers(path, content)["model_type"] == CLIP
     if isinstance(content.get("vision_config"), dict):  # of a pair of encoders for images and texts
-        content = dict(content["vision_config"])
+        content = {**content["vision_config"], **(width_of(content) if projected else {})}
     try:
         kept = architecture(content)
     except ValueError as error:
@@ -89,8 +99,36 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
     if config.weights == "pretrained":
         sums = [sha256_file(file) for file in source.weights()]
         sha256 = sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
-    prepared = _preparation(source, content)
-    return prepared.spec(config.backbone, config.weights, size, sha256=sha256, architecture={"config": kept})
+    prepared, described = _preparation(source, content), dict[str, Any](config=kept)
+    if projected:
+        described[PROJECTED] = True
+    return prepared.spec(backbone, config.weights, size, sha256=sha256, architecture=described)
+
+
+def width_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The width that both towers of CLIP are projected to, which the whole configuration states."""
+    return {"projection_dim": content.get("projection_dim", 512)}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Content of a config.json."""
+    return load_json(path, dict[str, Any], advice=_SAVE_AGAIN)
+
+
+def pair_of_towers(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a config.json, which must be that of a network with towers for images and for texts.
+
+    Raises:
+        InputError: It is that of another network.
+    """
+    kind = content.get("model_type")
+    if kind in PAIRS and all(isinstance(content.get(f"{part}_config"), dict) for part in ("vision", "text")):
+        return content
+    raise InputError(
+        f"{path}: model_type is {kind!r}, but names of classes are scored by a whole CLIP or SigLIP model, "
+        f"with towers for images and for texts ({', '.join(PAIRS)}). Name one (--names MODEL), or use this "
+        f"network without names (--backbone {HUGGING_FACE}/...)."
+    )
 
 
 def build(spec: BackboneSpec, report: Report) -> Backbone:
@@ -103,7 +141,7 @@ def build(spec: BackboneSpec, report: Report) -> Backbone:
     source = Source(spec.name.removeprefix(f"{HUGGING_FACE}/"))
     model = _empty(spec)
     if spec.weights == "pretrained":
-        model = _filled(model, source, spec)
+        model = filled(model, source, spec.name)
     way, width = inspect(model, spec.name, len(spec.mean), spec.size)
     prepared = _preparation(source, spec.architecture["config"])
     report(
@@ -130,21 +168,21 @@ def create(spec: BackboneSpec) -> Backbone:
     return Backbone(spec, model, width, way=way)
 
 
-def architecture(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of config.json on which the architecture depends.
+def architecture(config: Mapping[str, Any], known: Sequence[str] = ENCODERS) -> dict[str, Any]:
+    """The settings of config.json on which the architecture depends; `known` are the types that are built.
 
     Raises:
         ValueError: The network is none that is built here, or a setting is of an impossible size.
         InputError: transformers is not installed, or too old for the network.
     """
     kind = config.get("model_type")
-    if kind not in ENCODERS:
+    if not isinstance(kind, str) or kind not in known:
         raise ValueError(
-            f"model_type is {kind!r}, which is not among the image encoders that are read "
-            f"({', '.join(ENCODERS)}); another network of transformers can be passed in Python "
-            "(backbone=module, transform=processor)"
+            f"model_type is {kind!r}, which is not among the {'image' if known is ENCODERS else 'text'} "
+            f"encoders that are read ({', '.join(known)}); another network of transformers can be passed in "
+            "Python (backbone=module, transform=processor)"
         )
-    defaults = _config_class(kind)().to_dict()
+    defaults = config_class(kind)().to_dict()
     allowed = {name for name in defaults if not name.startswith("_")} - {*_REFUSED}
     kept = {name: value for name, value in config.items() if name in allowed}
     for name, value in kept.items():
@@ -163,8 +201,10 @@ def _check_value(name: str, value: Any) -> None:
             _check_value(name, each)
         elif isinstance(each, Mapping):
             raise ValueError(f"{name} holds settings by name, which are not read")
-        elif isinstance(each, (int, float)) and not abs(each) <= (_MOST_LAYERS if layers else _LARGEST):
-            raise ValueError(f"{name} is {each:g}, which no image encoder has")
+        elif isinstance(each, (int, float)):
+            of_words = name == "vocab_size" or name.endswith("_token_id")
+            if not abs(each) <= (_MOST_LAYERS if layers else _MOST_WORDS if of_words else _LARGEST):
+                raise ValueError(f"{name} is {each:g}, which no encoder has")
 
 
 def _empty(spec: BackboneSpec) -> nn.Module:
@@ -177,8 +217,11 @@ def _empty(spec: BackboneSpec) -> nn.Module:
     try:
         # Never code from elsewhere; `architecture` has left out what names such code.
         with _RatesInMemory():
-            model: nn.Module = transformers.AutoModel.from_config(
-                _config_class(kept["model_type"])(**settings), trust_remote_code=False
+            config = config_class(kept["model_type"])(**settings)
+            model: nn.Module = (
+                transformers.CLIPVisionModelWithProjection(config)
+                if spec.architecture.get(PROJECTED)
+                else transformers.AutoModel.from_config(config, trust_remote_code=False)
             )
     except (InputError, RuntimeError):  # a RuntimeError may come from the device without memory
         raise
@@ -190,17 +233,22 @@ def _empty(spec: BackboneSpec) -> nn.Module:
     return model.float()
 
 
-def _filled(model: Any, source: Source, spec: BackboneSpec) -> nn.Module:
-    """The network with the weights of its folder, with the names that transformers gives them.
+def all_weights(source: Source) -> dict[str, Tensor]:
+    """Weights of all files of a network."""
+    tensors: dict[str, Tensor] = {}
+    for path in source.weights():
+        tensors |= read_weights(path)
+    return tensors
+
+
+def filled(model: Any, source: Source, name: str) -> nn.Module:
+    """The network `name` with the weights of its folder, with the names that transformers gives them.
 
     Raises:
         InputError: Weights are missing or do not fit. Without those of the pooler alone, it has none.
     """
-    paths = source.weights()
-    tensors: dict[str, Tensor] = {}
-    for path in paths:
-        tensors |= read_weights(path)
-    what = f"{paths[0]}: these weights do not fit {spec.name}"
+    tensors = all_weights(source)
+    what = f"{source.weights()[0]}: these weights do not fit {name}"
     try:
         with quiet():
             # Told apart below from weights that are missing, which the library would draw at random.
@@ -273,7 +321,8 @@ def _preparation(source: Source, config: Mapping[str, Any]) -> Preparation:
     return read_processor(content, PROCESSOR, default)
 
 
-def _config_class(kind: str) -> Any:
+def config_class(kind: str) -> Any:
+    """The class of the configuration of a type of network."""
     transformers = require_transformers()
     if kind not in transformers.CONFIG_MAPPING:
         raise InputError(

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from ...common.errors import InputError, first_line, quoted
 
-WAYS = POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR = (
-    "pooler_output", "first token", "mean of the tokens", "mean of the feature map", "tensor"
+WAYS = POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR, EMBEDDING = (
+    "pooler_output", "first token", "mean of the tokens", "mean of the feature map", "tensor", "image_embeds"
 )  # fmt: skip
 _TOLERANCE = 1e-3
 
@@ -31,8 +31,9 @@ def way_to_read(output: Any, module: nn.Module, name: str) -> str:
             f"backbone {name}: returns a {type(output).__name__} instead of a tensor with features (B, D) or "
             "maps (B, D, h, w): wrap it in a module that returns these."
         )
-    if isinstance(output.get("pooler_output"), Tensor):
-        return POOLED
+    for way in (EMBEDDING, POOLED):
+        if isinstance(output.get(way), Tensor):
+            return way
     tokens = output.get("last_hidden_state")
     if isinstance(tokens, Tensor) and tokens.ndim == 4:
         return MAPS
@@ -49,7 +50,7 @@ def way_to_read(output: Any, module: nn.Module, name: str) -> str:
 def read_features(output: Any, way: str) -> Tensor:
     """Features (B, D) in what a network returned, as `way_to_read` says."""
     if isinstance(output, Mapping):
-        output = output["pooler_output" if way == POOLED else "last_hidden_state"]
+        output = output[way if way in (EMBEDDING, POOLED) else "last_hidden_state"]
     if not isinstance(output, Tensor):
         raise InputError(
             f"the backbone returns a {type(output).__name__} in training, but a tensor in evaluation: "

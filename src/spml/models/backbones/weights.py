@@ -15,6 +15,7 @@ from ...common.phrases import first_few
 from ..spec import HUGGING_FACE, BackboneSpec
 
 CONFIG, PROCESSOR, WEIGHTS = "config.json", "preprocessor_config.json", "model.safetensors"
+TOKENIZER = "tokenizer.json"
 _INDEX, _PARTS = "model.safetensors.index.json", "model-*-of-*.safetensors"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EXAMPLES = 3  # names of weights in a message
@@ -118,35 +119,42 @@ def hub_file(repository: str, file: str) -> str:
 class Source:
     """Files of a network of transformers, in a folder or in a repository of the Hugging Face hub.
 
+    With `of_names`, messages call it the model of `--names` instead of a backbone.
+
     Raises:
         InputError: The name is neither a folder nor that of a repository.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, of_names: bool = False) -> None:
         self.name = name
         self.folder = Path(name) if Path(name).is_dir() else None
+        self._form = "--names " if of_names else f"{HUGGING_FACE}/"
         if self.folder is None and not _REPOSITORY.fullmatch(name):
             raise InputError(
-                f"backbone {HUGGING_FACE}/{name}: no such folder. Name one with {CONFIG} and "
-                f"{WEIGHTS} ({HUGGING_FACE}/FOLDER), or a repository of the Hugging Face hub "
-                f"({HUGGING_FACE}/OWNER/NAME)."
+                f"{'' if of_names else 'backbone '}{self._form}{name}: no such folder. Name one with "
+                f"{CONFIG} and {WEIGHTS} ({self._form}FOLDER), or a repository of the Hugging Face hub "
+                f"({self._form}OWNER/NAME)."
             )
 
     def path(self, file: str) -> Path:
         """Path of a file."""
         if self.folder is not None:
             if not (self.folder / file).is_file():
+                what, other = f"Save the network there (save_pretrained), with {WEIGHTS}", "weights"
+                if file == TOKENIZER:
+                    what, other = "Save the tokenizer there, too (save_pretrained)", "files"
                 raise InputError(
-                    f"{self.folder}: {file} is missing. Save the network there (save_pretrained), with "
-                    f"{WEIGHTS}: other weights are not opened, because they can contain programs."
+                    f"{self.folder}: {file} is missing. {what}: other {other} are not opened, because they "
+                    "can contain programs."
                 )
             return self.folder / file
         try:
             return Path(hub_file(self.name, file))
         except Exception as error:  # the hub's client passes on all exceptions of its HTTP library
             raise InputError(
-                f"{file} of {self.name} could not be downloaded ({first_line(error)}). "
-                f"Check the name and the connection, or name a folder ({HUGGING_FACE}/FOLDER)."
+                f"{file} of {self.name} could not be downloaded ({first_line(error)}). Check the name and "
+                f"the connection, fetch it where there is one (hf download {self.name}), or name a folder "
+                f"({self._form}FOLDER)."
             ) from error
 
     def weights(self) -> list[Path]:

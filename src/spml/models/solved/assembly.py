@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,8 @@ class StandardisedSum:
     """Weighted sum of the scores of M members, each standardised by class.
 
     `centre` and `spread` are mean and deviation, float32 (M, K), of the scores (M, H, K) of held-out samples;
-    `smallest` is the smallest deviation, of all members or of each, (M, 1).
+    `smallest` is the smallest deviation, of all members or of each, (M, 1). `unused` are the classes for
+    which a member says nothing, bool (M, K): it adds 0, by an infinite deviation.
     """
 
     def __init__(
@@ -40,11 +41,14 @@ class StandardisedSum:
         weights: npt.NDArray[np.float64],
         scores: Scores,
         smallest: float | npt.NDArray[np.float64] = SMALLEST_SPREAD,
+        unused: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self._weights = weights.astype(np.float32)
         self.centre = scores.mean(1, dtype=np.float64).astype(np.float32)
         spread = np.maximum(scores.std(1, dtype=np.float64), smallest)
         self.spread = spread.astype(np.float32)
+        if unused is not None:
+            self.spread[unused] = np.inf
 
     def __call__(self, scores: Scores) -> Scores:
         """Return the sum (B, K) for scores (M, B, K)."""
@@ -57,21 +61,31 @@ def assemble(
     pool: Pool,
     members: list[tuple[Candidate, float]],
     fitted: dict[str, AnySpaces],
-    forest: Forest | None,
+    modules: Mapping[str, Sequence[nn.Module]],
     start: tuple[str, Scaling, nn.Linear] | None,
     sum_of: StandardisedSum,
 ) -> Ensemble:
-    """Put the members together as they are solved now, the forest last, standardised as in the selection."""
+    """Put the members together as they are solved now, standardised as in the selection.
+
+    Args:
+        pool: Labelled samples.
+        members: Members and their weights, those that are no linear heads last.
+        fitted: Spaces of the linear ones.
+        modules: The others by the name of their head, of which the last one is taken.
+        start: As in `Ensemble`.
+        sum_of: The weighted sum in the selection.
+    """
     keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
-    linear = keys[:-1] if forest else keys
+    linear = keys[:-1] if modules else keys
     spaces, projections = [], []
     for key in linear:
         heads = sum((member.scaling, member.width) == key for member, _ in members)
         inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
         spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
         projections.append(projection)
-    if forest:
+    if modules:
         spaces.append(SpaceSettings(keys[-1][0], pool.width))
+    forest = modules.get(FOREST, [None])[-1]
     settings = EnsembleSettings(
         spaces,
         [
@@ -87,7 +101,7 @@ def assemble(
         landmarks=max(len(part.landmarks) for part in fitted.values()),
         start=start[0] if start else "",
         columns=0 if pool.columns.own is None else len(pool.columns),
-        forest=forest.settings if forest else None,
+        forest=forest.settings if isinstance(forest, Forest) else None,
     )
     head = Ensemble(pool.width, pool.columns.classes, settings)
     if head.of_class is not None and head.log_sizes is not None and pool.columns.log_sizes is not None:
@@ -104,8 +118,8 @@ def assemble(
             del state["projection"]
         space.load_state_dict(state)
     for (member, _), described, layer in zip(members, settings.members, head.heads, strict=True):
-        if forest and member.head == FOREST:
-            layer.load_state_dict(forest.state_dict())
+        if member.head in modules:
+            layer.load_state_dict(modules[member.head][-1].state_dict())
             continue
         assert isinstance(layer, nn.Linear)
         solver = fitted[member.scaling].solver(member.width)
@@ -164,4 +178,5 @@ def centre_members(
     move = torch.from_numpy(level - mean_level(scores, pool.columns))
     head.centre.copy_(centre + torch.where(sure, move, 0.0)[:, None])
     smallest = torch.from_numpy(smallest_spreads(member.head for member in head.settings.members))
-    head.spread.copy_(torch.where(unseen, spread.maximum(smallest), head.spread))
+    used = head.spread.isfinite()
+    head.spread.copy_(torch.where(unseen & used, spread.maximum(smallest), head.spread))

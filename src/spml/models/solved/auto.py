@@ -1,5 +1,5 @@
-"""The auto head: ridge and LDA on several spaces of features, and a forest, selected and averaged by the
-SP-score. Of many sparse features, softmax regression is added.
+"""The auto head: ridge and LDA on several spaces of features, a forest, and the names of classes, selected
+and averaged by the SP-score. Of many sparse features, softmax regression is added.
 
 Every other linear member is solved in closed form for all penalties at once. What selects a member is scored
 on samples that it was not solved on; afterwards it is solved again on all labelled samples.
@@ -18,16 +18,18 @@ from torch import Tensor, nn
 from ...common.draws import permutation
 from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
-from ..scaling import RAW, TFIDF, Scaling, default_scaling
-from .assembly import StandardisedSum, assemble, centre_members, mean_level, member_scores, smallest_spreads
+from ..names import NameEvidence
+from ..scaling import TFIDF, Scaling, default_scaling
+from .assembly import assemble, centre_members, mean_level, member_scores
 from .calibration import class_logits
 from .ensemble import Ensemble
-from .forest import FOREST, Forest
+from .forest import FOREST
 from .linear import RIDGE
+from .members import Members, score_in_sample, score_members, with_forest, with_names
 from .moments import Columns, IntArray
-from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search, spaces_for
+from .search import Candidate, Fold, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import MORE_TREES, TREES, affordable, forest_scores, grow_on
+from .trees import MORE_TREES, TREES, affordable, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -38,8 +40,6 @@ MOST_SCORES = 5_000_000
 
 TEMPERATURE = 0.03
 LEAST_WEIGHT = 0.05
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-"""Shares of the forest in the sum of all members, of which one is selected."""
 
 _ENTRIES = 1 << 27  # scores of all members that are kept at a time: 512 MiB
 _SOME = 1000  # samples that tell what features are like
@@ -124,6 +124,7 @@ def fit_auto(
     keep: Callable[[HeldOutLogits], Any] = keep_all,
     windows: bool = False,
     forest: bool = True,
+    names: NameEvidence | None = None,
 ) -> AutoHead:
     """Solve the auto head.
 
@@ -133,7 +134,8 @@ def fit_auto(
     features softmax regression, are solved for all penalties and the best penalty is kept; weight =
     exp((score - best) / (.03 best)), and members below .05 are dropped. A forest of 100 extremely randomised
     trees on the features as they are (200 in the end, if selected by cross-validation) is added with the
-    share, up to half of the whole, whose sum scores highest.
+    share, up to half of the whole, whose sum scores highest; so are the names of classes, with up to nine
+    tenths. A class without a known label is then scored by its name alone.
 
     Args:
         train: Training samples.
@@ -145,7 +147,7 @@ def fit_auto(
             all of them are in one group.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
-        report: Called with a line if kernels, softmax regression or the forest are left out.
+        report: Called with a line if kernels, softmax regression or the forest are left out, and for names.
         detail: Called with a line for each scaling, and for the forest.
         classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
             classes, those that are a known positive of one of the samples that decide.
@@ -156,6 +158,8 @@ def fit_auto(
             (benchmarks/results/local.md), and kernels take long.
         forest: Try a forest. It suits features that were computed once: where they differ in the last digits,
             as those of a network do between devices, its scores jump.
+        names: What a model knows of the names of classes, whose image tower computed the features. Of more
+            than 4,096 classes, names are left out if some have no known label.
 
     Raises:
         InputError: All samples have the same features, no label is a known positive, or the heads of so many
@@ -189,45 +193,54 @@ def fit_auto(
         detail,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
     )
-    members = _weigh(candidates)
+    weighed = _weigh(candidates)
 
-    size = max(1, _ENTRIES // ((len(members) + 1) * len(pool.columns)))
+    size = max(1, _ENTRIES // ((len(weighed) + 1) * len(pool.columns)))
     # As many as fit into memory.
     held = [fold.held for fold in folds] if decisive is None else [np.sort(decisive[:size])]
     rows = np.concatenate(held)
-    scores = _score_members(fitted, [candidate for candidate, _ in members], held)
-    forests: list[Forest] = []
+    scores = score_members(fitted, [candidate for candidate, _ in weighed], held, {})
+    members = Members(weighed, scores, {}, np.zeros((len(weighed), len(pool.columns)), np.bool_))
+
+    def judge(scores: Scores) -> float:
+        return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
+
     if forest and not (windows or pool.wide) and affordable(pool, report):
         forests = [grow_on(pool, fold.solved_on, seed) for fold in folds]
-        added = _score_members(fitted, [_forest(0.0)], held, forests)
-
-        def judge(scores: Scores) -> float:
-            return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
-
-        members, scores = _with_forest(members, scores, added, judge, detail)
-    kept = [candidate for candidate, _ in members]
-    sum_of = _sum_of(members, scores)
-    total = sum_of(scores)
-    of_last = scores[:, -len(held[-1]) :]
-    solved_on, in_sample = _score_in_sample(fitted, kept, folds[-1].solved_on, len(held[-1]), seed, forests)
+        members = with_forest(members, forests, pool, held, judge, detail)
+    if names is not None and pool.columns.own is not None:
+        report(
+            f"auto head: without names, because of {pool.columns.classes:,} classes those without known "
+            "labels share a solution"
+        )
+    elif names is not None:
+        members = with_names(members, names, pool, held, judge, report)
+    kept, sum_of = members.kept, members.sum
+    total = sum_of(members.scores)
+    of_last = members.scores[:, -len(held[-1]) :]
+    solved_on, in_sample = score_in_sample(fitted, members, folds[-1].solved_on, len(held[-1]), seed)
     gap = mean_level(of_last, pool.columns) - mean_level(in_sample, pool.columns)
-    final = _fit_again(pool, kept, seed) if cross_validate else {name: own[0] for name, own in fitted.items()}
+    final = (
+        _fit_again(pool, [each for each in kept if each.head not in members.modules], seed)
+        if cross_validate
+        else {name: own[0] for name, own in fitted.items()}
+    )
     unseen = next(iter(final.values())).solve()[0].share == 0
-    offset, scale = _calibrate(pool, rows, total, unseen, mean_labels)
+    offset, scale = _calibrate(pool, rows, members, unseen, mean_labels)
     in_parts = decisive is not None and len(rows) < len(validation)
     logits = HeldOutLogits(
         pool.columns,
         offset.numpy(),
         scale.numpy(),
         np.split(validation, range(size, len(validation), size)) if in_parts else [rows],
-        lambda batch: sum_of(_score_members(fitted, kept, [batch], forests)) if in_parts else total,
+        lambda batch: sum_of(score_members(fitted, kept, [batch], members.modules)) if in_parts else total,
     )
     # Before validation samples are added to the spaces.
     kept_logits = keep(logits)
     parts = []
     for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
-        part = assemble(pool, members, of_fold, None, None, sum_of)
+        part = assemble(pool, members.weighed, of_fold, members.modules, None, sum_of)
         part.offset.copy_(offset)  # scores on the scale of the final head, which takes over their calibration
         part.scale.copy_(scale)
         parts.append((own, part))
@@ -235,10 +248,10 @@ def fit_auto(
     if not cross_validate:
         for each in final.values():
             each.add(validation)
-    grown = None
-    if kept[-1].head == FOREST:
-        grown = grow_on(pool, np.arange(len(pool)), seed, MORE_TREES if cross_validate else TREES)
-    head = assemble(pool, members, final, grown, start, sum_of)
+    modules = dict(members.modules)
+    if FOREST in modules:
+        modules[FOREST] = [grow_on(pool, np.arange(len(pool)), seed, MORE_TREES if cross_validate else TREES)]
+    head = assemble(pool, members.weighed, final, modules, start, sum_of)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
     level = mean_level(member_scores(head, pool, solved_on), pool.columns) + gap
@@ -263,9 +276,9 @@ def _scaling_for_windows(pool: Pool, training: Rows) -> str:
 
 
 def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, AnySpaces]:
-    """The spaces of the members, fitted on all labelled samples."""
+    """The spaces of linear members, fitted on all labelled samples."""
     fitted = {}
-    for scaling in dict.fromkeys(member.scaling for member in members if member.head != FOREST):
+    for scaling in dict.fromkeys(member.scaling for member in members):
         widths = tuple(dict.fromkeys(member.width for member in members if member.scaling == scaling))
         fitted[scaling] = fit_spaces(pool, np.arange(len(pool)), scaling, widths, seed)
     return fitted
@@ -298,88 +311,25 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _sum_of(members: list[tuple[Candidate, float]], scores: Scores) -> StandardisedSum:
-    """The weighted sum of members with these scores (M, H, K)."""
-    weights = np.asarray([weight for _, weight in members])
-    return StandardisedSum(weights, scores, smallest_spreads(member.head for member, _ in members))
-
-
-def _forest(score: float) -> Candidate:
-    """A forest as a candidate, which has no penalty."""
-    return Candidate(RAW, 0.0, FOREST, math.inf, score)
-
-
-def _with_forest(
-    members: list[tuple[Candidate, float]],
-    scores: Scores,
-    added: Scores,
-    judge: Callable[[Scores], float],
-    detail: Callable[[str], None],
-) -> tuple[list[tuple[Candidate, float]], Scores]:
-    """Members and their scores (M, H, K), with a forest and its scores (1, H, K) if that scores higher.
-
-    Its share is chosen by the score of the sum: the forest errs on other samples than the linear heads do, so
-    that it may help even where it is behind.
-    """
-    forest = _forest(judge(added[0]))
-    linear, alone = (_sum_of(own, each)(each) for own, each in ((members, scores), ([(forest, 1.0)], added)))
-    judged = {share: judge((1 - share) * linear + share * alone) for share in SHARES}
-    share = max(judged, key=judged.__getitem__)
-    detail(
-        f"auto head: linear heads {100 * judged[0.0]:.2f}, forest {100 * forest.score:.2f}, "
-        f"with a share of {100 * share:.0f} % {100 * judged[share]:.2f}"
-    )
-    if not share:
-        return members, scores
-    weighed = [(candidate, (1 - share) * own) for candidate, own in members]
-    return [*weighed, (forest, share)], np.concatenate([scores, added])
-
-
-def _score_members(
-    fitted: dict[str, list[AnySpaces]],
-    members: list[Candidate],
-    held: list[Rows],
-    forests: Sequence[Forest] = (),
-) -> Scores:
-    """Scores (members, B, K) of samples, those of each fold by members as they are solved in its spaces, or
-    by its forest."""
-    scores: dict[int, Scores] = {}
-    pool = next(iter(fitted.values()))[0].pool
-    for number, member in enumerate(members):
-        if member.head == FOREST:
-            parts = [forest_scores(forest, pool, rows) for forest, rows in zip(forests, held, strict=True)]
-            scores[number] = np.concatenate(parts)
-    linear = [member for member in members if member.head != FOREST]
-    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in linear):
-        of_space = HeldOut(fitted[scaling], held, width)
-        for number, member in enumerate(members):
-            if (member.scaling, member.width) == (scaling, width):
-                scores[number] = of_space.scores(member.head, member.penalty)
-    return np.stack([scores[number] for number in sorted(scores)])
-
-
-def _score_in_sample(
-    fitted: dict[str, list[AnySpaces]],
-    members: list[Candidate],
-    solved_on: Rows,
-    count: int,
-    seed: int,
-    forests: Sequence[Forest],
-) -> tuple[Rows, Scores]:
-    """Some of the samples that the members of the last fold were solved on, and their scores."""
-    rows = np.sort(solved_on[permutation(len(solved_on), "level", seed)[:count]])
-    of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
-    return rows, _score_members(of_last, members, [rows], forests[-1:])
-
-
 def _calibrate(
-    pool: Pool, rows: Rows, total: Scores, unseen: Tensor, mean_labels: float
+    pool: Pool, rows: Rows, members: Members, unseen: Tensor, mean_labels: float
 ) -> tuple[Tensor, Tensor]:
-    """Offset and scale (K,) that make logits of the sums (B, K) of held-out samples."""
+    """Offset and scale (K,) that make logits of the sums (B, K) of members for held-out samples.
+
+    A class that is scored by its name alone has the median of those that the names of other classes would
+    have, if these were scored so.
+    """
     order = np.argsort(rows)
     labels = pool.labels(rows[order]) * ~unseen  # scores of unseen classes say nothing there
     sizes = None if pool.columns.own is None else torch.from_numpy(pool.columns.sizes)
-    offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels, sizes)
+    sums = torch.from_numpy(members.sum(members.scores)[order])
+    offset, scale = class_logits(sums, labels, mean_labels, sizes)
+    if (by_name := members.by_name).any():
+        others = torch.from_numpy(~by_name & ~members.unused[-1]) & ~unseen
+        of_names = torch.from_numpy(members.by_names()[order])
+        own = class_logits(of_names[:, others], labels[:, others], mean_labels)
+        for values, typical in zip((offset, scale), own, strict=True):
+            values[torch.from_numpy(by_name)] = typical.median()
     return offset.float(), scale.float()
 
 

@@ -1,4 +1,5 @@
-"""The auto head as a network: a weighted sum of linear heads on several spaces of features, and a forest."""
+"""The auto head as a network: a weighted sum of linear heads on several spaces of features, and perhaps of a
+forest and of the names of classes."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from torch import Tensor, nn
 from ..scaling import RAW, SCALINGS, make_scaling
 from .forest import FOREST, Forest, ForestSettings
 from .linear import LDA, MULTINOMIAL, RIDGE, head_scores
+from .names import NAME_FORMS, NameScores
 
+_NOT_LINEAR = (FOREST, *NAME_FORMS)
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-_HEADS = (RIDGE, LDA, MULTINOMIAL, FOREST)
+_HEADS = (RIDGE, LDA, MULTINOMIAL, *_NOT_LINEAR)
 _ENTRIES = 1 << 26  # outputs of members (members x samples x columns) that are computed at a time
 
 
@@ -40,12 +43,12 @@ class SpaceSettings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """A linear head on one of the spaces, or the forest.
+    """A linear head on one of the spaces, the forest, or the names of classes.
 
     Attributes:
-        space: Position of its space; of the forest, that of the features as they are.
-        head: `ridge`, `lda`, `multinomial` or `forest`.
-        penalty: Penalty lambda; None = infinity, or a forest.
+        space: Position of its space; of the forest and of names, that of the features as they are.
+        head: `ridge`, `lda`, `multinomial`, `forest`, `names` or `names_softmax`.
+        penalty: Penalty lambda; None = infinity, or no linear head.
         score: Score by which it was selected, the SP-score or mAP on full labels, in [0, 1].
         weight: Weight in the sum; all weights sum to 1.
     """
@@ -66,7 +69,7 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
 
     Attributes:
         spaces: Spaces of features.
-        members: Linear heads, and perhaps a forest.
+        members: Linear heads, and perhaps a forest and names of classes.
         landmarks: Number of samples that kernels compare with.
         start: Scaling in front of the linear head from which training may go on; empty if there is none.
         columns: Number of columns K of the linear heads, the last of which stands for all classes that share
@@ -89,13 +92,16 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
             raise ValueError("a folded space must have a kernel and as many features as there are landmarks")
         if self.start and self.start not in SCALINGS:
             raise ValueError(f"start must be one of {', '.join(SCALINGS)}, got {self.start!r}")
-        spaces = [self.spaces[member.space] for member in self.members if member.head == FOREST]
-        if len(spaces) != (self.forest is not None):
+        others = [member for member in self.members if member.head in _NOT_LINEAR]
+        if sum(member.head == FOREST for member in others) != (self.forest is not None):
             raise ValueError(
                 "there must be as many forests among the members as sizes of a forest, at most one"
             )
-        if any(space.scaling != RAW or space.width for space in spaces) or (self.columns and self.forest):
-            raise ValueError("a forest must be on the features as they are, with a column for each class")
+        spaces = [self.spaces[member.space] for member in others]
+        if any(space.scaling != RAW or space.width for space in spaces) or (self.columns and others):
+            raise ValueError(
+                "a forest and names must be on the features as they are, with a column for each class"
+            )
 
 
 class KernelMap(nn.Module):
@@ -139,13 +145,14 @@ def squared_distances(rows: Tensor, landmarks: Tensor) -> Tensor:
 
 
 class Ensemble(nn.Module):
-    """Weighted sum of linear heads on several spaces of features, and perhaps of a forest, each standardised
-    by class.
+    """Weighted sum of linear heads on several spaces of features, and perhaps of a forest and the names of
+    classes, each standardised by class.
 
     With the outputs z_mc of member m for class c (log-softmax of them for LDA and softmax regression):
     logit_c = offset_c + scale_c sum_m weight_m (z_mc - centre_mc) / spread_mc.
 
-    Offset and scale make the logits of different classes comparable; they change no ranking within a class.
+    A member that says nothing about a class has an infinite spread there. Offset and scale make the logits of
+    different classes comparable; they change no ranking within a class.
     Of many classes, those without a known positive have the same solution and share one column of all this
     (see `Columns`); their logits are written out last. Nothing in it is trained.
 
@@ -155,7 +162,7 @@ class Ensemble(nn.Module):
         settings: Its structure.
 
     Attributes:
-        heads: Linear layer, or `Forest`, of each member.
+        heads: Linear layer, `Forest` or `NameScores` of each member.
         start, start_scaling: Linear layer and the scaling in front of it, from which training may go on; None
             if there are too many features. It has the columns of the heads.
         of_class: Column of each class, int64 (C,); None where each class has its own column.
@@ -172,7 +179,7 @@ class Ensemble(nn.Module):
 
     def __init__(self, num_features: int, num_classes: int, settings: EnsembleSettings) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings, self.num_classes = settings, num_classes
         shared, columns = bool(settings.columns), settings.columns or num_classes
         used = dict.fromkeys(space.scaling for space in settings.spaces)
         self.scalings = nn.ModuleDict({name: make_scaling(name, num_features) for name in used})
@@ -186,12 +193,14 @@ class Ensemble(nn.Module):
             else nn.Identity()
             for space in settings.spaces
         )
-        self.heads = nn.ModuleList(
-            Forest(num_features, num_classes, settings.forest)
-            if settings.forest and member.head == FOREST
-            else nn.Linear(settings.spaces[member.space].features, columns)
-            for member in settings.members
-        )
+        self.heads = nn.ModuleList()
+        for member in settings.members:
+            if settings.forest and member.head == FOREST:
+                self.heads.append(Forest(num_features, num_classes, settings.forest))
+            elif member.head in NAME_FORMS:
+                self.heads.append(NameScores(num_features, num_classes, member.head))
+            else:
+                self.heads.append(nn.Linear(settings.spaces[member.space].features, columns))
         self.start = nn.Linear(num_features, columns) if settings.start else None
         self.start_scaling = make_scaling(settings.start, num_features) if settings.start else None
         self.register_buffer("weight", torch.tensor([member.weight for member in settings.members]))
@@ -204,18 +213,26 @@ class Ensemble(nn.Module):
         self.requires_grad_(False)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Describe each member: its space, head, penalty (None for a forest), score and weight."""
+        """Describe each member: its space, head, penalty (None if it is not linear), score and weight."""
         return [
             {
                 "space": space_name(space.scaling, space.width),
                 "head": member.head,
-                "penalty": None if member.head == FOREST else penalty_name(member.penalty or math.inf),
+                "penalty": None if member.head in _NOT_LINEAR else penalty_name(member.penalty or math.inf),
                 "score": member.score,
                 "weight": member.weight,
             }
             for member in self.settings.members
             for space in [self.settings.spaces[member.space]]
         ]
+
+    @property
+    def by_name(self) -> Tensor:
+        """Classes that are scored by their names alone, bool (C,); none where columns are shared."""
+        others = torch.tensor([member.head not in NAME_FORMS for member in self.settings.members])
+        if self.settings.columns or others.all():
+            return torch.zeros(self.num_classes, dtype=torch.bool)
+        return self.spread.cpu()[others].isinf().all(0)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         stored = state_dict.get(f"{prefix}of_class")

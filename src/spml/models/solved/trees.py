@@ -14,7 +14,6 @@ from ...common.draws import raw
 from . import moments
 from .forest import DEEPEST, KEPT, Forest, ForestSettings
 from .moments import IntArray
-from .search import Scores
 from .spaces import Pool, Rows
 
 TREES, MORE_TREES = 100, 200
@@ -50,12 +49,6 @@ def grow_on(pool: Pool, rows: Rows, seed: int, trees: int = TREES) -> Forest:
     positions, classes = pool.positives(rows)
     features = torch.cat([pool.features(batch) for batch in pool.batches(rows)]).numpy()
     return grow(features[positions], classes, len(pool.columns), seed, trees)
-
-
-def forest_scores(forest: Forest, pool: Pool, rows: Rows) -> Scores:
-    """Scores (B, C) of samples by a forest."""
-    batches = pool.batches(rows, len(pool.columns))
-    return torch.cat([forest(pool.features(batch)) for batch in batches]).numpy()
 
 
 class _Tree(NamedTuple):

@@ -284,16 +284,36 @@ class TrainedModel:
         )
 
     def notes(self, ids: Sequence[str], skipped: dict[int, str]) -> tuple[str, ...]:
-        """Remarks on images that were left out, and on classes that are never predicted.
+        """Remarks on images that were left out, and on classes of which no training sample is known.
 
         Raises:
             InputError: All images were left out.
         """
-        never = self.card["without_positives"]
-        names = ", ".join(never[:_SHOWN])
-        more = f" and {len(never) - _SHOWN:,} more" if len(never) > _SHOWN else ""
-        unseen = (f"Never predicted, because no training sample had it: {names}{more}.",) if never else ()
+        unseen = []
+        for how, some in (
+            ("Never predicted", self.card["without_positives"]),
+            ("Predicted by name alone", self.by_name),
+        ):
+            if some:
+                more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
+                unseen.append(f"{how}, because no training sample had it: {', '.join(some[:_SHOWN])}{more}.")
         return (*note_unreadable(ids, skipped), *unseen)
+
+    @property
+    def by_name(self) -> list[str]:
+        """Classes without a known label that are predicted by their names alone."""
+        names: list[str] = self.card.get("by_name", [])
+        return names
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Logit from which on each class is predicted. Classes that are predicted by name alone, of which no
+        threshold can be estimated, have the one at which all classes together have K labels per sample."""
+        own, common = set(self.by_name), self.card["threshold"]["logit"]
+        return tuple(
+            common if name in own else cut
+            for name, cut in zip(self.classes, self.thresholds.logits, strict=True)
+        )
 
     def decision(
         self,
@@ -335,7 +355,7 @@ class TrainedModel:
         elif top_k:
             cut = None
         else:
-            cut = self.thresholds.logits
+            cut = self.cuts
         unseen = set(self.card["without_positives"])
         never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
         return Decision(cut, top_k, top1_fallback, never)

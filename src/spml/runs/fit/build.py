@@ -168,6 +168,9 @@ class Build:
                 self.windows()
             except InputError as error:
                 raise no_windows("on", error) from error
+        self._names: models.NameEvidence | None = None
+        if run.config.model.names:
+            self._names = models.read_name_evidence(run.config.model, run.data.classes, report)
         self._workers = 0 if run.frozen else run.config.data.workers
 
     def windows(self) -> models.Windows:
@@ -293,6 +296,7 @@ class Build:
             predict=lambda: self.scores(val),
             report=report,
             detail=detail,
+            names=self._names,
         )
 
     def score_windows(self, local: models.LocalScores) -> None:

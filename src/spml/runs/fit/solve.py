@@ -112,6 +112,7 @@ class Solver:
         predict: Computes the logits of the validation samples with the current head.
         report: Called with a line for a penalty that was not solved, and for kernels or a forest left out.
         detail: Called with a line for each other penalty, and for each member of an auto head.
+        names: What a model knows of the names of classes; None if none was named.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class Solver:
         predict: Callable[[], Scores],
         report: Callable[[str], None],
         detail: Callable[[str], None],
+        names: models.NameEvidence | None = None,
     ) -> None:
+        self._names = names
         self._config, self._top, self._judge = run.config, top, judge
         self._of_images = run.spec.size > 0
         self._report, self._detail = report, detail
@@ -232,6 +235,7 @@ class Solver:
             keep=keep,
             windows=windows,
             forest=not self._of_images,
+            names=self._names,
         )
 
     def _ensemble(self) -> Fitted:

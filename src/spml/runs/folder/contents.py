@@ -47,12 +47,14 @@ class _Card(msgspec.Struct):
     threshold: _Threshold
     without_positives: list[str]
     feature_names: list[str] = []
+    by_name: list[str] = []
 
     def __post_init__(self) -> None:
         known = set(self.classes)
-        for position, name in enumerate(self.without_positives):
-            if name not in known:
-                raise ValueError(f"there is no class {name!r} - at `$.without_positives[{position}]`")
+        for field in ("without_positives", "by_name"):
+            for position, name in enumerate(getattr(self, field)):
+                if name not in known:
+                    raise ValueError(f"there is no class {name!r} - at `$.{field}[{position}]`")
 
 
 class _Selected(msgspec.Struct):

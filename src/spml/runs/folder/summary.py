@@ -121,7 +121,9 @@ def write_results(
     folder = Path(config.output)
     held_out = gather_held_out(data, *scores.held_out, seed=config.seed)
     k = run.threshold_mean_labels
-    without_positives = np.flatnonzero(data.splits["train"].observed.positives_per_class() == 0)
+    head, unseen = build.top.head, data.splits["train"].observed.positives_per_class() == 0
+    by_name = head.by_name.numpy() if isinstance(head, models.Ensemble) else np.zeros_like(unseen)
+    without_positives = np.flatnonzero(unseen & ~by_name)
     method = {"name": config.method or config.model.head, "hp": config.hp}
     threshold = {
         "logit": global_threshold(scores.val, k.value),
@@ -134,6 +136,7 @@ def write_results(
         "threshold": {**threshold, "curve": threshold_curve(scores.val)},
         "thresholds": run_files.THRESHOLDS,
         "without_positives": [data.classes[column] for column in without_positives],
+        "by_name": [data.classes[column] for column in np.flatnonzero(by_name)],
         "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
     }

@@ -46,6 +46,7 @@ def class_table(
     counts: ClassCounts,
     held_out: int,
     never: npt.NDArray[np.bool_],
+    by_name: npt.NDArray[np.bool_],
 ) -> str:
     """Table of the classes with known, predicted and, where K is known, expected numbers.
 
@@ -56,6 +57,7 @@ def class_table(
         counts: Counts.
         held_out: Number of held-out samples.
         never: Whether each class is never predicted, bool (C,).
+        by_name: Whether each class is predicted by its name alone, bool (C,).
     """
     estimates, many = facts.policy.mean_labels.known, facts.many
     order = np.argsort(-counts.known, kind="stable")[:MOST_ROWS].tolist()
@@ -67,7 +69,7 @@ def class_table(
         score = None if cut is None or never[column] else cut.threshold
         cells = [text(names[column]), f"{counts.known[column]:,}", f"{given:,}"]
         cells += [f"{counts.recognised[column]:,}" if given else "-", f"{counts.predicted[column]:,}"]
-        from_score = "never" if score is None else f"{score:.2g}"
+        from_score = "by name" if by_name[column] else "never" if score is None else f"{score:.2g}"
         if estimates and cut is not None:
             cells += [_number(cut.share, held_out), from_score, _share(cut.precision), _share(cut.recall)]
         else:

@@ -38,10 +38,7 @@ def write_report(
     """
     held_out = read_held_out(run.folder, run.classes)
     never = set(run.card["without_positives"])
-    limits = [
-        np.inf if name in never else limit
-        for name, limit in zip(run.classes, run.thresholds.logits, strict=True)
-    ]
+    limits = [np.inf if name in never else limit for name, limit in zip(run.classes, run.cuts, strict=True)]
     shown = choose_samples(held_out, limits)
     rows = dict.fromkeys(sample.row for each in shown for sample in each.samples)
     photos = read_photos(run, parts, [held_out.ids[row] for row in rows], engine)
@@ -90,6 +87,7 @@ def _table(run: TrainedModel, facts: Facts, held_out: HeldOut, limits: Sequence[
         counts,
         len(held_out.ids),
         np.isinf(limits),
+        np.isin(run.classes, run.by_name),
     )
 
 

@@ -57,6 +57,7 @@ def check_without_data(config: Config) -> None:
                 f"{head} is solved from scratch, but --init_from {config.init_from} is given: leave out "
                 "--model.head to train the head of that run further."
             )
+    _check_names(config)
     if config.record != "none":
         solvers = {
             head: config.model.head in models.CLOSED_FORM,
@@ -73,6 +74,30 @@ def check_without_data(config: Config) -> None:
             f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
             "run (--output): name another --output."
         )
+
+
+def _check_names(config: Config) -> None:
+    """Check that names of classes are of use to the model."""
+    model, names = config.model, f"--names {config.model.names}"
+    if not model.names:
+        for name in ("names_file", "prompts"):
+            if getattr(model, name):
+                raise InputError(
+                    f"--model.{name} is about what a text tower reads, but no model with one is named: pass "
+                    "--names MODEL, or leave it out."
+                )
+        return
+    _leave_out_one(
+        f"{names}: what the names of classes say is a member of the auto head, which is solved on the "
+        "features of the image tower",
+        {
+            f"--method {config.method}": config.method not in ("", AUTO),
+            f"--model.head {model.head}": model.head != "auto",
+            "--model.frozen no": model.frozen == "no",
+            f"--optim.name {LBFGS}": config.optim.name == LBFGS,
+            f"--init_from {config.init_from}": bool(config.init_from),
+        },
+    )
 
 
 def _leave_out_one(fact: str, options: dict[str, bool]) -> None:

@@ -341,6 +341,7 @@ def _default_method(config: Config, spec: models.BackboneSpec, data: Dataset, st
     model, recipe = config.model, recipes.read("default")
     fixed = data.kind == "feature" or (spec.is_pretrained and model.frozen != "no")
     stated = replace(model, backbone="", weights="", frozen="auto", local="auto")
+    stated = replace(stated, names="", names_file="", prompts="")
     same = stated == ModelConfig(backbone="", weights="")
     trains = start or config.hp or config.optim.name == LBFGS or config.record != "none" or not same
     return str(recipe["trained" if trains or not fixed else "solved"])

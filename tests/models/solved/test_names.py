@@ -1,0 +1,232 @@
+"""Names of classes as a member of the auto head."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from spml.data import Samples
+from spml.data.matrix import FeatureMatrix
+from spml.labels import ObservedLabels
+from spml.metrics import mean_average_precision, sp_score
+from spml.models import NameEvidence, fit_auto
+from spml.models.solved.ensemble import Ensemble, EnsembleSettings
+from spml.models.solved.members import NAME_SHARES, Members, with_names
+from spml.models.solved.names import NAME_FORMS, NameScores, score_names
+from spml.models.solved.search import Candidate
+from spml.models.solved.spaces import Pool
+from tests.reference.names import name_scores, sum_with_names
+
+D, C = 40, 5
+
+
+def make_images(count, seed=0, classes=C):
+    """Features in which every class has a direction, with one or two classes each, and the directions."""
+    directions = np.random.default_rng(9).normal(size=(C, D))
+    generator = np.random.default_rng(seed)
+    truth = np.zeros((count, C), np.int8)
+    for row in truth:
+        row[generator.permutation(classes)[: generator.integers(1, 3)]] = 1
+    features = truth @ directions + 3 * generator.normal(size=(count, D))
+    return features.astype(np.float32), truth, directions.astype(np.float32)
+
+
+def samples_of(features, truth, start=0, seed=1):
+    """Samples of which one label is known."""
+    generator = np.random.default_rng(seed)
+    index = np.asarray([generator.choice(np.flatnonzero(row)) for row in truth])
+    ids = tuple(str(start + row) for row in range(len(index)))
+    return Samples(ids, FeatureMatrix(features), ObservedLabels.from_index(index, C))
+
+
+def evidence(texts, temperature=4.0):
+    texts = torch.nn.functional.normalize(torch.as_tensor(texts), dim=1)
+    return NameEvidence(tuple(map(str, range(C))), texts, temperature)
+
+
+def split(classes=C, count=160):
+    features, truth, directions = make_images(count, classes=classes)
+    half = count // 2
+    train = samples_of(features[:half], truth[:half])
+    return train, samples_of(features[half:], truth[half:], half), directions
+
+
+def fit(train, val, names, **settings):
+    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
+
+    def score(scores, rows, classes):
+        return sp_score(scores, observed[rows][:, classes], 1.5).score
+
+    settings = {"cross_validate": False, "mean_labels": 1.5, "forest": False, **settings}
+    return fit_auto(train, val, score, names=names, **settings)
+
+
+def share_of(head):
+    return sum(each.weight for each in head.settings.members if each.head in NAME_FORMS)
+
+
+@pytest.mark.parametrize("form", NAME_FORMS)
+def test_scores_are_those_of_the_slow_reference(form):
+    generator = torch.Generator().manual_seed(0)
+    images, texts = torch.randn(7, D, generator=generator), torch.randn(C, D, generator=generator)
+    images[3] = 0
+    texts = torch.nn.functional.normalize(texts, dim=1)
+    texts[2] = 0
+    module = NameScores.of_texts(texts, 4.0, form).double()
+    module.texts.copy_(torch.nn.functional.normalize(texts.double(), dim=1))
+    expected = name_scores(form, images[[0, 1, 2, 4, 5, 6]].tolist(), texts.tolist(), 4.0)
+    scores = module(images.double())
+    np.testing.assert_allclose(scores[[0, 1, 2, 4, 5, 6]], expected, rtol=1e-9, atol=1e-12)
+    assert not scores[:, 2].any()
+    assert scores.isfinite().all()  # an image without features, too
+    assert module.named.tolist() == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize("form", NAME_FORMS)
+def test_a_single_name_and_equal_names_tell_nothing(form):
+    cosines = torch.tensor([[0.3, 0.1], [0.2, 0.9]])
+    assert not score_names(form, cosines, torch.tensor([True, False]), torch.tensor(4.0)).any()
+    equal = score_names(
+        form, cosines[:, :1].expand(-1, 2), torch.ones(2, dtype=torch.bool), torch.tensor(4.0)
+    )
+    assert torch.equal(equal[:, 0], equal[:, 1])
+    assert torch.equal(equal[0], equal[1])
+
+
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_names_join_the_sum_where_they_help(cross_validate):
+    train, val, directions = split()
+    lines: list[str] = []
+    names = evidence(directions)
+    result = fit(train, val, names, cross_validate=cross_validate, report=lines.append)
+    plain = fit(train, val, None, cross_validate=cross_validate)
+    share = share_of(result.head)
+    assert share in NAME_SHARES[1:]
+    assert share_of(plain.head) == 0
+    assert f"with a share of {100 * share:.0f} %" in lines[-1]
+    linear = [member.weight for member in result.head.settings.members[:-1]]
+    expected = [member.weight for member in plain.head.settings.members]
+    np.testing.assert_allclose(linear, (1 - share) * np.asarray(expected), rtol=1e-9)
+    described = result.head.describe()[-1]
+    assert described["head"] in NAME_FORMS
+    assert (described["space"], described["penalty"], described["weight"]) == ("raw", None, share)
+    features, truth, _ = make_images(300, seed=5)
+    rows = torch.from_numpy(features)
+    with_names_, without = (
+        mean_average_precision(each.head(rows).numpy(), truth == 1, "exclude") for each in (result, plain)
+    )
+    assert with_names_ > without + 0.01
+
+    # The score of the member is that of the names alone.
+    pool = Pool(train, val)
+    held = np.arange(160) if cross_validate else np.arange(80, 160)
+    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])[held]
+    images = pool.features(held).tolist()
+    alone = {
+        form: sp_score(
+            np.asarray(name_scores(form, images, names.embeddings.tolist(), 4.0)), observed, 1.5
+        ).score
+        for form in NAME_FORMS
+    }
+    assert described["score"] == pytest.approx(max(alone.values()), abs=1e-6)
+    assert alone[described["head"]] == max(alone.values())
+
+
+def test_the_share_is_that_of_the_highest_score():
+    train, val, directions = split()
+    pool, held = Pool(train, val), np.arange(80, 160)
+    generator = np.random.default_rng(0)
+    scores = generator.normal(size=(1, 80, C)).astype(np.float32)
+    member = Candidate("standard", 0.0, "ridge", 1.0, 0.9)
+    before = Members([(member, 1.0)], scores, {}, np.zeros((1, C), np.bool_))
+    texts = directions.copy()
+    texts[3] = 0
+    names = evidence(texts)
+    alone = np.asarray(name_scores("names", pool.features(held).tolist(), names.embeddings.tolist(), 4.0))
+    used = [[True] * C, [column != 3 for column in range(C)]]
+    for best in NAME_SHARES:
+        members = [scores[0].tolist(), alone.tolist()]
+        wanted = np.asarray(sum_with_names(members, [1 - best, best], members, used))
+
+        def judge(given, wanted=wanted):
+            return -float(np.abs(given - wanted).max())
+
+        both = with_names(before, names, pool, [held], judge, lambda line: None)
+        assert len(both.weighed) == 1 + (best > 0)
+        if best:
+            assert both.weighed == [(member, 1 - best), (both.kept[1], best)]
+        if best and both.kept[1].head == "names":
+            np.testing.assert_allclose(both.sum(both.scores), wanted, atol=1e-5)
+            np.testing.assert_array_equal(both.unused, ~np.asarray(used))
+
+
+def test_names_that_say_nothing_are_left_out():
+    train, val, _ = split()
+    generator = np.random.default_rng(3)
+    result = fit(train, val, evidence(generator.normal(size=(C, D)).astype(np.float32)))
+    plain = fit(train, val, None)
+    assert share_of(result.head) == 0
+    assert msgspec.to_builtins(result.head.settings) == msgspec.to_builtins(plain.head.settings)
+    np.testing.assert_array_equal(result.held_out, plain.held_out)
+
+
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_a_class_without_a_known_label_is_scored_by_its_name_alone(cross_validate):
+    train, val, directions = split(classes=C - 1)
+    names = evidence(directions)
+    result = fit(train, val, names, cross_validate=cross_validate)
+    head = result.head
+    assert share_of(head) > 0
+    assert np.isinf(head.spread[:-1, -1]).all()
+    assert head.spread[:, :-1].isfinite().all()
+    features, truth, _ = make_images(400, seed=7)
+    rows = torch.from_numpy(features)
+    logits = head(rows).numpy()
+    assert np.isfinite(logits).all()
+    alone = head.heads[-1](rows).numpy()
+    order = np.argsort(alone[:, -1])
+    assert (np.diff(logits[order, -1]) >= 0).all()
+    np.testing.assert_allclose(
+        logits[:, -1], head.offset[-1].item() + head.scale[-1].item() * share_of(head)
+        * (alone[:, -1] - head.centre[-1, -1].item()) / head.spread[-1, -1].item(), rtol=1e-4, atol=1e-4,
+    )  # fmt: skip
+    plain = fit(train, val, None, cross_validate=cross_validate)
+    found = [
+        mean_average_precision(each[:, -1:], truth[:, -1:] == 1, "exclude")
+        for each in (logits, plain.head(rows).numpy())
+    ]
+    assert found[0] > found[1] + 0.2
+    # On the scale of the other classes: as likely as they are, give or take.
+    chances = torch.from_numpy(logits).sigmoid().mean(0)
+    assert chances[:-1].mean() / 3 < chances[-1] < 3 * chances[:-1].mean()
+
+
+def test_a_saved_head_predicts_the_same_and_a_damaged_one_is_refused():
+    train, val, directions = split(classes=C - 1)
+    head = fit(train, val, evidence(directions)).head
+    settings = msgspec.convert(msgspec.to_builtins(head.settings), EnsembleSettings)
+    again = Ensemble(D, C, settings)
+    again.load_state_dict(head.state_dict())
+    features = torch.from_numpy(make_images(30, seed=2)[0])
+    assert torch.equal(again(features), head(features))
+    described = msgspec.to_builtins(head.settings)
+    described["spaces"][-1]["scaling"] = "unit"
+    with pytest.raises(msgspec.ValidationError, match="names must be on the features as they are"):
+        msgspec.convert(described, EnsembleSettings)
+    described["members"][-1]["head"] = "name"
+    with pytest.raises(
+        msgspec.ValidationError, match="head must be one of ridge, lda, forest, names, names_so"
+    ):
+        msgspec.convert(described, EnsembleSettings)
+
+
+def test_of_many_classes_names_are_left_out(monkeypatch):
+    monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", 2)
+    train, val, directions = split(classes=3)
+    lines: list[str] = []
+    assert share_of(fit(train, val, evidence(directions), report=lines.append).head) == 0
+    assert lines == [
+        "auto head: without names, because of 5 classes those without known labels share a solution"
+    ]

@@ -1,0 +1,192 @@
+"""Runs with the names of classes: train, predict, evaluate, audit, export, serve."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import spml
+from spml.audit.folder import read_audit
+from spml.metrics import average_precision, mean_average_precision
+from tests.helpers.clip import COLOURS, colour_images, make_clip
+from tests.helpers.commands import fails
+from tests.helpers.commands import run as command
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+QUICK = {"quiet": True, "pictures": False, "threads": 1, "mean_labels": 1.6}
+NAMES = (*COLOURS,)
+
+
+def make_scenes(folder, count=120, seed=0, known=NAMES):
+    """Images of one or two colours; half of the known labels are drawn at random."""
+    generator = np.random.default_rng(seed)
+    images, labels = colour_images(count, generator)
+    folder.mkdir()
+    rows, full = [], []
+    for number, (image, own) in enumerate(zip(images, labels, strict=True)):
+        file, listed = f"{number:03}.png", [NAMES[column] for column in np.flatnonzero(own)]
+        Image.fromarray(image).save(folder / file)
+        some = known if generator.random() < 0.5 else [name for name in listed if name in known] or known
+        rows.append([file, generator.choice(some)])
+        full.append([file, ";".join(listed)])
+    for name, table in (("labels.csv", rows), ("full.csv", full)):
+        with open(folder / name, "w", newline="") as stream:
+            csv.writer(stream).writerows([["file", "label"], *table])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("names")
+    make_clip(folder / "clip")
+    make_scenes(folder / "scenes")
+    make_scenes(folder / "new", 60, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    return spml.train(
+        folder / "scenes" / "labels.csv", names=str(folder / "clip"), output=folder / "run", **QUICK
+    )
+
+
+def truth(path):
+    with open(path / "full.csv", newline="") as stream:
+        labels = [row["label"].split(";") for row in csv.DictReader(stream)]
+    return np.asarray([[name in own for name in NAMES] for own in labels])
+
+
+def test_names_are_a_member_and_help(folder, run):
+    head = run.classifier.top.head
+    assert head.settings.members[-1].head.startswith("names")
+    model = f"hf/{folder / 'clip'}"
+    assert (run.config.model.names, run.config.model.backbone) == (str(folder / "clip"), model)
+    assert run.config.method == "auto"
+    assert run.summary["members"][-1]["head"] == head.settings.members[-1].head
+    plain = spml.train(folder / "scenes" / "labels.csv", backbone=model, output=folder / "plain", **QUICK)
+    scores, others = (each.predict(folder / "new").scores for each in (run, plain))
+    wanted = truth(folder / "new")
+    assert mean_average_precision(scores, wanted) > mean_average_precision(others, wanted) + 0.02
+    found = run.evaluate(folder / "new" / "full.csv", unlisted="negative")
+    assert found["mAP"] == pytest.approx(mean_average_precision(scores, wanted), abs=1e-6)
+
+
+def test_neither_text_tower_nor_folder_is_needed_to_predict(folder, run, tmp_path):
+    expected = run.predict(folder / "new").scores
+    (folder / "clip").rename(tmp_path / "elsewhere")
+    try:
+        again = spml.load(run.folder)
+        np.testing.assert_array_equal(again.predict(folder / "new").scores, expected)
+        assert not any("text_model" in name for name in again.classifier.state_dict())
+    finally:
+        (tmp_path / "elsewhere").rename(folder / "clip")
+
+
+def test_exported_and_served_scores_agree(folder, run):
+    pytest.importorskip("onnxruntime")
+    from tests.helpers.exported import computed, opened
+    from tests.helpers.serving import client_of, files
+
+    images = sorted((folder / "new").glob("*.png"))[:4]
+    expected = run.predict(images).scores
+    session, _ = opened(run.export(folder / "model.onnx"))
+    pixels = np.stack([np.asarray(Image.open(path)) for path in images])
+    np.testing.assert_allclose(computed(session, pixels)["scores"], expected, atol=1e-5)
+    with client_of(run.folder) as client:
+        served = client.post("/predict?scores=all", files=files(*images)).json()
+    for result, own in zip(served["predictions"], expected, strict=True):
+        np.testing.assert_allclose([result["scores"][name] for name in NAMES], own, atol=1e-5)
+
+
+def test_an_audit_takes_the_run(capsys, run, folder):
+    command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.6")
+    assert read_audit(folder / "audit").missing
+
+
+def test_the_command_line(capsys, folder, tmp_path):
+    (tmp_path / "prompts.txt").write_text("a picture of a {}\n")
+    words = ["train", folder / "scenes" / "labels.csv", "--names", folder / "clip", "--threads", 1]
+    words += ["--model.prompts", tmp_path / "prompts.txt", "--mean_labels", 1.6]
+    code, _, said = command(capsys, *words, "--output", tmp_path / "run")
+    assert code == 0
+    assert "names: 3 of 3 classes are read by the text tower of" in said
+    assert "in 1 prompt such as 'a picture of a blue'" in said
+    assert "auto head: linear heads" in said
+
+
+def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, folder, tmp_path):
+    known = NAMES[:2]
+    scenes = make_scenes(tmp_path / "scenes", known=known)
+    lines = (scenes / "labels.csv").read_text().splitlines()
+    # A column for each class, of which that of the last one is empty.
+    rows = [line.split(",") for line in lines[1:]]
+    marks = [[file, *("1" if label == name else "" for name in NAMES)] for file, label in rows]
+    with open(scenes / "marks.csv", "w", newline="") as stream:
+        csv.writer(stream).writerows([["file", *NAMES], *marks])
+    (scenes / "labels.csv").unlink()
+    run = spml.train(
+        scenes / "marks.csv", data={"label_column": ",".join(NAMES)}, names=str(folder / "clip"),
+        output=tmp_path / "run", **{**QUICK, "pictures": True},
+    )  # fmt: skip
+    assert run.by_name == ["red"]
+    assert json.loads((run.folder / "model.json").read_text())["without_positives"] == []
+    predicted = run.predict(folder / "new")
+    wanted = truth(folder / "new")[:, 2]
+    assert average_precision(predicted.scores[:, 2:], wanted[:, None])[0] > wanted.mean() + 0.1
+    has = np.asarray(["red" in labels for labels in predicted.labels])
+    assert wanted[has].mean() > wanted.mean() + 0.1
+    assert has.any()
+    _, _, said = command(capsys, "predict", run.folder, folder / "new", "--output", tmp_path / "p.csv")
+    assert "Predicted by name alone, because no training sample had it: red." in said
+    report = (run.folder / "report.html").read_text()
+    assert "<td>by name</td>" in report
+    # Without names it is never predicted.
+    plain = spml.train(
+        scenes / "marks.csv", data={"label_column": ",".join(NAMES)}, backbone=f"hf/{folder / 'clip'}",
+        output=tmp_path / "plain", **QUICK,
+    )  # fmt: skip
+    assert plain.by_name == []
+    assert json.loads((plain.folder / "model.json").read_text())["without_positives"] == ["red"]
+    assert not any("red" in labels for labels in plain.predict(folder / "new").labels)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "an"], "what the names of classes say is a member of the auto head"),
+        (["--head", "ridge"], "but --model.head ridge is given: leave out one of the two"),
+        (["--frozen", "no"], "but --model.frozen no is given"),
+        (["--backbone", "resnet50"], "its image tower is the backbone, but --model.backbone is resnet50"),
+    ],
+)
+def test_settings_that_do_not_go_together(capsys, folder, tmp_path, words, message):
+    table = folder / "scenes" / "labels.csv"
+    said = fails(capsys, "train", table, "--names", folder / "clip", "--output", tmp_path / "run", *words)
+    assert message in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_does_not_suit_is_refused(capsys, folder, tmp_path):
+    table = folder / "scenes" / "labels.csv"
+    assert "no model with one is named: pass --names MODEL" in fails(
+        capsys, "train", table, "--model.prompts", "p.txt"
+    )
+    features = tmp_path / "x.npz"
+    np.savez(features, X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
+    assert "but x holds features: leave it out" in fails(
+        capsys, "train", features, "--names", folder / "clip"
+    )
+    codes = tmp_path / "codes.csv"
+    codes.write_text(table.read_text().replace("red", "c07").replace("blue", "c08").replace("green", "c09"))
+    for path in (folder / "scenes").glob("*.png"):
+        shutil.copy(path, tmp_path)
+    words = ["train", codes, "--names", folder / "clip", "--output", tmp_path / "run"]
+    assert "no class has a name that a text tower could read" in fails(capsys, *words)
+    assert not (tmp_path / "run").exists()
