@@ -65,6 +65,21 @@ def test_gpr_has_two_terms(write):
 
 
 @pytest.mark.parametrize("method", ["vlpl", "gpr"])
+def test_names_make_pseudo_labels(method, write):
+    objective = create(method, {})
+    objective.on_fit_start(FACTS)
+    assert objective.needs.names
+    objective.on_names(torch.tensor([[0.31, 0.3, 0.39], [0.0, 1.0, 0.0], [0.2, 0.29, 0.51]]))
+    expected = torch.tensor([[1, 0, 1], [0, 1, 0], [0, 0, 1]], dtype=torch.int8)
+    assert torch.equal(objective.pseudo, expected)
+    assert torch.equal(objective.state_dict()["pseudo"], expected)
+    both = create(method, {"pseudo_labels": write()})
+    both.on_fit_start(FACTS)
+    with pytest.raises(InputError, match=r"--names makes pseudo-labels, but --hp\.pseudo_labels"):
+        both.on_names(torch.ones(3, 3))
+
+
+@pytest.mark.parametrize("method", ["vlpl", "gpr"])
 def test_the_contract_holds_with_a_file(method, write):
     generator = np.random.default_rng(0)
     path = write(

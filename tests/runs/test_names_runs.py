@@ -8,7 +8,9 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 import spml
 from spml.audit.folder import read_audit
@@ -16,6 +18,7 @@ from spml.metrics import average_precision, mean_average_precision
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
+from tests.reference.names import name_scores
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -105,6 +108,22 @@ def test_exported_and_served_scores_agree(folder, run):
         np.testing.assert_allclose([result["scores"][name] for name in NAMES], own, atol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["vlpl", "gpr"])
+def test_names_make_pseudo_labels(folder, run, tmp_path, method):
+    made = spml.train(
+        folder / "scenes" / "labels.csv", names=str(folder / "clip"), method=method, epochs=2,
+        output=tmp_path / "run", **QUICK,
+    )  # fmt: skip
+    state = load_file(made.folder / "objective.safetensors")["pseudo"]
+    train = spml.data.open_dataset(made.settings.data).splits["train"]
+    texts = run.classifier.top.head.heads[-1].texts.tolist()
+    with torch.inference_mode():
+        features = made.classifier.backbone(train.inputs.fetch(range(len(train)), None)).tolist()
+    expected = np.exp(name_scores("names_softmax", features, texts, 20.0)) > 0.3
+    np.testing.assert_array_equal(state.numpy() == 1, expected)
+    assert expected.sum() > len(expected)
+
+
 def test_an_audit_takes_the_run(capsys, run, folder):
     command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.6")
     assert read_audit(folder / "audit").missing
@@ -160,7 +179,7 @@ def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, fo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "an"], "what the names of classes say is a member of the auto head"),
+        (["--method", "an"], "method 'an' makes no use of the names of classes: pass --method auto"),
         (["--head", "ridge"], "but --model.head ridge is given: leave out one of the two"),
         (["--frozen", "no"], "but --model.frozen no is given"),
         (["--backbone", "resnet50"], "its image tower is the backbone, but --model.backbone is resnet50"),

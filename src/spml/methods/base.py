@@ -171,6 +171,8 @@ class Needs:
             that `on_features` is called.
         embedding: Elements of the embeddings of the classes that `forward` uses, `Outputs.embeddings`; 0 = it
             does not.
+        names: What a model knows of the names of the classes is used, if the user names one, so that
+            `on_names` is called.
     """
 
     train_pass: bool = False
@@ -183,6 +185,7 @@ class Needs:
     posterior: bool = False
     features: bool = False
     embedding: int = 0
+    names: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,6 +263,15 @@ class Objective(nn.Module):
 
         Args:
             features: Inputs of the head (N, D), float32, on the device of the model.
+        """
+
+    def on_names(self, probabilities: Tensor) -> None:
+        """Receive what the names of the classes say of the training samples. Called if `needs.names` and the
+        user names a model that knows them.
+
+        Args:
+            probabilities: Softmax over the classes of the similarity of image and name, at the temperature of
+                the model, float32 (N, C), on the CPU; 0 for classes without a name.
         """
 
     def on_epoch_start(self, progress: Progress) -> None:

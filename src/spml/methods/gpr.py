@@ -10,7 +10,7 @@ from ..losses import epr_regulariser_loss, gpr_loss
 from ..losses._core.domains import check_non_negative, check_share
 from .base import Batch, Card, Facts, Needs, Outputs
 from .gr import GeneralizedRobust, Scheduled, ScheduledOrAuto, Timing
-from .pseudo_labels import labels_of_batch, read_pseudo_labels
+from .pseudo_labels import labels_of_batch, positive_by_name, read_pseudo_labels
 from .registry import register
 
 _GR = GeneralizedRobust.card.defaults
@@ -24,7 +24,8 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
 
     Args:
         pseudo_labels: File in .npz format with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no
-            pseudo-labels.
+            pseudo-labels, or those of the names of the classes (--names): positive where the softmax over the
+            names is above 0.3.
         lam1, lam2: Upper and lower bound of the weight of a positive pseudo-label, 0 <= lam2 <= lam1 <= 1.
         rho: Share of -log p in the loss of a positive pseudo-label, in [0, 1].
         reg: Weight of the regulariser, >= 0.
@@ -56,8 +57,8 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         deviations=(
             "the released code adds 1e-7 inside logarithms (gpr_loss(eps=1e-7)); the default has none",
             "the released generator makes no negative pseudo-labels; a file may contain some",
-            "pseudo-labels are made once, outside this library; the paper makes new ones with CLIP in every "
-            "epoch",
+            "pseudo-labels are made once, outside this library or from whole images and the names of the "
+            "classes by the rule of VLPL; the paper makes new ones with CLIP in every epoch",
             "the mean labels per sample are stated by the user; the released code takes them from the true "
             "labels",
         ),
@@ -88,7 +89,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
             raise ValueError(f"lam2 must be at most lam1, got lam1 = {lam1} and lam2 = {lam2}")
         self.pseudo_labels, self.reg = pseudo_labels, reg
         self.hp = {"lam1": lam1, "lam2": lam2, "rho": rho}
-        self.needs = Needs(batch_coupled=reg > 0)
+        self.needs = Needs(batch_coupled=reg > 0, names=True)
         self.mean_labels = 1.0
         self.register_buffer("pseudo", None)
 
@@ -98,6 +99,9 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
             self.mean_labels = facts.stated_mean_labels("'gpr' with reg > 0")
         if self.pseudo_labels is not None:
             self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
+
+    def on_names(self, probabilities: Tensor) -> None:
+        self.pseudo = positive_by_name(probabilities, self.pseudo_labels)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits

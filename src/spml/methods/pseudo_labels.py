@@ -14,6 +14,9 @@ from ..common.errors import InputError
 from ..common.label_checks import IntArray, rows_of
 from .base import Batch, Facts
 
+ABOVE = 0.3
+"""Probability above which a name makes a pseudo-label, as in VLPL."""
+
 _FORM = (
     "Expected an .npz file with `ids` (strings, one per sample), `classes` (strings) and `labels`, integers "
     "of shape (samples, classes) with 1 = positive, -1 = negative, 0 = no pseudo-label."
@@ -46,6 +49,31 @@ def read_pseudo_labels(path: str, facts: Facts) -> Tensor:
             f"{facts.classes[column]!r}. {_FORM}"
         )
     return torch.from_numpy(selected.astype(np.int8))
+
+
+def positive_by_name(probabilities: Tensor, path: str | None) -> Tensor:
+    """Pseudo-labels from what the names of the classes say: positive above .3, otherwise none.
+
+    Args:
+        probabilities: As `Objective.on_names` takes them, (N, C).
+        path: File of pseudo-labels, in case there is one, too.
+
+    Returns:
+        Labels in {0, 1}, int8 of shape (N, C).
+
+    Raises:
+        InputError: There is a file.
+
+    Source:
+        Xing et al. Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning. CVPR 2024
+        workshops.
+    """
+    if path is not None:
+        raise InputError(
+            f"--names makes pseudo-labels, but --hp.pseudo_labels {path} gives others: leave out one of the "
+            "two."
+        )
+    return (probabilities > ABOVE).to(torch.int8)
 
 
 def labels_of_batch(pseudo: Tensor | None, logits: Tensor, batch: Batch) -> Tensor:

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from ..losses import vlpl_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
-from .base import Batch, Card, Facts, Objective, Outputs
-from .pseudo_labels import labels_of_batch, read_pseudo_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .pseudo_labels import labels_of_batch, positive_by_name, read_pseudo_labels
 from .registry import register
 
 
@@ -17,7 +17,8 @@ class VisionLanguagePseudoLabels(Objective):
 
     Args:
         pseudo_labels: File in .npz format with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no
-            pseudo-labels.
+            pseudo-labels, or those of the names of the classes (--names): positive where the softmax over the
+            names is above 0.3.
         alpha: Weight of the entropy of unknown labels without a pseudo-label, > 0.
         beta_pos, beta_neg: Weights of positive and negative pseudo-labels, >= 0.
         smoothing: Weight of the opposite label in a positive pseudo-label, in [0, 1].
@@ -42,10 +43,11 @@ class VisionLanguagePseudoLabels(Objective):
         deviations=(
             "negative pseudo-labels have no loss in the released code; default: the same, beta_neg = 0",
             "the released code adds 1e-5 inside logarithms (vlpl_loss(eps=1e-5)); the default has none",
-            "pseudo-labels are made outside this library; the paper uses CLIP ViT-L/14, softmax over classes "
-            "at temperature 0.01, positive above 0.3",
+            "pseudo-labels are made outside this library, or by the rule of the paper (softmax over classes, "
+            "positive above 0.3) with the model that --names states; the paper uses CLIP ViT-L/14",
         ),
     )
+    needs = Needs(names=True)
     pseudo: Tensor | None
 
     def __init__(
@@ -68,6 +70,9 @@ class VisionLanguagePseudoLabels(Objective):
     def on_fit_start(self, facts: Facts) -> None:
         if self.pseudo_labels is not None:
             self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
+
+    def on_names(self, probabilities: Tensor) -> None:
+        self.pseudo = positive_by_name(probabilities, self.pseudo_labels)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits

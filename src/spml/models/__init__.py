@@ -22,6 +22,7 @@ from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, ke
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, moments
+from .solved.names import NAMES_SOFTMAX, NameScores
 from .solved.sparse import is_wide, solves_sparse, sparse_scaling
 from .spec import TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
@@ -41,6 +42,7 @@ __all__ = [
     "MAP_HEADS",
     "MEAN_DIFFERENCE",
     "MOST_SCORES",
+    "NAMES_SOFTMAX",
     "PENALTIES",
     "QUERIES",
     "RAW",
@@ -62,6 +64,7 @@ __all__ = [
     "LocalScores",
     "Located",
     "NameEvidence",
+    "NameScores",
     "OwnNetwork",
     "QueryHead",
     "QuerySettings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import torch
@@ -77,6 +78,13 @@ class NameScores(nn.Module):
         scores.texts.copy_(texts)
         scores.temperature.fill_(temperature)
         return scores
+
+    @torch.no_grad()
+    def probabilities(self, batches: Iterable[Tensor]) -> Tensor:
+        """Softmax over the names (N, C) of images whose features (B, D) are given in batches, on the CPU; 0
+        for classes without a name."""
+        scores = torch.cat([self(batch.float()).cpu() for batch in batches])
+        return scores.exp() * self.named.cpu()
 
     @property
     def named(self) -> Tensor:

@@ -34,6 +34,8 @@ from ..settle.method_memory import check_method_memory
 from ..settle.resolve import Resolved, some_rows
 from .solve import Fitted, Solver
 
+_ROWS = 4096  # samples whose names are scored at a time
+
 
 def _ignore(line: str) -> None:
     pass
@@ -209,6 +211,14 @@ class Build:
             parts = run.config.model.frozen_parts
             classifier = models.Classifier(self.backbone, self.top, frozen=run.frozen, frozen_parts=parts)
             self.classifier = classifier.to(device)
+        if self._names is not None and self.objective is not None:
+            inputs = self.data.splits["train"].inputs
+            scores = models.NameScores.of_texts(
+                self._names.embeddings, self._names.temperature, models.NAMES_SOFTMAX
+            )
+            starts = range(0, len(inputs), _ROWS)
+            batches = (inputs.fetch(range(start, min(start + _ROWS, len(inputs))), None) for start in starts)
+            self.objective.on_names(scores.probabilities(batches))
         trained = self.top if run.frozen else self.classifier
         assert trained is not None
         self.trained = trained

@@ -77,8 +77,8 @@ def check_without_data(config: Config) -> None:
 
 
 def _check_names(config: Config) -> None:
-    """Check that names of classes are of use to the model."""
-    model, names = config.model, f"--names {config.model.names}"
+    """Check that settings go together with names of classes."""
+    model = config.model
     if not model.names:
         for name in ("names_file", "prompts"):
             if getattr(model, name):
@@ -88,13 +88,11 @@ def _check_names(config: Config) -> None:
                 )
         return
     _leave_out_one(
-        f"{names}: what the names of classes say is a member of the auto head, which is solved on the "
-        "features of the image tower",
+        f"--names {model.names}: names of classes are compared with the features of its image tower, by the "
+        "auto head or a method that takes pseudo-labels",
         {
-            f"--method {config.method}": config.method not in ("", AUTO),
-            f"--model.head {model.head}": model.head != "auto",
+            f"--model.head {model.head}": model.head in models.CLOSED_FORM,
             "--model.frozen no": model.frozen == "no",
-            f"--optim.name {LBFGS}": config.optim.name == LBFGS,
             f"--init_from {config.init_from}": bool(config.init_from),
         },
     )
@@ -247,6 +245,11 @@ def check_needs(config: Config, needs: Needs) -> None:
         InputError: It does not.
     """
     model = config.model
+    if model.names and config.objective and not needs.names:
+        raise InputError(
+            f"--names {model.names}: method {config.method!r} makes no use of the names of classes: pass "
+            f"--method {AUTO}, or leave it out."
+        )
     _check_head(config.method, model, needs)
     consumer = needs_maps(config.method, model.head, needs)
     if consumer and config.data.text:
