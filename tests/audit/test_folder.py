@@ -81,8 +81,8 @@ def test_the_files_are_as_documented(folder):
         "spreadsheet_safe",
     ]  # fmt: skip
     rows = list(csv.reader((folder / "missing.csv").open(newline="")))
-    assert rows[0] == ["file", "given", "label", "probability", "rank", "rank_in_class", "where"]
-    assert rows[1] == ["a,b.jpg", 'dog, wet|the "rest"', "cat", "0.9", "1", "1", "0.5 0 0.5 0.25"]
+    assert rows[0] == ["file", "given", "label", "probability", "rank", "rank_in_class", "where", "by_name"]
+    assert rows[1] == ["a,b.jpg", 'dog, wet|the "rest"', "cat", "0.9", "1", "1", "0.5 0 0.5 0.25", ""]
     rows = list(csv.reader((folder / "wrong.csv").open(newline="")))
     assert rows == [["file", "label", "confidence", "rank"], ["c.jpg", 'the "rest"', "0.3", "1"]]
     rows = list(csv.reader((folder / "classes.csv").open(newline="")))

@@ -60,20 +60,26 @@ def run(folder):
     )
 
 
+@pytest.fixture(scope="module")
+def plain(folder):
+    """The same without names."""
+    model = f"hf/{folder / 'clip'}"
+    return spml.train(folder / "scenes" / "labels.csv", backbone=model, output=folder / "plain", **QUICK)
+
+
 def truth(path):
     with open(path / "full.csv", newline="") as stream:
         labels = [row["label"].split(";") for row in csv.DictReader(stream)]
     return np.asarray([[name in own for name in NAMES] for own in labels])
 
 
-def test_names_are_a_member_and_help(folder, run):
+def test_names_are_a_member_and_help(folder, run, plain):
     head = run.classifier.top.head
     assert head.settings.members[-1].head.startswith("names")
     model = f"hf/{folder / 'clip'}"
     assert (run.config.model.names, run.config.model.backbone) == (str(folder / "clip"), model)
     assert run.config.method == "auto"
     assert run.summary["members"][-1]["head"] == head.settings.members[-1].head
-    plain = spml.train(folder / "scenes" / "labels.csv", backbone=model, output=folder / "plain", **QUICK)
     scores, others = (each.predict(folder / "new").scores for each in (run, plain))
     wanted = truth(folder / "new")
     assert mean_average_precision(scores, wanted) > mean_average_precision(others, wanted) + 0.02
@@ -124,9 +130,24 @@ def test_names_make_pseudo_labels(folder, run, tmp_path, method):
     assert expected.sum() > len(expected)
 
 
-def test_an_audit_takes_the_run(capsys, run, folder):
-    command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.6")
-    assert read_audit(folder / "audit").missing
+def test_an_audit_has_the_names_as_a_second_opinion(capsys, run, plain, folder):
+    _, _, said = command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.6")
+    missing = read_audit(folder / "audit").missing
+    texts = run.classifier.top.head.heads[-1]
+    pixels = [np.asarray(Image.open(folder / "scenes" / each.file)).transpose(2, 0, 1) for each in missing]
+    with torch.inference_mode():
+        features = run.classifier.backbone(torch.from_numpy(np.stack(pixels))).tolist()
+    scores = np.asarray(name_scores(texts.form, features, texts.texts.tolist(), 20.0))
+    best = np.argsort(-scores, 1)[:, :2]  # K is 1.6
+    expected = [
+        "yes" if NAMES.index(each.label) in own else "no" for each, own in zip(missing, best, strict=True)
+    ]
+    assert [each.by_name for each in missing] == expected
+    agreed = expected.count("yes")
+    assert 0 < agreed < len(missing)
+    assert f"names: agree with {agreed} of {len(missing)} listed labels (column by_name)" in said
+    command(capsys, "audit", plain.folder, "--output", folder / "plain audit", "--mean_labels", "1.6")
+    assert {each.by_name for each in read_audit(folder / "plain audit").missing} == {""}
 
 
 def test_the_command_line(capsys, folder, tmp_path):

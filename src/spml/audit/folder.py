@@ -55,6 +55,8 @@ class MissingLabel(msgspec.Struct, frozen=True):
         rank_in_class: Place among the entries of this class.
         where: Window of the image that speaks most for the label: left, top, width and height as shares of
             the image, separated by blanks. Empty where the run does not score windows.
+        by_name: Whether its name is among the K best names of the image; empty where the run makes no use of
+            names.
     """
 
     file: str
@@ -64,6 +66,7 @@ class MissingLabel(msgspec.Struct, frozen=True):
     rank: _Rank
     rank_in_class: _Rank
     where: Annotated[str, msgspec.Meta(pattern=_PLACE)] = ""
+    by_name: Literal["", "yes", "no"] = ""
 
     @property
     def window(self) -> tuple[float, ...]:
@@ -235,7 +238,7 @@ def write_list(path: Path, rows: Sequence[MissingLabel]) -> None:
 
     text, number, count = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
     kinds = dict(
-        zip(MissingLabel.__struct_fields__, (text, text, text, number, count, count, text), strict=True)
+        zip(MissingLabel.__struct_fields__, (text, text, text, number, count, count, text, text), strict=True)
     )
     columns = {name: pyarrow.array([getattr(row, name) for row in rows], kinds[name]) for name in kinds}
     write_with(path, lambda stream: parquet.write_table(pyarrow.table(columns), stream))

@@ -234,6 +234,25 @@ class Ensemble(nn.Module):
             return torch.zeros(self.num_classes, dtype=torch.bool)
         return self.spread.cpu()[others].isinf().all(0)
 
+    @property
+    def named(self) -> Tensor:
+        """Classes about which names say something, bool (C,)."""
+        own = [scores.named.cpu() for scores in self.heads if isinstance(scores, NameScores)]
+        return own[0] if own else torch.zeros(self.num_classes, dtype=torch.bool)
+
+    def names_alone(self) -> Ensemble | None:
+        """What the names of the classes say by themselves; None if they are no member."""
+        for member, scores in zip(self.settings.members, self.heads, strict=True):
+            if isinstance(scores, NameScores):
+                own = msgspec.structs.replace(member, space=0, weight=1.0)
+                space = self.settings.spaces[member.space]
+                alone = Ensemble(space.features, self.num_classes, EnsembleSettings([space], [own], 0, ""))
+                alone.heads[0].load_state_dict(scores.state_dict())
+                alone.offset.zero_()
+                alone.centre.zero_()
+                return alone
+        return None
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         stored = state_dict.get(f"{prefix}of_class")
         if stored is not None and not 0 <= int(stored.min()) <= int(stored.max()) < len(self.offset):

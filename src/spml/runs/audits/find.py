@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from ... import plots
+from ... import models, plots
 from ...audit.folder import (
     ABOUT,
     BETWEEN_NAMES,
@@ -36,6 +36,7 @@ from ...decisions import MeanLabels, priors_from_shares
 from ..api import load
 from ..compute.cluster.connection import connected
 from ..compute.predict import Engine
+from ..compute.trained_model import TrainedModel
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
 from ..run import Run
@@ -128,6 +129,7 @@ def run_audit(
                 replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)
             ]
             audit = audit._replace(missing=missing)
+        audit = _with_names(audit, run, config, data, ranked.rows[: len(audit.missing)], engine)
         write_audit(output, audit)
         if form != "csv":
             write_list(output / f"{LIST}.{form}", audit.missing)
@@ -199,6 +201,46 @@ def _places(
                     window = run.places[windows[columns[pair]]]
                     places[pair] = " ".join(f"{share:.4g}" for share in window.tolist())
     return places
+
+
+def _with_names(
+    audit: Audit, run: Run, config: DataConfig, data: Dataset, rows: npt.NDArray[np.int64], engine: Engine
+) -> Audit:
+    """The audit with a second opinion on its missing labels: whether the name of the class, which no known
+    label has taught, is among the K best names of the image. As it is where names are no part of the model.
+
+    Args:
+        audit: The audit.
+        run, config, data: Run and data of it.
+        rows: Sample of each missing label, counted over all splits, int64 (M,).
+        engine: Settings of prediction.
+    """
+    head = run.classifier.top.head
+    alone = head.names_alone() if isinstance(head, models.Ensemble) else None
+    if alone is None or not len(rows):
+        return audit
+    top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
+    top.set_ensemble(alone)
+    names = TrainedModel(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
+    columns = run.columns(config.path, data.classes)
+    named = alone.named.numpy()[columns]
+    best, start = np.zeros((sum(len(each) for each in data.splits.values()), len(columns)), np.bool_), 0
+    for samples in data.splits.values():
+        wanted = np.unique(rows[(rows >= start) & (rows < start + len(samples))])
+        for batch in names.stream(samples.take(wanted - start).inputs, engine) if len(wanted) else ():
+            scores = np.where(named, batch.logits[:, columns], -np.inf)
+            first = np.argsort(-scores, 1, kind="stable")[:, : max(1, round(audit.about.mean_labels))]
+            best[wanted[batch.rows][:, None], first] = True
+        start += len(samples)
+    position = {name: column for column, name in enumerate(data.classes)}
+    missing, agreed, asked = [], 0, 0
+    for label, row in zip(audit.missing, rows.tolist(), strict=True):
+        column = position[label.label]
+        says = bool(best[row, column])
+        missing.append(replace(label, by_name=("yes" if says else "no") if named[column] else ""))
+        agreed, asked = agreed + says, asked + int(named[column])
+    engine.display.line(f"names: agree with {agreed:,} of {asked:,} listed labels (column by_name)")
+    return audit._replace(missing=missing)
 
 
 def _mean_labels(stated: float | None, run: Run) -> MeanLabels:
