@@ -117,6 +117,13 @@ def one_tower(folder):
     save_file({name: value for name, value in weights.items() if name != "logit_scale"}, path)
 
 
+def endless_scale(folder):
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    path.unlink()
+    save_file({**weights, "logit_scale": torch.tensor(float("nan"))}, path)
+
+
 def no_text_weights(folder):
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -140,6 +147,8 @@ def huge(folder):
         (another_tokenizer, "has tokens beyond the 17 of the text tower, so it is not the tokenizer of this"),
         (endless_tokenizer, "does not end texts with token 16, where CLIP reads them"),
         (one_tower, "lacks logit_scale, the temperature of a whole CLIP or SigLIP model"),
+        (endless_scale, "lacks logit_scale"),
+        (lambda folder: change(folder / "config.json", model_type=[]), "model_type is []"),
         (no_text_weights, "these weights do not fit the text tower of"),
         (without_text_config, "names of classes are scored by a whole CLIP or SigLIP model"),
         (huge, "text_config: vocab_size is 1.07374e+09, which no encoder has"),

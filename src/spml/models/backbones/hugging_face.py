@@ -122,7 +122,9 @@ def pair_of_towers(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         InputError: It is that of another network.
     """
     kind = content.get("model_type")
-    if kind in PAIRS and all(isinstance(content.get(f"{part}_config"), dict) for part in ("vision", "text")):
+    if kind in [*PAIRS] and all(
+        isinstance(content.get(f"{part}_config"), dict) for part in ("vision", "text")
+    ):
         return content
     raise InputError(
         f"{path}: model_type is {kind!r}, but names of classes are scored by a whole CLIP or SigLIP model, "

@@ -112,8 +112,8 @@ def embed_texts(source: Source, texts: Sequence[str]) -> tuple[Tensor, float]:
         )
     except ValueError as error:
         raise InputError(f"{path}: text_config: {error}.") from error
-    weights = all_weights(source)
-    if "logit_scale" not in weights:
+    scale = all_weights(source).get("logit_scale")
+    if scale is None or scale.numel() != 1 or not scale.isfinite().all():
         raise InputError(
             f"{source.weights()[0]}: lacks logit_scale, the temperature of a whole CLIP or SigLIP model. "
             "Save both towers together (CLIPModel.save_pretrained)."
@@ -130,7 +130,7 @@ def embed_texts(source: Source, texts: Sequence[str]) -> tuple[Tensor, float]:
     ids = _tokens(source.path(TOKENIZER), settings, texts, fixed=kind == SIGLIP)
     name = "text_embeds" if kind == CLIP else "pooler_output"
     parts = [tower(input_ids=part)[name] for part in torch.split(ids, _BATCH)]
-    return torch.cat(parts).float(), float(weights["logit_scale"].float().exp())
+    return torch.cat(parts).float(), float(scale.float().exp())
 
 
 def _tokens(path: Path, settings: Any, texts: Sequence[str], *, fixed: bool) -> Tensor:
