@@ -18,7 +18,7 @@ MULTINOMIAL_PENALTIES: Final = tuple(round(1000 / 10 ** (k / 2), 6) for k in ran
 
 TOLERANCE = 1e-2
 """A solution has converged if the norm of its gradient is at most this share of that at the start. With 1e-3
-test mAP on abstracts of arXiv is the same."""
+test mAP on abstracts of arXiv differs by less than .1, and solving takes a third longer."""
 
 MAX_EVALUATIONS = 100
 MOST_WEIGHTS = 20_000_000
@@ -47,7 +47,7 @@ class Multinomial:
 
     L-BFGS searches in units of weights and biases in which the curvature is about 1: that of weight (j, c) is
     var_j p_c (1 - p_c) + 2 l2, with the variance var_j of the feature and the share p_c of the class. In
-    these, terms of very different frequency converge together, four times as fast as in plain units.
+    these, terms of very different frequency converge together.
 
     Args:
         matrix: Scaled features, CSR float32 (N, D).
