@@ -22,7 +22,7 @@ ALLOWED = {
     "scores": {"common", "labels", "scores"},
     "metrics": {"common", "metrics", "scores"},
     "setting_types": {"common"},
-    "config": {"common", "setting_types"},
+    "config": {"common", "config", "setting_types"},
     "short_names": {"common", "config"},
     "data": {"common", "config", "data", "labels"},
     "methods": {"common", "labels", "losses", "methods", "metrics"},

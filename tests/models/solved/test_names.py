@@ -217,7 +217,7 @@ def test_a_saved_head_predicts_the_same_and_a_damaged_one_is_refused():
         msgspec.convert(described, EnsembleSettings)
     described["members"][-1]["head"] = "name"
     with pytest.raises(
-        msgspec.ValidationError, match="head must be one of ridge, lda, forest, names, names_so"
+        msgspec.ValidationError, match="head must be one of ridge, lda, multinomial, forest, names, names_so"
     ):
         msgspec.convert(described, EnsembleSettings)
 

@@ -1,0 +1,156 @@
+"""Settings of the data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ..common.errors import InputError, quoted
+from .domains import Count, Fraction, Positive
+
+
+@dataclass
+class DataConfig:
+    """Settings of the data: what to read, what to hide, how to split.
+
+    Attributes:
+        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face, FiftyOne), table (CSV, TSV,
+            Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
+        images: Folder of the images that a data file names, if it is neither the folder of the file nor one
+            next to it. For an image folder: a further folder that links in it may point to.
+        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, all absent, so that
+            the data is fully labelled; `negative:cat,dog`, absent for these classes only; or `column:NAME`,
+            absent for the classes that this column of a table lists.
+        rename: CSV or TSV file with two columns, given and wanted class names, or in Python such a mapping.
+            An empty wanted name leaves the class out; names with the same wanted name are merged.
+        observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive
+            per sample, drawn uniformly: `single`; by the frequency of its class: `frequency`; by a random
+            salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
+            to the centre of the image: `position`. Or keep some labels of both signs per sample: `counts`; a
+            share of all labels: `fraction`; the answers to questions about one class after another, up to
+            the first yes: `questions`; the labels that the publication of a benchmark observed, or the array
+            `observed` of a .npz file: `protocol`.
+        observe_seed: Seed of the draw of `observe`.
+        observe_positives: Number of positives that `counts` keeps of each sample, or all if there are fewer.
+        observe_negatives: Number of negatives that `counts` keeps of each sample, or all if there are fewer.
+        observe_share: Share of all labels, positive and negative, that `fraction` keeps.
+        observe_power: Strength of the preference of `frequency`, `size` and `position`: the chance is
+            proportional to measure ^ power; 0 is `single`, and below 0 rare, small, outer ones are preferred.
+            For `salience` the standard deviation of its logarithm.
+        observe_all_negatives: Also keep every true negative where a rule keeps one positive per sample; the
+            other positives stay hidden.
+        observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
+            rule keeps one positive per sample; true labels stay as they are.
+        missing: Files that the data names and that do not exist: `stop` with their number and the first
+            ones, or `skip` them and list them in skipped.csv. Those of OpenImages are always skipped.
+        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` or
+            `stop`, likewise. With `unlisted` negative, an empty list of labels says that none applies.
+        same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
+        split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
+        val_share: Share of the training samples held out for validation where the data has no split,
+            stratified by class; the last training sample of a class is never held out.
+        test_share: Share of all samples set aside for the test where the data has no split, likewise; 0 = no
+            test.
+        stratify: Draw both splits such that every class has the same share in them, as far as labels are
+            observed, and keep the last sample of a class for training. A comparison (`spml bench`) draws them
+            whatever the labels, so that ways of hiding and candidates share them.
+        split_seed: Seed of both splits.
+        sample_rows: Use this many samples only, drawn at random; 0 = all.
+        sample_classes: Use this many classes only, drawn at random among those that occur, and the samples
+            that have one of them or none at all; 0 = all.
+        sample_seed: Seed of both draws.
+        label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
+            as its .xml file or @relation says.
+        text: Columns of a table whose text is the sample, after commas, such as `title,abstract`: each row is
+            a text instead of an image.
+        file_column: Column of a table that names the images; default: `file`, `image`, `path`, `id` or a
+            similar name. For a Hugging Face data set the column that holds them. Of texts, a column that
+            names them; default: `id`, otherwise the number of the row.
+        label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
+            `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
+        split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
+        group: Column of a table, array of a feature file or field of a FiftyOne dataset that says which
+            samples belong together, such as those of a patient, a recording, an author or a burst. Splits and
+            folds never separate a group, and intervals are those of a bootstrap over groups. A blank cell is
+            a group of its own.
+        separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
+            every cell is one label.
+        size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
+        flip: Mirror training images at random (never done for digits and feature files).
+        crop: Train on a random part of each image, another one in each epoch, with at least this share of its
+            area; 1 = the whole images. For image files whose backbone is trained.
+        max_unreadable: Share of unreadable images above which reading stops.
+        max_pixels: An image with more pixels is not opened.
+        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Faster for
+            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing.
+        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster and rounds
+            differently when it resizes. `spml predict`, `evaluate` and `serve` load images with the `decoder`
+            and `draft` of the run; exported files resize as Pillow does.
+        workers: Number of processes that decode images; -1 = one per core, at most 8.
+        cache: Folder for computed features; default: `features` in the folder of the run.
+    """
+
+    path: str = ""
+    images: str | None = None
+    unlisted: str = "unknown"
+    rename: str | dict[str, str] = ""
+    observe: Literal[
+        "none", "single", "counts", "fraction", "frequency", "salience", "size", "position", "questions",
+        "protocol",
+    ] = "none"  # fmt: skip
+    observe_seed: int = 0
+    observe_positives: int = 1
+    observe_negatives: int = 0
+    observe_share: float = 0.1
+    observe_power: float = 1.0
+    observe_all_negatives: bool = False
+    observe_noise: float = 0.0
+    missing: Literal["stop", "skip"] = "stop"
+    unlabelled: Literal["skip", "stop"] = "skip"
+    same_content: Literal["merge", "keep"] = "merge"
+    split: Literal["given", "ignore"] = "given"
+    val_share: Annotated[float, Meta(gt=0, lt=1, description="between 0 and 1")] = 0.2
+    test_share: Fraction = 0.0
+    split_seed: int = 0
+    stratify: bool = True
+    sample_rows: Count = 0
+    sample_classes: int = 0
+    sample_seed: int = 0
+    label_columns: int = 0
+    text: str = ""
+    file_column: str = ""
+    label_column: str = ""
+    split_column: str = ""
+    group: str = ""
+    separator: str | None = None
+    size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
+    flip: bool = True
+    crop: Annotated[float, Meta(ge=0.01, le=1, description="from 0.01 to 1")] = 1.0
+    max_unreadable: Annotated[float, Meta(ge=0, le=1, description="in [0, 1]")] = 0.01
+    max_pixels: Positive = 100_000_000
+    draft: bool = False
+    decoder: Literal["pillow", "torchvision"] = "pillow"
+    workers: int = -1
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check `unlisted`, a text of which many functions read a part."""
+        forms = r"unknown|negative|(negative|column):.*\S.*"
+        if not isinstance(self.unlisted, str) or not re.fullmatch(forms, self.unlisted, re.DOTALL):
+            raise InputError(
+                "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
+                f"{quoted(self.unlisted)}"
+            )
+
+    @property
+    def default_label(self) -> Literal["unknown", "negative"]:
+        """Meaning of an unlisted label of a class that `unlisted` does not name, in a row without a rule."""
+        return "negative" if self.unlisted == "negative" else "unknown"
+
+    @property
+    def checked_column(self) -> str:
+        """Column that lists the classes that were looked for, if `unlisted` names one; otherwise empty."""
+        return self.unlisted.removeprefix("column:") if self.unlisted.startswith("column:") else ""
