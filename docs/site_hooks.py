@@ -49,6 +49,7 @@ ELSEWHERE = {
     "benchmarks/results/decisions.md": "benchmarks/results/decisions.md",
     "benchmarks/results/stated.md": "benchmarks/results/stated.md",
     "benchmarks/results/story.md": "benchmarks/results/story.md",
+    "benchmarks/results/natural.md": "benchmarks/results/natural.md",
     "benchmarks/results/audit_sample.md": "benchmarks/results/audit_sample.md",
     "benchmarks/results/loop.md": "benchmarks/results/loop.md",
     "benchmarks/results/loop.png": "benchmarks/results/loop.png",
