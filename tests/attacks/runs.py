@@ -219,7 +219,8 @@ ATTACKS = (
         "a head that does not exist",
         setting("top", "head", value="__import__"),
         PREDICT,
-        "run: the model can't be read (head must be one of linear, mlp, boosted_cam, gaussian, beta,",
+        "run: the model can't be read (head must be one of linear, mlp, boosted_cam, gaussian, "
+        "gaussian_per_class, beta,",
     ),
     Attack(
         "a scaling that does not exist",

@@ -282,28 +282,29 @@ def test_convert_with_predictions_of_a_run(tmp_path, monkeypatch, capsys):
 def test_convert_says_how_many_suggestions_are_expected_to_be_right(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     generator = np.random.default_rng(0)
-    truth = (generator.random((400, 3)) < 0.5).astype(np.float32)
-    shown = np.arange(400) % 3
-    truth[np.arange(400), shown] = 1
-    matrix = (truth @ generator.normal(size=(3, 8)) + 0.5 * generator.normal(size=(400, 8))).astype(
-        np.float32
-    )
-    np.savez("x.npz", X=matrix[:200], Y=shown[:200], classes=np.array(["a", "b", "c"]))
-    np.savez("new.npz", X=matrix[200:], Y=shown[200:], classes=np.array(["a", "b", "c"]))
+    truth = (generator.random((3000, 3)) < 0.5).astype(np.float32)
+    shown = np.arange(3000) % 3
+    truth[np.arange(3000), shown] = 1
+    noise = 0.5 * generator.normal(size=(3000, 8))
+    matrix = (truth @ generator.normal(size=(3, 8)) + noise).astype(np.float32)
+    np.savez("x.npz", X=matrix[:2000], Y=shown[:2000], classes=np.array(["a", "b", "c"]))
+    np.savez("new.npz", X=matrix[2000:], Y=shown[2000:], classes=np.array(["a", "b", "c"]))
     spml.train("x.npz", model={"head": "ridge"}, output="run", threads=1, quiet=True, mean_labels=2.0)
     main(["data", "convert", "new.npz", "y.npz", "--format", "nan", "--predictions", "run"])
     text = re.search(
-        r"About (\d+) of (\d+) inferred labels that the data does not give", capsys.readouterr().err
+        r"About (\d+) of ([\d,]+) inferred labels that the data does not give", capsys.readouterr().err
     )
     with np.load("y.npz", allow_pickle=False) as file:
         inferred, score = file["inferred"] == 1, file["inferred_score"]
-    assert int(text[2]) == inferred.sum()
+    assert int(text[2].replace(",", "")) == inferred.sum()
     assert int(text[1]) == round(float(score[inferred].sum()))
-    assert int(text[1]) == pytest.approx((inferred & (truth[200:] == 1)).sum(), rel=0.15)
+    assert int(text[1]) == pytest.approx((inferred & (truth[2000:] == 1)).sum(), rel=0.15)
 
 
 def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):
     class Run:
+        calibration = None
+
         def predict(self, paths, console):
             assert [os.path.basename(path) for path in paths] == [os.path.basename(n) for n in FILES]
             scores = np.array([[0.9, 0.8], [0.2, 0.1], [0.6, 0.9]], np.float32)

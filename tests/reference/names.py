@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+GOLDENS: list[tuple[str, object]] = []
+
 
 def cosine(image, text):
     """Cosine of two vectors; 0 if one is 0."""

@@ -382,7 +382,7 @@ def test_settings_have_the_names_of_the_command_line(folder, arrays):
     ("settings", "message"),
     [
         ({"haed": "mlp"}, "unknown setting 'haed'. Did you mean head or threads or seed?"),
-        ({"class_names": CLASSES}, "unknown setting 'class_names'. Did you mean classes?"),
+        ({"class_names": CLASSES}, "unknown setting 'class_names'. Did you mean classes or names?"),
         ({"head": "mpl"}, "model.head must be one of auto, linear, mlp, boosted_cam, gaussian, "
          "gaussian_per_class, beta, correlated, queries, ridge, lda, mean_difference, "
          "got 'mpl'. Did you mean mlp?"),
