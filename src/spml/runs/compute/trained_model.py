@@ -16,22 +16,21 @@ import numpy.typing as npt
 from ... import models
 from ...common.errors import InputError, nearest
 from ...common.label_checks import rows_of
-from ...config import Config, DataConfig
-from ...data import Inputs, Samples, list_inputs, wanted_names
+from ...config import DataConfig
+from ...data import Inputs, Samples, list_inputs
 from ...data.images.image_files import ImageFiles, changed_since
 from ...data.matrix import FeatureMatrix
 from ...data.open import note_unreadable
-from ...decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
+from ...decisions import Decision, Scale, logits_of, scores_of, threshold_at
 from ...engine import find_device
 from ...scores import ScoreBlocks
 from ..decide.policies import read_thresholds
-from ..folder import layout as run_files
-from ..folder.contents import read_metrics, read_summary
 from ..network import Network, Transform, speaking_terms
 from ..settle.conflicts import check_mean_labels
 from .features import find_features
 from .predict import Batch, Engine, check_samples, predict_batches
 from .predictions import Predictions
+from .run_records import RunRecords
 
 GLOBAL = "global"
 """One threshold for all classes, in place of thresholds.json."""
@@ -40,19 +39,16 @@ _SHOWN = 10
 """Classes that a remark names."""
 
 
-class TrainedModel:
+class TrainedModel(RunRecords):
     """The part of `spml.Run` that computes logits and labels, without what needs other runs.
 
     Attributes:
-        name: Name in figures: the last part of the folder.
         classifier: The model.
     """
 
     def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
-        self.folder, self.card, self.classifier = folder, card, classifier
-        self.name = folder.resolve().name
-        self.classes: tuple[str, ...] = tuple(card["classes"])
-        self.global_logit = float(card["threshold"]["logit"])
+        super().__init__(folder, card)
+        self.classifier = classifier
 
     @cached_property
     def model(self) -> Network:
@@ -72,77 +68,6 @@ class TrainedModel:
         """Prepares an image of Pillow for `model`; None where the model takes features."""
         spec = self.spec
         return Transform(spec.size, spec.interpolation) if spec.size else None
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Content of summary.json.
-
-        Raises:
-            InputError: The file is missing or damaged.
-        """
-        return read_summary(self.folder)
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
-
-        Raises:
-            InputError: The file is missing or damaged.
-        """
-        return read_metrics(self.folder)
-
-    @property
-    def weights_sha256(self) -> str:
-        """SHA-256 of the weights."""
-        return str(self.card["weights_sha256"])
-
-    @cached_property
-    def thresholds(self) -> Policy:
-        """Thresholds of the classes, in thresholds.json.
-
-        Raises:
-            InputError: The file is missing, damaged, or of another model.
-        """
-        return read_thresholds(self.folder / run_files.THRESHOLDS, self.classes, self.weights_sha256)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features in the order of the training; empty if that data did not name them."""
-        return tuple(self.card.get("feature_names", ()))
-
-    @property
-    def trained_on(self) -> str:
-        """Path of the training data as the user stated it; empty if the run does not record it."""
-        return self.config.data.path if self.config else ""
-
-    @cached_property
-    def config(self) -> Config | None:
-        """Settings of the training; None if the run does not record them."""
-        return run_files.read_config(self.folder) if (self.folder / run_files.CONFIG).is_file() else None
-
-    @property
-    def settings(self) -> Config:
-        """Settings of the training, for what can't do without them.
-
-        Raises:
-            InputError: The run does not record them.
-        """
-        if self.config is None:
-            raise InputError(
-                f"{self.folder / run_files.CONFIG}: is missing, so the settings of the run are not known. "
-                "Name the folder of a run as `spml train` writes it."
-            )
-        return self.config
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Wanted names of classes by given ones, as in the training (`data.rename`)."""
-        return wanted_names(self.config.data) if self.config else {}
-
-    @property
-    def decoding(self) -> dict[str, Any]:
-        """Settings `decoder` and `draft` of the images in training; empty if they are not recorded."""
-        return {name: getattr(self.config.data, name) for name in ("decoder", "draft")} if self.config else {}
 
     @property
     def text_columns(self) -> str:
@@ -433,15 +358,6 @@ class TrainedModel:
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
         return np.asarray(scores_of(logits, self.scale), np.float32)
-
-    @cached_property
-    def calibration(self) -> Calibration | None:
-        """Map from logits to probabilities, in thresholds.json; None without that file, or if K is not known.
-
-        Raises:
-            InputError: The file is damaged, or of another model.
-        """
-        return self.thresholds.calibrated if (self.folder / run_files.THRESHOLDS).is_file() else None
 
     def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
         """Calibrated probabilities of logits of any shape; None where K is not known."""
