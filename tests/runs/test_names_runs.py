@@ -14,7 +14,10 @@ from safetensors.torch import load_file
 
 import spml
 from spml.audit.folder import read_audit
+from spml.audit.sheets import read_sample
 from spml.metrics import average_precision, mean_average_precision
+from spml.review.labelling import Labelling
+from spml.runs.audits.sample import scores_of_sample
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
@@ -230,3 +233,171 @@ def test_what_does_not_suit_is_refused(capsys, folder, tmp_path):
     words = ["train", codes, "--names", folder / "clip", "--output", tmp_path / "run"]
     assert "no class has a name that a text tower could read" in fails(capsys, *words)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def untagged(folder):
+    """A run of photos without labels in two folders, and the names of three classes."""
+    photos = folder / "untagged" / "photos"
+    for number, path in enumerate(sorted((folder / "scenes").glob("*.png"))):
+        place = photos / ("first" if number % 2 else "second")
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    (folder / "untagged" / "names.txt").write_text("\n".join(NAMES) + "\n")
+    return folder / "untagged"
+
+
+@pytest.fixture(scope="module")
+def cold(folder, untagged):
+    return spml.train(
+        untagged / "photos", names=str(folder / "clip"), data={"classes": str(untagged / "names.txt")},
+        output=untagged / "run", quiet=True, threads=1,
+    )  # fmt: skip
+
+
+def softmax_of_names(run, paths):
+    pixels = [np.asarray(Image.open(path)).transpose(2, 0, 1) for path in paths]
+    with torch.inference_mode():
+        features = run.classifier.backbone(torch.from_numpy(np.stack(pixels))).tolist()
+    texts = run.classifier.top.head.heads[0].texts.tolist()
+    return np.exp(name_scores("names_softmax", features, texts, 20.0))
+
+
+def test_photos_without_labels_are_scored_by_the_names_alone(folder, untagged, cold):
+    new = sorted((folder / "new").glob("*.png"))
+    predicted = cold.predict(folder / "new")
+    np.testing.assert_allclose(predicted.scores, softmax_of_names(cold, new), atol=1e-5)
+    wanted = truth(folder / "new")
+    assert mean_average_precision(predicted.scores, wanted) > wanted.mean() + 0.2
+    # Nothing is stated that needs a known label, and the cut is that of 1.5 labels of a photo on average.
+    assert cold.by_name == [*NAMES]
+    assert cold.calibration is None
+    cut = cold.thresholds.classes[0].threshold
+    assert [tuple(vars_of(each)) for each in cold.thresholds.classes] == [
+        (name, cut, None, None, None, None, 0) for name in NAMES
+    ]
+    photos = sorted((untagged / "photos").glob("*/*.png"))
+    own = cold.predict(untagged / "photos")
+    assert (softmax_of_names(cold, photos) >= cut).sum() == sum(map(len, own.labels)) == 1.5 * len(photos)
+    assert not any((cold.folder / name).exists() for name in ("summary.json", "report.html", "metrics.jsonl"))
+    assert "no label is known yet" in repr(cold) + cold._repr_html_()
+
+
+def vars_of(cut):
+    return [getattr(cut, name) for name in cut.__struct_fields__]
+
+
+def test_from_photos_without_labels_to_a_run_that_learned(capsys, folder, untagged, tmp_path):
+    words = ["train", untagged / "photos", "--data.classes", untagged / "names.txt", "--threads", 1]
+    code, _, said = command(capsys, *words, "--names", folder / "clip", "--output", tmp_path / "cold")
+    assert code == 0
+    assert "photos: 120 photos without labels" in said
+    assert "no label is known yet: scores are those of the names of the classes alone" in said
+    _, told, _ = command(capsys, "audit", "sample", tmp_path / "cold", "--rows", 80)
+    sheet = tmp_path / "cold" / "sample.csv"
+    assert f"{sheet}: 80 samples, drawn at random" in told
+    # The page finds the photos, and lists the classes by their names' scores.
+    runs = {"cold": spml.load(tmp_path / "cold")}
+    sample = read_sample(sheet)
+    scores = scores_of_sample(runs, sample.ids, sample.classes)
+    paths = [untagged / "photos" / name for name in sample.ids]
+    np.testing.assert_allclose(np.exp(scores), softmax_of_names(runs["cold"], paths), atol=1e-5)
+    labelling = Labelling(sheet, "me", scores=scores)
+    try:
+        row = labelling.records.ids.index(sample.ids[0])
+        (card,) = labelling.cards([row])
+        assert card.order == np.argsort(-scores[0], kind="stable").tolist()
+        assert (card.given, card.refused) == ([], [])
+        with open(folder / "scenes" / "full.csv", newline="") as stream:
+            labels = {each["file"]: each["label"].split(";") for each in csv.DictReader(stream)}
+        for name in sample.ids:
+            row = labelling.records.ids.index(name)
+            for label in labels[name.split("/")[-1]]:
+                labelling.decide(row, sample.classes.index(label), "yes")
+            labelling.complete(row, complete=True)
+    finally:
+        labelling.store.close()
+    tags = sheet.with_suffix(".labelled.csv")
+    said = fails(capsys, "audit", "use", sheet, tmp_path / "cold")
+    train = f"spml train {tags} --data.images {untagged / 'photos'} --data.unlisted negative"
+    train += f" --names {folder / 'clip'}"
+    assert "no label is known yet" in said
+    assert train in said
+    code, _, said = command(capsys, *train.split()[1:], "--threads", 1, "--output", tmp_path / "run")
+    assert code == 0, said
+    learned = spml.load(tmp_path / "run")
+    assert (learned.by_name, learned.summary["data"]["samples"]) == ([], {"train": 64, "val": 16})
+    wanted = truth(folder / "new")
+    before, after = (each.predict(folder / "new").scores for each in (runs["cold"], learned))
+    code, _, _ = command(
+        capsys, "evaluate", tmp_path / "cold", folder / "new" / "full.csv", "--data.unlisted=negative"
+    )
+    measured = runs["cold"].evaluate(folder / "new" / "full.csv", unlisted="negative")["mAP"]
+    assert (code, measured) == (0, pytest.approx(mean_average_precision(before, wanted), abs=1e-6))
+    assert mean_average_precision(after, wanted) > mean_average_precision(before, wanted)
+
+
+def test_a_table_of_photos_may_be_without_labels_too(folder, untagged, cold, tmp_path):
+    files = [path.relative_to(untagged / "photos").as_posix() for path in (untagged / "photos").glob("*/*")]
+    (tmp_path / "photos.csv").write_text("\n".join(["file,place", *(f"{name},x" for name in sorted(files))]))
+    run = spml.train(
+        tmp_path / "photos.csv", names=str(folder / "clip"), output=tmp_path / "run", quiet=True, threads=1,
+        data={"classes": str(untagged / "names.txt"), "images": str(untagged / "photos")},
+    )  # fmt: skip
+    assert run.thresholds.classes == cold.thresholds.classes
+    assert (run.folder / "model.safetensors").read_bytes() == (cold.folder / "model.safetensors").read_bytes()
+
+
+def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_path):
+    for words in (
+        ["thresholds", cold.folder],
+        ["audit", cold.folder, "--mean_labels", 1.5, "--output", tmp_path / "audit"],
+    ):
+        said = fails(capsys, *words)
+        assert f"{cold.folder}: no label is known yet" in said
+        assert f"spml audit sample {cold.folder}, then spml review" in said
+    train = ["train", untagged / "photos", "--output", tmp_path / "run"]
+    listed = ["--data.classes", untagged / "names.txt"]
+    clip = ["--names", folder / "clip"]
+    assert "pass --names MODEL" in fails(capsys, *train, *listed)
+    said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
+    assert "--epochs, --mean_labels would have no effect: leave it out" in said
+    assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
+    for text, message in (
+        ("red\nc07\n", "'c07' can't be read as a name either"),
+        ("red\nred\n", "repeats 'red'"),
+        ("red\n", "names one class only"),
+        ("", "is empty"),
+    ):
+        (tmp_path / "some.txt").write_text(text)
+        assert message in fails(capsys, *train, "--data.classes", tmp_path / "some.txt", *clip)
+    (tmp_path / "none").mkdir()
+    assert "holds no image" in fails(capsys, "train", tmp_path / "none", *listed, *clip)
+    said = fails(capsys, "train", tmp_path / "some.txt", *listed, *clip)
+    assert "name a folder of them, or a table" in said
+    shutil.copy(next((untagged / "photos").glob("*/*.png")), tmp_path / "none")
+    assert "If no label is known yet" in fails(capsys, "train", tmp_path / "none", *clip)
+    assert not (tmp_path / "run").exists()
+    code, printed, _ = command(capsys, *train, *listed, *clip, "--print_config")
+    assert code == 0
+    assert f"names: {folder / 'clip'}" in printed
+    assert not (tmp_path / "run").exists()
+    # It is not replaced by accident.
+    again = ["train", untagged / "photos", *listed, *clip, "--output", cold.folder]
+    assert "--overwrite" in fails(capsys, *again)
+    assert "nothing is trained without a known label" in fails(capsys, *again, "--resume")
+
+
+def test_a_run_of_names_alone_is_exported_and_served(folder, cold):
+    pytest.importorskip("onnxruntime")
+    from tests.helpers.exported import computed, opened
+    from tests.helpers.serving import client_of, files
+
+    images = sorted((folder / "new").glob("*.png"))[:4]
+    session, _ = opened(cold.export(folder / "cold.onnx"))
+    pixels = np.stack([np.asarray(Image.open(path)) for path in images])
+    expected = cold.predict(images)
+    np.testing.assert_allclose(computed(session, pixels)["scores"], expected.scores, atol=1e-5)
+    with client_of(cold.folder) as client:
+        served = client.post("/predict", files=files(*images)).json()
+    assert [each["labels"] for each in served["predictions"]] == expected.labels

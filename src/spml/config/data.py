@@ -21,6 +21,8 @@ class DataConfig:
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
+        classes: Text file with the name of a class per line, for photos of which no label is known: a folder
+            of them at any depth, or a table that names them. `model.names` then scores them by these names.
         unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, all absent, so that
             the data is fully labelled; `negative:cat,dog`, absent for these classes only; or `column:NAME`,
             absent for the classes that this column of a table lists.
@@ -95,6 +97,7 @@ class DataConfig:
 
     path: str = ""
     images: str | None = None
+    classes: str = ""
     unlisted: str = "unknown"
     rename: str | dict[str, str] = ""
     observe: Literal[

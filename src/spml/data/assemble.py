@@ -65,7 +65,9 @@ def to_dataset(
     if unreadable:
         reasons = name_skipped(records.ids, unreadable)
         notes.append(f"{_share_skipped(records, unreadable)}; skipped: {reasons}.")
-    unlabelled: list[int] = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
+    unlabelled: list[int] = []
+    if not config.classes:
+        unlabelled = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
     notes += note_unlabelled(records, unlabelled, config)
     skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
     groups = None if records.groups is None else group_codes(records.groups)

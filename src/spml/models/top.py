@@ -253,15 +253,16 @@ class Top(nn.Module):
         """The best linear member of an ensemble, from which training may go on; other tops as they are.
 
         Raises:
-            InputError: The ensemble has no linear member, because there are too many features.
+            InputError: The ensemble has no linear member, because there are too many features, or names
+                alone.
         """
         if not isinstance(self.head, Ensemble):
             return self
         ensemble = self.head
         if ensemble.start is None or ensemble.start_scaling is None:
             raise InputError(
-                f"with {self.num_features:,} features, the auto head has no linear member to start from: "
-                "name a run with a linear head (--model.head linear)."
+                "the auto head has no linear member to start from, because it has names alone or "
+                f"{self.num_features:,} features: name a run with a linear head (--model.head linear)."
             )
         top = Top(self.num_features, self.num_classes, scaling=ensemble.settings.start)
         weight, bias = ensemble.linear_start()

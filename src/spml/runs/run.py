@@ -344,6 +344,8 @@ def _describe(run: Run) -> dict[str, str]:
         "model": f"{backbone}, head {run.card['top']['head']}",
         "classes": f"{len(run.classes)} ({first_few(run.classes, 5)})",
     }
+    if not (run.folder / run_files.SUMMARY).is_file() and run.config and run.config.data.classes:
+        return {**facts, "validation": "no label is known yet"}
     try:
         metric, summary = run.summary["selected"]["metric"], run.summary
         few = metric != "val/mAP" and summary["data"]["samples"]["val"] < FEWEST_SHOWN

@@ -21,6 +21,7 @@ from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.checkpoint import data_changed
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..models import Classifier
+from .by_names import open_unlabelled, run_by_names
 from .compute.predict import Engine
 from .compute.trained_model import TrainedModel
 from .console import Console
@@ -76,6 +77,9 @@ def run_training(
     config, first = _with_folder(config, resume), _is_first(config)
     folder = Path(config.output)
     console = (console or Console()) if first else Console(silent=True)
+    if config.data.classes:
+        with _threads(config.threads):
+            return run_by_names(config, resume=resume, overwrite=overwrite, console=console, cluster=cluster)
     only_trainer: AbstractContextManager[None] = nullcontext()
     if first:
         run_files.check_free(folder, resume=resume, overwrite=overwrite)
@@ -156,7 +160,10 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
         InputError: A setting or the data does not suit.
     """
     console = console or Console()
-    run = resolve(_with_folder(config, resume), partial(open_for_backbone, report=console.line))
+    config = _with_folder(config, resume)
+    if config.data.classes:
+        return open_unlabelled(config, console, resume=resume).config
+    run = resolve(config, partial(open_for_backbone, report=console.line))
     for note in run.notes:
         console.line(f"note: {note}.")
     return run.config

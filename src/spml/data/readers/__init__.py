@@ -132,7 +132,7 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         InputError: The path does not exist or can't be read, no reader recognises it, or its content has a
             mistake.
     """
-    if config.path == "digits":
+    if config.path == "digits" and not config.classes:
         return select(read_as_stated(lambda _: make_digits(), config, may_lack=may_lack), config)
     if config.path == MEMORY:
         raise InputError(
@@ -141,6 +141,11 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         )
     source = Source(existing(config.path))
     check_readable(source.path)
+    if config.classes:
+        from .unlabelled import read_unlabelled
+
+        of_path = partial(read_unlabelled, source.path)
+        return select(read_as_stated(of_path, config, may_lack=may_lack), config)
     if is_sources(source.path):
         return select(read_sources(source.path, config, read), config)
     reader = find_reader(source)

@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...common.documents import read_text
 from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...config import DataConfig
@@ -50,6 +49,7 @@ from .features import (
     strings,
 )
 from .label_arrays import read_labels
+from .unlabelled import read_class_list
 
 CLASSES = "classes.txt"
 _KINDS = "X|img_emb|Y|names|split"
@@ -76,10 +76,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
     files, features = _open(path, config.group)
     classes: tuple[str, ...] = ()
     if (file := path / CLASSES).is_file():
-        lines = read_text(file, limit=1 << 26).rstrip().splitlines()
-        classes = distinct(tuple(map(str.strip, lines)), f"{file}: lines")
-        if not classes:
-            raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
+        classes = read_class_list(file)
     shards = [(str(file), array) for file, array in _arrays(path, files, "Y")]
     if not classes and shards[0][1].ndim == 1:
         raise InputError(

@@ -240,18 +240,22 @@ class Ensemble(nn.Module):
         own = [scores.named.cpu() for scores in self.heads if isinstance(scores, NameScores)]
         return own[0] if own else torch.zeros(self.num_classes, dtype=torch.bool)
 
+    @classmethod
+    def of_names(cls, scores: NameScores) -> Ensemble:
+        """What the names of the classes say by themselves: `scores` as they are, whatever they were
+        standardised by as a member."""
+        classes, features = scores.texts.shape
+        member, space = MemberSettings(0, scores.form, None, 0.0, 1.0), SpaceSettings(RAW, features)
+        alone = cls(features, classes, EnsembleSettings([space], [member], 0, ""))
+        alone.heads[0].load_state_dict(scores.state_dict())
+        alone.offset.zero_()
+        alone.centre.zero_()
+        return alone
+
     def names_alone(self) -> Ensemble | None:
         """What the names of the classes say by themselves; None if they are no member."""
-        for member, scores in zip(self.settings.members, self.heads, strict=True):
-            if isinstance(scores, NameScores):
-                own = msgspec.structs.replace(member, space=0, weight=1.0)
-                space = self.settings.spaces[member.space]
-                alone = Ensemble(space.features, self.num_classes, EnsembleSettings([space], [own], 0, ""))
-                alone.heads[0].load_state_dict(scores.state_dict())
-                alone.offset.zero_()
-                alone.centre.zero_()
-                return alone
-        return None
+        own = [scores for scores in self.heads if isinstance(scores, NameScores)]
+        return Ensemble.of_names(own[0]) if own else None
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         stored = state_dict.get(f"{prefix}of_class")

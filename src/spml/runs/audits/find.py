@@ -40,7 +40,7 @@ from ..compute.trained_model import TrainedModel
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
 from ..run import Run
-from ..settle.conflicts import check_mean_labels
+from ..settle.conflicts import check_labels_known, check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
 
 PICTURE, LIST = "audit.png", "missing"
@@ -108,6 +108,7 @@ def run_audit(
                 "(--output)."
             )
         run = load(folder)
+        check_labels_known(run.folder, run.config, "missing labels can't be told from absent ones")
         k = _mean_labels(mean_labels, run)
         config = from_dict({"data": {**asdict(run.settings.data), **settings}}).data
         config = as_in_run(config, run.names, run.text_columns)

@@ -23,6 +23,7 @@ from ..folder.held_out import HeldOut, read_held_out
 from ..judge.evaluate import check_classes
 from ..report.write import renew_report
 from ..run import Run
+from ..settle.conflicts import check_labels_known
 from .answers import Audited, audited_groups, audited_scores, read_audited
 from .sample import read_common_scores
 
@@ -167,6 +168,8 @@ def use_audit(
     """
     path, engine = Path(sheet), engine or Engine()
     check_classes(runs)
+    for run in runs.values():
+        check_labels_known(run.folder, run.config, "nothing can be estimated", str(path))
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
     audited = {name: read_audited(path, run, images) for name, run in runs.items()}
     scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}

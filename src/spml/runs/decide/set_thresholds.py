@@ -23,7 +23,7 @@ from ..compute.trained_model import TrainedModel
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
 from ..report.write import renew_report
-from ..settle.conflicts import check_mean_labels
+from ..settle.conflicts import check_labels_known, check_mean_labels
 from .policies import (
     HELD_OUT,
     Evidence,
@@ -67,6 +67,7 @@ def set_thresholds(
     """
     if audit is not None and mean_labels is not None:
         raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
+    check_labels_known(run.folder, run.config, "no threshold can be decided")
     check_no_writer(run.folder, inside=True)
     own = data is None or (records is None and same_path(run.trained_on, data.path))
     if own:

@@ -201,7 +201,7 @@ def resolve(
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
     optim = _optim_settings(config.optim, spec, model, new_head=start is None and config.method != AUTO)
-    config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
+    config = replace(config, data=settle_data(config.data, spec, data), model=model, optim=optim)
     conflicts.check_needs(config, needs)
     conflicts.check_crop(config, data.splits["train"].inputs)
     if objective and (remark := missed_warmup(config, objective)):
@@ -347,7 +347,8 @@ def _default_method(config: Config, spec: models.BackboneSpec, data: Dataset, st
     return str(recipe["trained" if trains or not fixed else "solved"])
 
 
-def _data_settings(config: DataConfig, spec: models.BackboneSpec, data: Dataset) -> DataConfig:
+def settle_data(config: DataConfig, spec: models.BackboneSpec, data: Dataset) -> DataConfig:
+    """Settle the size of images and the number of processes that decode them."""
     workers = config.workers
     if not data.decoded:
         workers = 0

@@ -1,0 +1,194 @@
+"""A run of photos of which no label is known: the names of the classes score them, nothing is trained."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import models
+from ..common.errors import InputError
+from ..common.files import sha256_file, write_rows
+from ..common.phrases import first_few
+from ..common.safe import quote
+from ..config import Config, DataConfig, ModelConfig, check, differences
+from ..data import Dataset, start_opening
+from ..decisions import (
+    ClassCut,
+    MeanLabels,
+    Policy,
+    Rows,
+    Target,
+    assumed_for_thresholds,
+    global_threshold,
+    scores_of,
+    threshold_curve,
+)
+from ..engine import make_fabric, predict_logits
+from ..scores import as_scores
+from ..version import __version__
+from .console import Console
+from .decide.policies import HELD_OUT, write_thresholds
+from .fit.build import frozen_features
+from .folder import layout as run_files
+from .folder.held_out import HeldOut, drawn_part, keep_scores, write_held_out
+from .settle.resolve import Resolved, settle_data
+
+NOTHING_KNOWN = "no label is known yet: scores are those of the names of the classes alone"
+
+
+def run_by_names(
+    config: Config, *, resume: bool, overwrite: bool, console: Console, cluster: str | None = None
+) -> Path:
+    """Write the folder of a run whose scores are those of the names of its classes: the logarithm of the
+    softmax at the temperature that the model of images and texts was trained with.
+
+    Labels are predicted from one score on, at which a photo has an assumed number of them on average. All
+    scores are of photos that nothing was fitted to, so they are kept as held-out ones, from which `spml audit
+    sample` draws. What needs a known label is left out: a summary with metrics, estimates and the report.
+
+    Args:
+        config: Settings, with `data.classes`.
+        resume, overwrite, console, cluster: As in `run_training`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: A setting, the photos, the names of the classes or the folder do not suit; nothing was
+            written.
+    """
+    folder = Path(config.output)
+    run_files.check_free(folder, resume=resume, overwrite=overwrite)
+    run = open_unlabelled(config, console, resume=resume)
+    model = config.model
+    names = models.read_name_evidence(model, run.data.classes, console.line)
+    if unnamed := [quote(each) for each, name in zip(run.data.classes, names.names, strict=True) if not name]:
+        raise InputError(
+            f"{config.data.classes}: no label is known, and {first_few(unnamed, 3)} can't be read as a name "
+            "either, so that nothing is known about it: give a name (--model.names_file FILE: rows of a "
+            "class and the name to read), or leave it out."
+        )
+    backbone = models.build_backbone(run.spec, model, report=console.line)
+    fabric = make_fabric(config.accelerator, precision=config.precision)
+    with run_files.only_trainer(folder, console.line, resume=False, overwrite=overwrite):
+        run_files.clear(folder)
+        run_files.write_config(folder, run.config)
+        if run.data.skipped:
+            write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
+        cache = Path(config.data.cache or folder / run_files.FEATURES)
+        features = frozen_features(
+            run, backbone.to(fabric.device), fabric, cache,
+            report=console.line, console=console, cluster=cluster,
+        )  # fmt: skip
+        _write(run, backbone, names, features, fabric)
+    photos, told = shlex.quote(config.data.path), shlex.quote(str(folder))
+    console.line(
+        f"{folder}: done; {NOTHING_KNOWN}\n"
+        f"next: `spml predict {told} {photos} --output tags.csv` labels photos: those of the highest scores, "
+        f"{assumed_for_thresholds(len(run.data.classes)):g} of a photo on average, which is assumed.\n"
+        f"next: `spml audit sample {told}` draws photos to label in full, which `spml review` shows."
+    )
+    return folder
+
+
+def open_unlabelled(config: Config, console: Console, *, resume: bool) -> Resolved:
+    """Check and settle the settings of such a run, and open its photos for the backbone. No weights are read.
+
+    Raises:
+        InputError: A setting or the photos do not suit.
+    """
+    _check(config, resume=resume)
+    opening = start_opening(config.data, purpose="evaluate", report=console.line, progress=console.progress)
+    spec = models.describe_backbone(
+        config.model, opening.kind, opening.width,
+        size=config.data.size, source=opening.name, report=console.line,
+    )  # fmt: skip
+    data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
+    for note in data.notes:
+        console.line(note)
+    settled = replace(config, data=settle_data(config.data, spec, data))
+    return Resolved(settled, spec, data, None)
+
+
+def _check(config: Config, *, resume: bool) -> None:
+    """Check settings that need no data."""
+    check(config)
+    if not config.model.names:
+        raise InputError(
+            "--data.classes is for photos of which no label is known, which names of classes alone can "
+            "score: pass --names MODEL, or for labelled data leave it out."
+        )
+    if resume:
+        raise InputError("--resume: nothing is trained without a known label. Start again with --overwrite.")
+    model, data = config.model, config.data
+    used = Config(
+        data=DataConfig(
+            path=data.path, images=data.images, classes=data.classes, missing=data.missing, size=data.size,
+            max_unreadable=data.max_unreadable, max_pixels=data.max_pixels, draft=data.draft,
+            decoder=data.decoder, workers=data.workers, cache=data.cache,
+        ),
+        model=ModelConfig(names=model.names, names_file=model.names_file, prompts=model.prompts),
+        batch_size=config.batch_size,
+        seed=config.seed,
+        accelerator=config.accelerator,
+        precision=config.precision,
+        threads=config.threads,
+        output=config.output,
+    )  # fmt: skip
+    if idle := differences(config, used):
+        raise InputError(
+            f"--data.classes: no label is known, so nothing is trained and nothing judged, and "
+            f"{first_few([f'--{name}' for name in idle], 5)} would have no effect: leave it out."
+        )
+
+
+def _write(
+    run: Resolved,
+    backbone: models.Backbone,
+    names: models.NameEvidence,
+    features: Dataset,
+    fabric: Any,
+) -> None:
+    """Write model, thresholds and held-out scores."""
+    config, classes, folder = run.config, run.data.classes, Path(run.config.output)
+    top = models.Top(backbone.num_features, len(classes), scores=models.LOG_SOFTMAX)
+    scores = models.NameScores.of_texts(names.embeddings, names.temperature, models.NAMES_SOFTMAX)
+    top.set_ensemble(models.Ensemble.of_names(scores))
+    (samples,) = features.splits.values()
+    part = samples.take(drawn_part(len(samples), len(classes), config.seed))
+    logits = predict_logits(top.to(fabric.device), part, fabric, batch_size=config.batch_size)
+    kept, assumed = as_scores(logits), assumed_for_thresholds(len(classes))
+    cut = global_threshold(kept, assumed)
+    card = {
+        "classes": list(classes),
+        "method": {"name": models.NAMES_SOFTMAX, "hp": {}},
+        "threshold": {
+            "logit": cut,
+            "labels_per_sample": assumed,
+            "source": "default",
+            "curve": threshold_curve(kept),
+        },
+        "thresholds": run_files.THRESHOLDS,
+        "without_positives": [],
+        "by_name": list(classes),
+        "feature_names": [],
+        "spml": __version__,
+    }
+    held_out = HeldOut(tuple(part.ids), keep_scores(kept, part.observed), part.observed)
+    write_held_out(folder, held_out, classes)
+    classifier = models.Classifier(backbone, top, frozen=True)
+    models.save_classifier(folder, classifier, classifier.spec, card)
+    score = float(scores_of(cut, top.scale))
+    policy = Policy(
+        spml=__version__,
+        model=sha256_file(folder / run_files.MODEL[0]),
+        scale=top.scale,
+        target=Target("labels"),
+        mean_labels=MeanLabels(assumed, "default"),
+        rows=Rows(0, HELD_OUT),
+        classes=tuple(ClassCut(name, score, None, None, None, None, 0) for name in classes),
+        warnings=(NOTHING_KNOWN,),
+    )
+    write_thresholds(folder, policy, held_out, picture=False)
