@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import shutil
 
@@ -345,7 +346,13 @@ def test_a_table_of_photos_may_be_without_labels_too(folder, untagged, cold, tmp
         data={"classes": str(untagged / "names.txt"), "images": str(untagged / "photos")},
     )  # fmt: skip
     assert run.thresholds.classes == cold.thresholds.classes
-    assert (run.folder / "model.safetensors").read_bytes() == (cold.folder / "model.safetensors").read_bytes()
+    weights = (cold.folder / "model.safetensors").read_bytes()
+    assert (run.folder / "model.safetensors").read_bytes() == weights
+    # The written settings repeat the run, and say that features are kept.
+    config = cold.config
+    assert (config.model.frozen, config.model.backbone) == ("yes", f"hf/{folder / 'clip'}")
+    again = spml.train(dataclasses.replace(config, output=str(tmp_path / "again")), quiet=True)
+    assert (again.folder / "model.safetensors").read_bytes() == weights
 
 
 def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_path):
@@ -362,6 +369,7 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert "pass --names MODEL" in fails(capsys, *train, *listed)
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
     assert "--epochs, --mean_labels would have no effect: leave it out" in said
+    assert "--model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
     for text, message in (
         ("red\nc07\n", "'c07' can't be read as a name either"),

@@ -108,8 +108,8 @@ def open_unlabelled(config: Config, console: Console, *, resume: bool) -> Resolv
     data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
     for note in data.notes:
         console.line(note)
-    settled = replace(config, data=settle_data(config.data, spec, data))
-    return Resolved(settled, spec, data, None)
+    model = replace(config.model, backbone=spec.name, frozen="yes")
+    return Resolved(replace(config, data=settle_data(config.data, spec, data), model=model), spec, data, None)
 
 
 def _check(config: Config, *, resume: bool) -> None:
@@ -129,7 +129,10 @@ def _check(config: Config, *, resume: bool) -> None:
             max_unreadable=data.max_unreadable, max_pixels=data.max_pixels, draft=data.draft,
             decoder=data.decoder, workers=data.workers, cache=data.cache,
         ),
-        model=ModelConfig(names=model.names, names_file=model.names_file, prompts=model.prompts),
+        model=ModelConfig(
+            backbone=model.backbone, frozen="auto" if model.frozen == "no" else model.frozen,
+            names=model.names, names_file=model.names_file, prompts=model.prompts,
+        ),
         batch_size=config.batch_size,
         seed=config.seed,
         accelerator=config.accelerator,
