@@ -115,6 +115,7 @@ def audit_use(
     from ..runs.api import load_each
     from ..runs.audits.use import use_audit
     from ..runs.console import Console
+    from ..runs.settle.conflicts import first_training
     from .audit_text import learned
 
     if draws < MIN_DRAWS:
@@ -126,6 +127,12 @@ def audit_use(
     for remark in remarks:
         print(remark)
     models, console = dict(zip(runs, load_each(runs), strict=True)), Console()
+    if len(runs) == 1 and (config := models[runs[0]].config) and config.data.classes:
+        print(
+            f"{table}: written. {runs[0]} was made from names of classes alone, so there is nothing to "
+            f"estimate yet.\nnext: {first_training(config, str(table))}"
+        )
+        return
     engine = prediction.engine(console)
     used = use_audit(
         table,

@@ -169,7 +169,7 @@ def use_audit(
     path, engine = Path(sheet), engine or Engine()
     check_classes(runs)
     for run in runs.values():
-        check_labels_known(run.folder, run.config, "nothing can be estimated", str(path))
+        check_labels_known(run.folder, run.config, "nothing can be estimated")
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
     audited = {name: read_audited(path, run, images) for name, run in runs.items()}
     scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}

@@ -106,26 +106,29 @@ def _leave_out_one(fact: str, options: dict[str, bool]) -> None:
             raise InputError(f"{fact}, but {option} is given: leave out one of the two.")
 
 
-def check_labels_known(folder: Path, config: Config | None, what: str, table: str = "TABLE") -> None:
+def first_training(config: Config, table: str) -> str:
+    """Command that learns from a table of labels what a run knows by the names of the classes alone."""
+    path, names = Path(config.data.path), shlex.quote(config.model.names)
+    images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
+    return f"spml train {shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
+
+
+def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
     """Refuse what needs a known label, of a run that was made from the names of the classes alone.
 
     Args:
         folder: Folder of the run.
         config: Its settings, if it records them.
         what: What can't be done.
-        table: Table of labels that people gave.
 
     Raises:
         InputError: No label was known when the run was made.
     """
     if config is None or not config.data.classes:
         return
-    path, names = Path(config.data.path), shlex.quote(config.model.names)
-    images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
     raise InputError(
         f"{folder}: no label is known yet, so {what}. Label photos in full (spml audit sample "
-        f"{shlex.quote(str(folder))}, then spml review), and train on them: spml train "
-        f"{shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
+        f"{shlex.quote(str(folder))}, then spml review), and train on them: {first_training(config, 'TABLE')}"
     )
 
 
