@@ -22,6 +22,7 @@ from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
+from spml.data.tables.columns import LABEL_COLUMNS
 from spml.data.writers import Inferred, write, writers
 from spml.data.writers.samples import leave_out_known
 from spml.labels import ObservedLabels
@@ -57,7 +58,9 @@ names = st.one_of(
     lambda name: (
         name
         and not CONTROL.search(name)
-        and name.lower() not in ("file", "split", "label", "labels", "inferred", "inferred_negative")
+        and name.lower() not in ("file", "split", "inferred", "inferred_negative")
+        # A class of such a name without any positive is taken for an empty column of labels.
+        and not any(name.lower() in each for each in LABEL_COLUMNS)
     )
 )
 cells = st.sampled_from((-1, 0, 0, 1))
