@@ -18,9 +18,8 @@ def hidden_probabilities(scores: AnyScores, labels: AnyLabels, calibration: Cali
     """Probability that a label which is not known is a positive that was not shown.
 
     It rises with the score. With a known label in the sample it is `Calibration.of_hidden`: the label is less
-    probable than the same label of a sample of which nothing is known. Conditions on which label is known, or
-    on the probabilities of the others of the sample, make it worse where the model is wrong about the known
-    one (`benchmarks/decisions.py`).
+    probable than the same label of a sample of which nothing is known. To condition on the probabilities of
+    the other labels of the sample, too, made it worse (`benchmarks/results/stated.md`).
 
     Args:
         scores: Scores of shape (N, C), or the highest of each sample.
