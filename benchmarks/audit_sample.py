@@ -26,7 +26,7 @@ from spml.audit.sampling import draw_sample, forecast_audit
 from spml.audit.selection import select_by_audit
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.decisions import fit_calibration, priors_from_shares
+from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.metrics import bootstrap_map, mean_average_precision
 from spml.runs.folder.summary import versions
 
@@ -84,14 +84,14 @@ def forecast(name, features, truth, hiding):
     models = [held_out(features, labels, penalty) for penalty in (3.0, 30.0)]
     mean_labels = float(truth.sum(1).mean())
     priors = priors_from_shares((labels == 1).sum(0), mean_labels)
-    p = fit_calibration(models[0], labels, priors)(models[0])
+    hidden = hidden_probabilities(models[0], labels, fit_calibration(models[0], labels, priors))
     result = {"set": name, "hiding": hiding, "samples": len(truth), "classes": truth.shape[1]}
     for rows in ROWS:
         if rows > len(truth) // 2:
             continue
         if truth.size > MOST_SCORES and rows != 100:
             continue
-        told = forecast_audit(models, labels, p, rows)
+        told = forecast_audit(models, labels, hidden, rows)
         if rows == 100:
             spread = told.mean_labels_margin / 1.984 * math.sqrt(rows)  # t quantile of 99 degrees of freedom
             result |= {"K": mean_labels, "spread": [spread, float(truth.sum(1).std())]}
