@@ -38,7 +38,7 @@ from spml.metrics import mean_average_precision
 from spml.models import read_name_evidence
 from spml.models.names.words import PROMPTS
 from spml.models.solved.members import NAME_SHARES
-from spml.models.solved.names import NAME_FORMS, NameScores
+from spml.models.solved.names import NAME_FORMS, NameScores, fit_names
 from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
@@ -237,19 +237,24 @@ def share_of(run):
     return sum(member.weight for member in members if member.head in NAME_FORMS)
 
 
-def best_share(run, names, features, truth):
-    """Share of the names with the highest test mAP, and that mAP: what the SP-score can reach at most."""
+def best_share(run, names, known, features, truth):
+    """Share of the names with the highest test mAP, and that mAP: what the SP-score can reach at most.
+
+    `known` are the features of the labelled images, to which the third form is fitted.
+    """
     head, found = run.classifier.top.head, {}
     linear = [member.head not in NAME_FORMS for member in head.settings.members]
     with torch.inference_mode():
         members = (head.member_scores(features) - head.centre[:, None]) / head.spread[:, None]
         labels = standardised(torch.einsum("m,mbc->bc", head.weight[linear], members[linear]).numpy())
-        for form in NAME_FORMS:
-            own = NameScores.of_texts(names.embeddings, names.temperature, form)(features)
-            own = standardised(own.numpy())
+        plain, softmax = (
+            NameScores.of_texts(names.embeddings, names.temperature, form) for form in NAME_FORMS[:2]
+        )
+        for scored_by in (plain, softmax, fit_names(softmax, known)):
+            own = standardised(scored_by(features).numpy())
             for share in NAME_SHARES:
                 scores = (1 - share) * labels + share * own
-                found[form, share] = mean_average_precision(scores, truth, "exclude")
+                found[scored_by.form, share] = mean_average_precision(scores, truth, "exclude")
     form, share = max(found, key=found.get)
     return share, 100 * found[form, share]
 
@@ -285,7 +290,10 @@ def measure_set(name, classes, parts, folder, count, seed):
         row[f"both all{text}"], row[f"share all{text}"] = score(scores), share_of(both)
     pixels = np.stack([np.asarray(Image.open(path)) for path in sorted(test.glob("*.png"))])
     with torch.inference_mode():
-        features = both.classifier.backbone(torch.from_numpy(pixels.transpose(0, 3, 1, 2)))
+        features, labelled = (
+            both.classifier.backbone(torch.from_numpy(each))
+            for each in (pixels.transpose(0, 3, 1, 2), parts["labelled"][0][some])
+        )
     for knows, every in {"all": 0, "half": 2, "none": 1}.items():
         file = write_names(images / f"{knows}.csv", own, every) if every else ""
         settings = {**options, "names": clip, "model": {"names_file": file}, "local": "off"}
@@ -294,8 +302,26 @@ def measure_set(name, classes, parts, folder, count, seed):
         alone = NameScores.of_texts(names.embeddings, names.temperature, NAME_FORMS[1])
         row[f"names {knows}"] = score(alone(features).numpy())
         row[f"both {knows}"], row[f"share {knows}"] = score(scores), share_of(both)
-        row[f"best share {knows}"], best = best_share(both, names, features, truth)
+        row[f"best share {knows}"], best = best_share(both, names, labelled, features, truth)
         row[f"best {knows}"] = round(best, 2)
+    return row
+
+
+def measure_unlabelled(name, classes, parts, folder):
+    """Test mAP in percent of runs by names alone, from the labelled images without their labels."""
+    images = folder / name
+    _, truth = write_images(images, parts)
+    (images / "names.txt").write_text("\n".join(classes))
+    row = {}
+    for local, lda in itertools.product(("off", "crops"), (False, True)):
+        run = spml.train(
+            images / "labelled", output=folder / "run", names=str(folder / "clip"), local=local,
+            model={"names_lda": lda}, data={"classes": str(images / "names.txt"), "workers": 0},
+            overwrite=True, quiet=True, threads=1,
+        )  # fmt: skip
+        scores = run.predict(images / "test").scores
+        text = ("crops" if local == "crops" else "whole image") + (", LDA" if lda else "")
+        row[text] = round(100 * mean_average_precision(scores, truth, "exclude"), 2)
     return row
 
 
@@ -306,6 +332,8 @@ def measure(voc, folder):
     result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
     result["model"] = json.loads((folder / "model.json").read_text())
     sets = {"digits": digits(), "animals": animals(voc)}
+    result["without labels"] = {name: measure_unlabelled(name, *own, folder) for name, own in sets.items()}
+    print(result["without labels"], flush=True)
     for seed, name, count in itertools.product(SEEDS, sets, LABELLED):
         if (key := f"{name} {count} {seed}") in result["rows"]:
             continue
@@ -319,7 +347,8 @@ def measure(voc, folder):
 
 def tables():
     """Print the tables of names.md: means over seeds, with deviations."""
-    rows = json.loads((RESULTS / "names.json").read_text())["rows"]
+    result = json.loads((RESULTS / "names.json").read_text())
+    rows, unlabelled = result["rows"], result["without labels"]
 
     def cell(key, column, form="{:.1f}"):
         values = [row[column] for name, row in rows.items() if name.rpartition(" ")[0] == key]
@@ -339,6 +368,10 @@ def tables():
     for key in keys:
         columns = ("labels", "labels, crops", "both all", "both all, crops")
         print(f"| {' '.join(key.split())} | {' | '.join(cell(key, column) for column in columns)} |")
+    titles = list(unlabelled["digits"])
+    print(f"\n| | {' | '.join(titles)} |{chr(10)}|{'---|' * (len(titles) + 1)}")
+    for name, row in unlabelled.items():
+        print(f"| {name} | {' | '.join(f'{row[title]:.1f}' for title in titles)} |")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 GOLDENS: list[tuple[str, object]] = []
 
 
@@ -30,6 +32,37 @@ def name_scores(form, images, texts, temperature):
             for row in named:
                 scores[row] = math.log(math.exp(temperature * cosines[row]) / total)
         result.append(scores)
+    return result
+
+
+def lda_of_names(windows, images, texts, temperature, share=0.25, fewest=2, penalty=5.0):
+    """Scores of images by LDA on the windows of which each name is surest; 0 for a class without a name."""
+    named = [row for row, text in enumerate(texts) if any(text)]
+    log_p = name_scores("names_softmax", windows, texts, temperature)
+    entropy = [-sum(math.exp(row[c]) * row[c] for c in named) for row in log_p]
+    most = max(fewest, int(share * len(windows) / len(named)))
+    chosen = {}
+    for c in named:
+        own = [i for i, row in enumerate(log_p) if all(row[c] > row[other] for other in named if other != c)]
+        own = sorted(own, key=lambda i: entropy[i])[:most]
+        if len(own) < fewest:
+            own = sorted(range(len(windows)), key=lambda i: -log_p[i][c])[:fewest]
+        chosen[c] = own
+    unit = [np.asarray(row) / math.sqrt(sum(value * value for value in row)) for row in windows]
+    used = sorted({i for own in chosen.values() for i in own})
+    mean = sum(unit[i] for i in used) / len(used)
+    covariance = sum(np.outer(unit[i] - mean, unit[i] - mean) for i in used) / len(used)
+    covariance = covariance + penalty * np.trace(covariance) / len(mean) * np.eye(len(mean))
+    result = []
+    for image in images:
+        x = np.asarray(image) / math.sqrt(sum(value * value for value in image)) - mean
+        outputs = {}
+        for c, own in chosen.items():
+            centre = sum(unit[i] for i in own) / len(own) - mean
+            weight = np.linalg.solve(covariance, centre)
+            outputs[c] = x @ weight - centre @ weight / 2 + math.log((len(own) + 0.5) / len(used))
+        total = math.log(sum(math.exp(value) for value in outputs.values()))
+        result.append([outputs[c] - total if c in outputs else 0.0 for c in range(len(texts))])
     return result
 
 

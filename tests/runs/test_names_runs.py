@@ -22,7 +22,7 @@ from spml.runs.audits.sample import scores_of_sample
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
-from tests.reference.names import name_scores
+from tests.reference.names import lda_of_names, name_scores
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -355,6 +355,65 @@ def test_a_table_of_photos_may_be_without_labels_too(folder, untagged, cold, tmp
     assert (again.folder / "model.safetensors").read_bytes() == weights
 
 
+def features_of_parts(run, paths):
+    """Features (N, 14, D) of images, and of their 4 and 9 crops."""
+    pixels = torch.from_numpy(np.stack([np.asarray(Image.open(path)).transpose(2, 0, 1) for path in paths]))
+    side, found = pixels.shape[2], []
+    with torch.inference_mode():
+        for grid in (1, 2, 3):
+            cell = side // grid
+            for top, left in np.ndindex(grid, grid):
+                crop = pixels[:, :, top * cell : (top + 1) * cell, left * cell : (left + 1) * cell].float()
+                large = torch.nn.functional.interpolate(crop, (side, side), mode="bilinear")
+                found.append(run.classifier.backbone(large).numpy())
+    return np.stack(found, 1)
+
+
+@pytest.mark.parametrize(("crops", "lda"), [(True, False), (False, True), (True, True)])
+def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_path, crops, lda):
+    run = spml.train(
+        untagged / "photos", names=str(folder / "clip"), data={"classes": str(untagged / "names.txt")},
+        local="crops" if crops else "auto", model={"names_lda": lda}, output=tmp_path / "run", quiet=True,
+        threads=1,
+    )  # fmt: skip
+    photos, new = sorted((untagged / "photos").glob("*/*.png")), sorted((folder / "new").glob("*.png"))
+    fitted, given = (features_of_parts(run, paths)[:, : 14 if crops else 1] for paths in (photos, new))
+    texts = cold.classifier.top.head.heads[0].texts.tolist()
+
+    def log_probabilities(parts):
+        flat = parts.reshape(-1, parts.shape[2]).tolist()
+        scores = name_scores("names_softmax", flat, texts, 20.0)
+        if lda:
+            scores = lda_of_names(fitted.reshape(-1, fitted.shape[2]).tolist(), flat, texts, 20.0)
+        return np.reshape(scores, (*parts.shape[:2], len(texts)))
+
+    if crops:
+
+        def variants(scores):
+            return np.stack([scores[:, 0], scores[:, 1:5].max(1), scores[:, 5:].max(1)])
+
+        own = variants(log_probabilities(fitted))
+        centre, spread = own.mean(1, keepdims=True), own.std(1, keepdims=True)
+        mean = ((own - centre) / spread).mean(0)
+        chances = np.exp(own[0])
+        logits = np.log(chances / (1 - chances))
+        scale = logits.std(0) / mean.std(0)
+        sums = ((variants(log_probabilities(given)) - centre) / spread).mean(0)
+        expected = 1 / (1 + np.exp(-(logits.mean(0) + scale * sums)))
+    else:
+        expected = np.exp(log_probabilities(given)[:, 0])
+    predicted = run.predict(folder / "new")
+    np.testing.assert_allclose(predicted.scores, expected, atol=1e-4)
+    assert mean_average_precision(predicted.scores, truth(folder / "new")) > 0.9
+    # Labels of the photos themselves: 1.5 of each on average, by the scores that were kept.
+    assert sum(map(len, run.predict(untagged / "photos").labels)) == pytest.approx(1.5 * len(photos), abs=2)
+    card = json.loads((run.folder / "model.json").read_text())
+    assert card["method"]["name"] == ("names_lda" if lda else "names_softmax")
+    some = [photos[0].relative_to(untagged / "photos").as_posix()]
+    scores = scores_of_sample({"run": run}, some, run.classes)
+    assert np.isfinite(scores).all()
+
+
 def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_path):
     for words in (
         ["thresholds", cold.folder],
@@ -369,6 +428,10 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert "pass --names MODEL" in fails(capsys, *train, *listed)
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
     assert "--epochs, --mean_labels would have no effect: leave it out" in said
+    assert "ends in one vector, so" in fails(capsys, *train, *listed, *clip, "--local", "on")
+    table = folder / "scenes" / "labels.csv"
+    said = fails(capsys, "train", table, *clip, "--model.names_lda", "yes", "--output", tmp_path / "run")
+    assert "--model.names_lda is for photos without labels" in said
     assert "--model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
     for text, message in (

@@ -76,6 +76,8 @@ class ModelConfig:
             reads the names of the classes as further evidence. Short on the command line: --names.
         names_file: CSV file of class names and what the text tower reads in their place; empty = nothing.
         prompts: Text file of sentences with `{}` in place of the name; default: eight about photos.
+        names_lda: Of photos without labels, let LDA on those that names are surest of take the place of the
+            names. An auto head tries this by itself.
     """
 
     backbone: str = "auto"
@@ -103,3 +105,4 @@ class ModelConfig:
     names: str = ""
     names_file: str = ""
     prompts: str = ""
+    names_lda: bool = False

@@ -14,7 +14,7 @@ from .heads import (
     QUERIES,
     GaussianPerClassHead,
 )
-from .local import LocalScores, Windows, crops, fit_local, windows_of
+from .local import LocalScores, Windows, crops, fit_local, weigh_alike, windows_of
 from .names import NameEvidence, read_name_evidence
 from .queries import QueryHead, QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
@@ -22,7 +22,7 @@ from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, ke
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, moments
-from .solved.names import NAMES_SOFTMAX, NameScores
+from .solved.names import MOST_WINDOWS, NAMES_LDA, NAMES_SOFTMAX, NameScores, fit_names
 from .solved.sparse import is_wide, solves_sparse, sparse_scaling
 from .spec import TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
@@ -42,6 +42,8 @@ __all__ = [
     "MAP_HEADS",
     "MEAN_DIFFERENCE",
     "MOST_SCORES",
+    "MOST_WINDOWS",
+    "NAMES_LDA",
     "NAMES_SOFTMAX",
     "PENALTIES",
     "QUERIES",
@@ -80,6 +82,7 @@ __all__ = [
     "describe_backbone",
     "fit_auto",
     "fit_local",
+    "fit_names",
     "is_wide",
     "keep_all",
     "load_classifier",
@@ -89,5 +92,6 @@ __all__ = [
     "solves_sparse",
     "sparse_scaling",
     "start_bias",
+    "weigh_alike",
     "windows_of",
 ]

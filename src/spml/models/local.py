@@ -269,6 +269,33 @@ def fit_local(
     return LocalFit(local, tried)
 
 
+def weigh_alike(scores: Tensor, windows: Windows) -> LocalScores:
+    """Weigh the whole image and windows of each size alike, where no label can tell which is better.
+
+    Each has mean 0 and deviation 1 in every class before; the sum has those of the logits of the whole image.
+
+    Args:
+        scores: Log-probabilities of `variants` (V, H, C).
+        windows: The windows that were scored.
+
+    Source:
+        Standardisation of each over images: Miller et al. SPARC: Score Prompting and Adaptive Fusion for
+        Zero-Shot Multi-Label Recognition in Vision-Language Models. CVPR 2025.
+    """
+    count = len(windows.sides)
+    local = LocalScores(scores.shape[2], LocalSettings(windows, [1 / (count + 1)] * (count + 1) + [0.0]))
+    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    local.centre.copy_(centre)
+    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
+    local.offset.zero_()
+    sums = local(scores).double()
+    deviation, mean = torch.std_mean(scores[0].double().exp().logit(_SMALLEST_SPREAD), 0, correction=0)
+    own, middle = torch.std_mean(sums, 0, correction=0)
+    local.scale.copy_(deviation / own.clamp_min(_SMALLEST_SPREAD))
+    local.offset.copy_(mean - local.scale * middle)
+    return local
+
+
 def crops() -> Windows:
     """A half and a third of the sides of the image, 4 and 9 crops."""
     side = math.lcm(*CROPS)

@@ -7,13 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
 from .. import models
+from ..common.draws import permutation
 from ..common.errors import InputError
 from ..common.files import sha256_file, write_rows
 from ..common.phrases import first_few
 from ..common.safe import quote
 from ..config import Config, DataConfig, ModelConfig, check, differences
-from ..data import Dataset, start_opening
+from ..data import Dataset, Samples, start_opening
 from ..decisions import (
     ClassCut,
     MeanLabels,
@@ -35,6 +41,7 @@ from .folder import layout as run_files
 from .folder.held_out import HeldOut, drawn_part, keep_scores, write_held_out
 from .settle.resolve import Resolved, settle_data
 
+_MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have in common
 NOTHING_KNOWN = "no label is known yet: scores are those of the names of the classes alone"
 
 
@@ -42,7 +49,9 @@ def run_by_names(
     config: Config, *, resume: bool, overwrite: bool, console: Console, cluster: str | None = None
 ) -> Path:
     """Write the folder of a run whose scores are those of the names of its classes: the logarithm of the
-    softmax at the temperature that the model of images and texts was trained with.
+    softmax at the temperature that the model of images and texts was trained with. With crops
+    (`model.local`), the whole photo and the best crop of each size count alike; with `model.names_lda`, names
+    are fitted to the photos before (see `fit_names`).
 
     Labels are predicted from one score on, at which a photo has an assumed number of them on average. All
     scores are of photos that nothing was fitted to, so they are kept as held-out ones, from which `spml audit
@@ -132,6 +141,7 @@ def _check(config: Config, *, resume: bool) -> None:
         model=ModelConfig(
             backbone=model.backbone, frozen="auto" if model.frozen == "no" else model.frozen,
             names=model.names, names_file=model.names_file, prompts=model.prompts,
+            names_lda=model.names_lda, local=model.local,
         ),
         batch_size=config.batch_size,
         seed=config.seed,
@@ -140,11 +150,62 @@ def _check(config: Config, *, resume: bool) -> None:
         threads=config.threads,
         output=config.output,
     )  # fmt: skip
+    if model.local == "on":
+        raise InputError(
+            f"--local on: the image tower of {model.names} ends in one vector, so that it has no feature "
+            "map. Pass --local off, or --local crops, which takes 14 times as long."
+        )
     if idle := differences(config, used):
         raise InputError(
             f"--data.classes: no label is known, so nothing is trained and nothing judged, and "
             f"{first_few([f'--{name}' for name in idle], 5)} would have no effect: leave it out."
         )
+
+
+class _WithWindows(nn.Module):
+    """Features (B, (1 + n) D) of images, and of their n windows."""
+
+    def __init__(self, backbone: models.Backbone, windows: models.Windows) -> None:
+        super().__init__()
+        self.backbone, self.windows = backbone, windows
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        whole, parts = self.windows.features(self.backbone, inputs)
+        return torch.cat([whole[:, None], *parts], 1).flatten(1)
+
+
+def _fit(
+    run: Resolved, backbone: models.Backbone, names: models.NameEvidence, features: Dataset, fabric: Any
+) -> tuple[models.Top, Samples, npt.NDArray[np.float32]]:
+    """What scores photos by the names of the classes, and some of them with their logits (H, C)."""
+    config, classes = run.config, len(run.data.classes)
+    (samples,), (photos,) = features.splits.values(), run.data.splits.values()
+    drawn = drawn_part(len(samples), classes, config.seed)
+    top = models.Top(backbone.num_features, classes, scores=models.LOG_SOFTMAX)
+    scores = models.NameScores.of_texts(names.embeddings, names.temperature, models.NAMES_SOFTMAX)
+    if config.model.local != "crops":
+        part = samples.take(drawn)
+        if config.model.names_lda:
+            some = permutation(len(part), "windows", config.seed)[: models.MOST_WINDOWS]
+            scores = models.fit_names(scores, part.inputs.fetch(np.sort(some), None).float())
+        top.set_ensemble(models.Ensemble.of_names(scores))
+        logits = predict_logits(top.to(fabric.device), part, fabric, batch_size=config.batch_size)
+        return top, part, logits
+    windows = models.crops()
+    most = min(len(drawn), _MOST_WITH_CROPS)
+    part = photos.take(np.sort(permutation(len(photos), "windows", config.seed)[:most]))
+    found = predict_logits(
+        _WithWindows(backbone, windows), part, fabric,
+        batch_size=config.batch_size, workers=config.data.workers,
+    )  # fmt: skip
+    parts = torch.from_numpy(found).view(most, -1, backbone.num_features)
+    if config.model.names_lda:
+        scores = models.fit_names(scores, parts.flatten(0, 1))
+    top.set_ensemble(models.Ensemble.of_names(scores))
+    variants = top.variants(parts[:, 0], torch.split(parts[:, 1:], windows.counts, 1))
+    top.local = models.weigh_alike(variants, windows)
+    logits = top.local(variants).numpy()
+    return top.to(fabric.device), part, logits
 
 
 def _write(
@@ -156,17 +217,13 @@ def _write(
 ) -> None:
     """Write model, thresholds and held-out scores."""
     config, classes, folder = run.config, run.data.classes, Path(run.config.output)
-    top = models.Top(backbone.num_features, len(classes), scores=models.LOG_SOFTMAX)
-    scores = models.NameScores.of_texts(names.embeddings, names.temperature, models.NAMES_SOFTMAX)
-    top.set_ensemble(models.Ensemble.of_names(scores))
-    (samples,) = features.splits.values()
-    part = samples.take(drawn_part(len(samples), len(classes), config.seed))
-    logits = predict_logits(top.to(fabric.device), part, fabric, batch_size=config.batch_size)
+    top, part, logits = _fit(run, backbone, names, features, fabric)
     kept, assumed = as_scores(logits), assumed_for_thresholds(len(classes))
     cut = global_threshold(kept, assumed)
+    form = models.NAMES_LDA if config.model.names_lda else models.NAMES_SOFTMAX
     card = {
         "classes": list(classes),
-        "method": {"name": models.NAMES_SOFTMAX, "hp": {}},
+        "method": {"name": form, "hp": {}},
         "threshold": {
             "logit": cut,
             "labels_per_sample": assumed,

@@ -14,12 +14,20 @@ from spml.metrics import mean_average_precision, sp_score
 from spml.models import NameEvidence, fit_auto
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.members import NAME_SHARES, Members, with_names
-from spml.models.solved.names import NAME_FORMS, NameScores, score_names
+from spml.models.solved.names import (
+    NAME_FORMS,
+    NAMES_LDA,
+    NAMES_SOFTMAX,
+    NameScores,
+    fit_names,
+    score_names,
+)
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool
-from tests.reference.names import name_scores, sum_with_names
+from tests.reference.names import lda_of_names, name_scores, sum_with_names
 
 D, C = 40, 5
+TEXT_FORMS = NAME_FORMS[:2]
 
 
 def make_images(count, seed=0, classes=C):
@@ -67,7 +75,7 @@ def share_of(head):
     return sum(each.weight for each in head.settings.members if each.head in NAME_FORMS)
 
 
-@pytest.mark.parametrize("form", NAME_FORMS)
+@pytest.mark.parametrize("form", TEXT_FORMS)
 def test_scores_are_those_of_the_slow_reference(form):
     generator = torch.Generator().manual_seed(0)
     images, texts = torch.randn(7, D, generator=generator), torch.randn(C, D, generator=generator)
@@ -84,7 +92,7 @@ def test_scores_are_those_of_the_slow_reference(form):
     assert module.named.tolist() == [True, True, False, True, True]
 
 
-@pytest.mark.parametrize("form", NAME_FORMS)
+@pytest.mark.parametrize("form", TEXT_FORMS)
 def test_a_single_name_and_equal_names_tell_nothing(form):
     cosines = torch.tensor([[0.3, 0.1], [0.2, 0.9]])
     assert not score_names(form, cosines, torch.tensor([True, False]), torch.tensor(4.0)).any()
@@ -93,6 +101,42 @@ def test_a_single_name_and_equal_names_tell_nothing(form):
     )
     assert torch.equal(equal[:, 0], equal[:, 1])
     assert torch.equal(equal[0], equal[1])
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_names_fitted_to_images_are_those_of_the_slow_reference(common):
+    """Where no image is surest of a name, too; a class without a name stays without one."""
+    windows, _, directions = make_images(120, classes=C)
+    texts = np.vstack([directions, directions[:1] + 0.01])
+    texts[2] = 0
+    if not common:  # the last name points away from all images
+        windows[:, -1], texts[-1] = 20, -np.eye(D)[-1]
+    names = evidence(texts)
+    softmax = NameScores.of_texts(names.embeddings, 4.0, NAMES_SOFTMAX)
+    surest = softmax(torch.from_numpy(windows)).masked_fill(~softmax.named, -torch.inf).argmax(1)
+    assert common == (int((surest == C).sum()) >= 2)
+    fitted = fit_names(softmax, torch.from_numpy(windows))
+    images = make_images(30, seed=4)[0]
+    expected = lda_of_names(windows.tolist(), images.tolist(), names.embeddings.tolist(), 4.0)
+    np.testing.assert_allclose(fitted(torch.from_numpy(images)), expected, rtol=1e-4, atol=1e-4)
+    assert fitted.named.tolist() == softmax.named.tolist()
+    assert not fitted(torch.from_numpy(images))[:, 2].any()
+    np.testing.assert_allclose(fitted(torch.from_numpy(3 * images)), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_fitted_names_follow_images_where_texts_are_off():
+    features, truth, directions = make_images(800, seed=3)
+    generator = np.random.default_rng(0)
+    texts = directions + 1.2 * generator.normal(size=directions.shape).astype(np.float32)
+    names = evidence(texts)
+    softmax = NameScores.of_texts(names.embeddings, 4.0, NAMES_SOFTMAX)
+    rows = torch.from_numpy(features)
+    fitted = fit_names(softmax, rows[:400])
+    before, after = (
+        mean_average_precision(each(rows[400:]).numpy(), truth[400:] == 1, "exclude")
+        for each in (softmax, fitted)
+    )
+    assert after > before + 0.02
 
 
 @pytest.mark.parametrize("cross_validate", [True, False])
@@ -128,8 +172,11 @@ def test_names_join_the_sum_where_they_help(cross_validate):
         form: sp_score(
             np.asarray(name_scores(form, images, names.embeddings.tolist(), 4.0)), observed, 1.5
         ).score
-        for form in NAME_FORMS
+        for form in TEXT_FORMS
     }
+    every = pool.features(np.arange(160)).tolist()
+    fitted = lda_of_names(every, images, names.embeddings.tolist(), 4.0)
+    alone[NAMES_LDA] = sp_score(np.asarray(fitted), observed, 1.5).score
     assert described["score"] == pytest.approx(max(alone.values()), abs=1e-6)
     assert alone[described["head"]] == max(alone.values())
 

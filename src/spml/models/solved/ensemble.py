@@ -47,7 +47,8 @@ class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         space: Position of its space; of the forest and of names, that of the features as they are.
-        head: `ridge`, `lda`, `multinomial`, `forest`, `names` or `names_softmax`.
+        head: `ridge`, `lda`, `multinomial`, `forest`, `names`, `names_softmax` or
+            `names_lda`.
         penalty: Penalty lambda; None = infinity, or no linear head.
         score: Score by which it was selected, the SP-score or mAP on full labels, in [0, 1].
         weight: Weight in the sum; all weights sum to 1.

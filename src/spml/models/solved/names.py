@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .linear import LDA, Solver
+from .moments import Columns, MomentSum, batch_rows
+
 NAMES: Final = "names"
 NAMES_SOFTMAX: Final = "names_softmax"
-NAME_FORMS = (NAMES, NAMES_SOFTMAX)
+NAMES_LDA: Final = "names_lda"
+NAME_FORMS = (NAMES, NAMES_SOFTMAX, NAMES_LDA)
 
+MOST_WINDOWS = 100_000
+"""Largest number of windows that `fit_names` is given: 400 MB of 1,000 features."""
+
+_SUREST = 0.25  # share of all windows that are used, the same number of each class
+_FEWEST = 2  # windows of a class
+_PENALTY = 5.0  # in units of the mean variance; with benchmarks/names.py
 _SHORTEST = 1e-12
 _SMALLEST_SPREAD = 1e-6  # of cosines
 
@@ -22,10 +33,11 @@ def score_names(form: str, cosines: Tensor, named: Tensor, temperature: Tensor) 
 
     The cosine of an image with any text depends on the image more than on the text. With mean m and standard
     deviation s over the named classes: `names` = (cosine - m) / s; `names_softmax` = the logarithm of the
-    softmax of temperature * cosine over the named classes.
+    softmax of temperature * cosine over the named classes. Of `names_lda`, the cosines are outputs of LDA, of
+    which the logarithm of the softmax is taken.
 
     Args:
-        form: `names` or `names_softmax`.
+        form: `names`, `names_softmax` or `names_lda`.
         cosines: Cosines (B, C) of images and names.
         named: Whether each class has a name, bool (C,), at least one.
         temperature: Factor with which the model was trained, scalar.
@@ -38,7 +50,7 @@ def score_names(form: str, cosines: Tensor, named: Tensor, temperature: Tensor) 
         Multi-Label Recognition in Vision-Language Models. CVPR 2025. There it follows a standardisation over
         images, which the sum of all members does here.
     """
-    if form == NAMES_SOFTMAX:
+    if form != NAMES:
         scores = functional.log_softmax((temperature * cosines).masked_fill(~named, -torch.inf), 1)
     else:
         count = named.sum()
@@ -55,20 +67,24 @@ class NameScores(nn.Module):
     Args:
         num_features: Number of features D.
         num_classes: Number of classes C.
-        form: `names` or `names_softmax`.
+        form: `names`, `names_softmax` or `names_lda`.
 
     Attributes:
-        texts: Embedding of each name, of length 1, float32 (C, D); 0 for a class without one.
+        texts: Embedding of each name, of length 1, float32 (C, D); 0 for a class without one. Of `names_lda`,
+            weights of LDA in place of the embeddings.
+        bias: Bias of LDA, float32 (C,); None of the other forms.
         temperature: Factor of the cosines, float32 scalar.
     """
 
     texts: Tensor
+    bias: Tensor | None
     temperature: Tensor
 
     def __init__(self, num_features: int, num_classes: int, form: str) -> None:
         super().__init__()
         self.form = form
         self.register_buffer("texts", torch.zeros(num_classes, num_features))
+        self.register_buffer("bias", torch.zeros(num_classes) if form == NAMES_LDA else None)
         self.register_buffer("temperature", torch.ones(()))
 
     @classmethod
@@ -93,5 +109,55 @@ class NameScores(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores (B, C) of images with these features (B, D)."""
-        cosines = functional.normalize(features, dim=1, eps=_SHORTEST) @ self.texts.T
+        cosines = _of_length_1(features) @ self.texts.T
+        if self.bias is not None:
+            cosines = cosines + self.bias
         return score_names(self.form, cosines, self.named, self.temperature)
+
+
+def _of_length_1(features: Tensor) -> Tensor:
+    return functional.normalize(features, dim=1, eps=_SHORTEST)
+
+
+@torch.no_grad()
+def fit_names(names: NameScores, windows: Tensor) -> NameScores:
+    """Fit the names to images: LDA on the windows of which each name is surest. No label is used.
+
+    Images and texts of a class lie apart in the space of the model. So a window of the class tells more about
+    its other windows than its name does. Of n = N / (4 C) windows for each of C named classes, those whose
+    softmax over the names has the least entropy among those where the name of the class is the most
+    probable; a name that is hardly ever the most probable one takes the two windows where it is most so. On
+    these, LDA with one covariance for all classes is solved as in `ClosedForm`, with penalty 5.
+
+    Args:
+        names: Scores of the names, in the form `names_softmax`.
+        windows: Features (N, D) of images, or of windows of images, float32.
+
+    Source:
+        Wang et al. [CLS] is Not Enough: Multi-Label Recognition via Patch-Level Inference and Adaptive
+        Aggregation. ICML 2026, its second step (visual classifier). There the windows are patches of the last
+        layer; share and penalty are ours.
+    """
+    log_p = torch.cat([names(part) for part in torch.split(windows, batch_rows(windows.shape[1]))])
+    log_p.masked_fill_(~names.named, -torch.inf)
+    terms = log_p.exp() * log_p
+    uncertainty, surest = -terms.nan_to_num_(0.0).sum(1), log_p.argmax(1)
+    named = torch.nonzero(names.named)[:, 0].tolist()
+    most = max(_FEWEST, int(_SUREST * len(windows) / len(named)))
+    rows, columns = [], []
+    for column in named:
+        own = torch.nonzero(surest == column)[:, 0]
+        own = own[uncertainty[own].argsort(stable=True)[:most]]
+        if len(own) < _FEWEST:
+            own = log_p[:, column].argsort(descending=True, stable=True)[:_FEWEST]
+        rows.append(own)
+        columns += [column] * len(own)
+    used, positions = np.unique(torch.cat(rows).numpy(), return_inverse=True)
+    total = MomentSum(windows.shape[1], Columns(len(names.texts)), len(used))
+    total.add(_of_length_1(windows[torch.from_numpy(used)]), (positions, np.asarray(columns)))
+    layer = nn.Linear(windows.shape[1], len(names.texts))
+    Solver(total.moments()).fill(layer, LDA, _PENALTY)
+    fitted = NameScores.of_texts(layer.weight * names.named[:, None], 1.0, NAMES_LDA)
+    assert fitted.bias is not None
+    fitted.bias.copy_(layer.bias)
+    return fitted

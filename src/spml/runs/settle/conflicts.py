@@ -81,6 +81,11 @@ def check_without_data(config: Config) -> None:
 def _check_names(config: Config) -> None:
     """Check that settings go together with names of classes."""
     model = config.model
+    if model.names_lda:
+        raise InputError(
+            "--model.names_lda is for photos without labels (--data.classes FILE --names MODEL). With "
+            "labels, an auto head with --names tries it by itself: leave it out."
+        )
     if not model.names:
         for name in ("names_file", "prompts"):
             if getattr(model, name):
