@@ -51,7 +51,12 @@ FINDINGS = (
     "graph takes 3 to 8 times as long. On corel5k, a bag of words, most samples are nobody's neighbour, so",
     "that their D is the same constant.",
 )
-OTHERS_FINDINGS = ("",)
+OTHERS_FINDINGS = (
+    "With the defaults of this library, the graph is ahead of averaged predictions on emotions (10.4),",
+    "medical (11.2), enron (2.5) and bibtex (3.0), and level on the photographs. It is ahead of AN by 1.0 to",
+    "2.6 on all but animals 224, where the three are level. On medical it takes 9 times as long as AN, on",
+    "bibtex 17 times.",
+)
 FORMS = ("an", "smile, predictions", "smile, graph")
 DEFAULTS = [(form, "linear", "default") for form in FORMS]
 CANDIDATES = [*((form, head, "stated") for head in ("linear", "mlp") for form in FORMS), *DEFAULTS[1:]]
