@@ -41,18 +41,20 @@ PHOTOS = {
 }
 
 
-def make_audit(folder: Path, photos=PHOTOS, size=(60, 40), where="", wrong=()) -> Path:
+def make_audit(folder: Path, photos=PHOTOS, size=(60, 40), where="", wrong=(), by_name=None) -> Path:
     """Write photos with a table of labels, and an audit of them, in which every missing label has the same
-    window; returns the folder of the audit."""
+    window, and `by_name` is what the names of some classes say; returns the folder of the audit."""
     data = folder / "photos"
     for name in photos:
         write_image(data / name, size)
     rows = [f"{name},{given}" for name, (given, _) in photos.items()]
     (data / "labels.csv").write_text("\n".join(["file,label", *rows, ""]))
-    return audit_of(DataConfig(path=str(data / "labels.csv")), folder / "audit", photos, where, wrong)
+    return audit_of(
+        DataConfig(path=str(data / "labels.csv")), folder / "audit", photos, where, wrong, by_name
+    )
 
 
-def audit_of(config: DataConfig, folder: Path, listed, where="", wrong=()) -> Path:
+def audit_of(config: DataConfig, folder: Path, listed, where="", wrong=(), by_name=None) -> Path:
     """Write an audit of data that exists."""
     records = read_observed(config)
     entries = sorted(
@@ -63,7 +65,8 @@ def audit_of(config: DataConfig, folder: Path, listed, where="", wrong=()) -> Pa
     missing = []
     for rank, (p, name, given, label) in enumerate(entries, start=1):
         in_class[label] = in_class.get(label, 0) + 1
-        missing.append(MissingLabel(name, given, label, p, rank, in_class[label], where))
+        opinion = (by_name or {}).get(label, "")
+        missing.append(MissingLabel(name, given, label, p, rank, in_class[label], where, by_name=opinion))
     about = About(
         run="",
         data=data_settings(config),

@@ -73,6 +73,7 @@ def test_queue_and_cards(client):
     assert [card["name"] for card in cards] == ["c.png", "a.png"]
     assert cards[0]["suggestions"][0] == {
         "column": 1, "probability": 0.7, "status": "undecided", "answers": [], "window": [],
+        "by_name": "",
     }  # fmt: skip
     chosen = get(client, "api/queue", column=1, minimum=0.75)
     assert chosen["samples"] == [1]

@@ -48,6 +48,15 @@ def test_answers_by_mouse(page, audit):
     assert reviewed(audit)[0].labels.to_ternary()[0].tolist() == [-1, 1, 1]
 
 
+def test_the_names_of_classes_are_a_second_opinion(browser, tmp_path):
+    audit = make_audit(tmp_path, by_name={"dog": "yes", "bird": "no"})
+    with serving(audit) as server:
+        page = Page(browser, server.address)
+        shown = page.page.locator(".probability").all_text_contents()
+        assert shown == ["90 %, and by its name", "20 %, but not by its name"]
+        page.close()
+
+
 def test_everything_by_keyboard(page, audit):
     page.press("y", "Saved: dog, yes.")
     page.press("n", "Saved: bird, no.")

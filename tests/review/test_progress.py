@@ -18,6 +18,7 @@ def make(count, shuffled=None, probabilities=None, columns=None):
         np.full(count, 0.5) if probabilities is None else np.array(probabilities),
         np.arange(count) if shuffled is None else np.array(shuffled),
         [()] * count,
+        [""] * count,
     )
 
 
@@ -115,7 +116,7 @@ def test_reviewing_by_rank_does_not_bias_the_precision():
         probabilities = np.sort(rng.beta(0.7, 1.2, 300))[::-1]
         truth = rng.random(300) < 0.6 * probabilities  # 1.7 times too optimistic
         columns, windows = np.zeros(300, np.int64), [()] * 300
-        entries = Entries(np.arange(300), columns, probabilities, rng.permutation(300), windows)
+        entries = Entries(np.arange(300), columns, probabilities, rng.permutation(300), windows, [""] * 300)
         order = make_order(entries, Selection())
         status = np.zeros(300, np.int8)
         shown = order.samples[:150]

@@ -80,6 +80,7 @@ def entries(rows, columns=None, probabilities=None, shuffled=None):
         np.array(probabilities if probabilities is not None else np.linspace(0.9, 0.1, count)),
         np.array(shuffled if shuffled is not None else range(count)),
         [()] * count,
+        [""] * count,
     )
 
 

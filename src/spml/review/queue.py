@@ -30,6 +30,7 @@ class Entries(NamedTuple):
     probabilities: npt.NDArray[np.float64]  # of a missing label, or confidence in a given one, float64 (M,)
     shuffled: IntArray  # any beginning of it is a random sample of the list, int64 (M,)
     windows: Sequence[tuple[float, ...]]  # of each entry, as `MissingLabel.window`
+    by_name: Sequence[str]  # of each entry, as `MissingLabel.by_name`
     name: ListName = "missing"
 
 
@@ -89,8 +90,9 @@ def make_entries(
             raise InputError(f"{file}: row {row + 2}: {problem.format(listed[row])}. Run spml audit again.")
     likely = [each.probability if isinstance(each, MissingLabel) else each.confidence for each in listed]
     windows = [each.window if isinstance(each, MissingLabel) else () for each in listed]
+    by_name = [each.by_name if isinstance(each, MissingLabel) else "" for each in listed]
     shuffled = permutation(len(rows), "review", seed)
-    return Entries(rows, columns, np.array(likely, np.float64), shuffled, windows, name)
+    return Entries(rows, columns, np.array(likely, np.float64), shuffled, windows, by_name, name)
 
 
 def values_at(labels: ObservedLabels, rows: IntArray, columns: IntArray) -> npt.NDArray[np.int8]:

@@ -40,7 +40,7 @@ class Suggestion(NamedTuple):
     """Label to decide on: its class, probability and window, and the newest answer of each reviewer.
 
     The probability of a given label that looks wrong is the confidence in it; that of a label that a reviewer
-    added is None.
+    added is None. `by_name` is the second opinion of `MissingLabel`.
     """
 
     column: int
@@ -48,6 +48,7 @@ class Suggestion(NamedTuple):
     status: Status
     answers: list[Decision]
     window: tuple[float, ...]
+    by_name: str
 
 
 class Card(NamedTuple):
@@ -210,7 +211,8 @@ class Review:
                 for entry in listed.of_sample[sample]:
                     column, p = int(entries.columns[entry]), float(entries.probabilities[entry])
                     if p >= selection.minimum and selection.column in (None, column):
-                        suggestions.append(self._suggestion(sample, column, p, entries.windows[entry]))
+                        about = entries.windows[entry], entries.by_name[entry]
+                        suggestions.append(self._suggestion(sample, column, p, *about))
                 added = (
                     self._suggestion(sample, column)
                     for column in sorted(self._answered.get(sample, ()))
@@ -232,10 +234,15 @@ class Review:
         return [(f"words for {label}", ", ".join(words)) for label, words in found if words]
 
     def _suggestion(
-        self, sample: int, column: int, p: float | None = None, window: tuple[float, ...] = ()
+        self,
+        sample: int,
+        column: int,
+        p: float | None = None,
+        window: tuple[float, ...] = (),
+        by_name: str = "",
     ) -> Suggestion:
         pair = self.records.ids[sample], self.records.classes[column]
-        return Suggestion(column, p, self._answers.status(pair), self._answers.of(pair), window)
+        return Suggestion(column, p, self._answers.status(pair), self._answers.of(pair), window, by_name)
 
     def decide(self, sample: int, column: int, answer: Answer, selection: Selection) -> Decision:
         """Keep an answer, as `decide_all` does."""

@@ -219,6 +219,26 @@ def test_names_that_say_nothing_are_left_out():
     np.testing.assert_array_equal(result.held_out, plain.held_out)
 
 
+def test_names_are_fitted_to_enough_images_only(monkeypatch):
+    train, val, directions = split()
+    pool, held = Pool(train, val), np.arange(80, 160)
+    before = Members(
+        [(Candidate("standard", 0.0, "ridge", 1.0, 0.9), 1.0)], np.zeros((1, 80, C), np.float32), {},
+        np.zeros((1, C), np.bool_),
+    )  # fmt: skip
+    judged: list[int] = []
+
+    def judge(scores):
+        judged.append(len(scores))
+        return 0.0
+
+    for enough, forms in ((32, 3), (33, 2)):  # 160 images of 5 classes
+        monkeypatch.setattr("spml.models.solved.members.ENOUGH", enough)
+        judged.clear()
+        with_names(before, evidence(directions), pool, [held], judge, lambda line: None)
+        assert len(judged) == forms + len(NAME_SHARES)
+
+
 @pytest.mark.parametrize("cross_validate", [True, False])
 def test_a_class_without_a_known_label_is_scored_by_its_name_alone(cross_validate):
     train, val, directions = split(classes=C - 1)

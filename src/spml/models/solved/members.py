@@ -17,7 +17,7 @@ from ..names import NameEvidence
 from ..scaling import RAW
 from .assembly import StandardisedSum, smallest_spreads
 from .forest import FOREST
-from .names import MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
+from .names import ENOUGH, MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
 from .search import Candidate, HeldOut, Scores
 from .spaces import AnySpaces, Pool, Rows
 
@@ -123,17 +123,19 @@ def with_names(
     judge: Judge,
     report: Callable[[str], None],
 ) -> Members:
-    """Members with the names of classes in the best of three forms, if the sum then scores higher.
+    """Members with the names of classes in the best of their forms, if the sum then scores higher.
 
     A class without any known label is scored by its name alone, because linear heads say nothing about it.
     That of LDA is fitted to samples of all folds, since it takes no labels.
     """
     forms = []
-    plain, softmax = (
+    modules = [
         NameScores.of_texts(names.embeddings, names.temperature, form) for form in (NAMES, NAMES_SOFTMAX)
-    )
-    some = np.unique(np.linspace(0, len(pool) - 1, min(len(pool), MOST_WINDOWS)).astype(np.int64))
-    for module in (plain, softmax, fit_names(softmax, pool.features(some))):
+    ]
+    if len(pool) >= ENOUGH * int(modules[-1].named.sum()):
+        some = np.unique(np.linspace(0, len(pool) - 1, min(len(pool), MOST_WINDOWS)).astype(np.int64))
+        modules.append(fit_names(modules[-1], pool.features(some)))
+    for module in modules:
         alone = _alone(module.form, [module] * len(held), pool, held, judge)
         forms.append(replace(alone, unused=~module.named.numpy()[None]))
     best = max(forms, key=lambda each: each.kept[0].score)

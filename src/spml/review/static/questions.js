@@ -26,6 +26,7 @@ export function question(each, index, { name, reviewer, asked, wrong }) {
   });
   const p = each.probability;
   const sure = p === null ? "not on this list" : wrong ? `confidence ${percent(p)}` : chance(p);
+  const named = each.by_name && `, ${each.by_name === "yes" ? "and" : "but not"} by its name`;
   const others = each.answers.filter((one) => one.reviewer !== reviewer);
   const said = others.map((one) => `${one.reviewer} said ${one.answer}`).join(", ");
   const item = make(
@@ -35,7 +36,7 @@ export function question(each, index, { name, reviewer, asked, wrong }) {
       "div",
       { className: "what" },
       make("span", { className: "label", textContent: name }),
-      make("span", { className: "probability", textContent: sure }),
+      make("span", { className: "probability", textContent: sure + named }),
     ),
   );
   if (p !== null) {
