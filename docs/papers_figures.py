@@ -266,8 +266,8 @@ FIGURES = (
         "animals-separation", _PHOTOGRAPHS, "Distance between positives and negatives", "GR, Fig. 3a",
         "spml analyse separation animals-an animals-gr",
         "GR separates hidden positives better than AN from the first epoch on, as in the paper, though "
-        "its test mAP is hardly higher on these photographs (37.3 and 37.1). Epoch 0 is the pretrained network with a new "
-        "head.", True,
+        "its test mAP is hardly higher on these photographs (37.3 and 37.1). Epoch 0 is the pretrained "
+        "network with a new head.", True,
     ),
     Drawn(
         "animals-densities", _PHOTOGRAPHS, "Densities of the probabilities",
