@@ -426,6 +426,13 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     listed = ["--data.classes", untagged / "names.txt"]
     clip = ["--names", folder / "clip"]
     assert "pass --names MODEL" in fails(capsys, *train, *listed)
+    code, _, said = command(
+        capsys, *train, *listed, *clip, "--local", "crops", "--model.names_lda", "yes", "--overwrite"
+    )
+    assert code == 0
+    assert "names: fitted to 120 photos and their crops by LDA" in said
+    assert "its best of 4 crops and its best of 9 count alike" in said
+    shutil.rmtree(tmp_path / "run")
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
     assert "--epochs, --mean_labels would have no effect: leave it out" in said
     assert "ends in one vector, so" in fails(capsys, *train, *listed, *clip, "--local", "on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from .. import models
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..common.files import sha256_file, write_rows
-from ..common.phrases import first_few
+from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import Config, DataConfig, ModelConfig, check, differences
 from ..data import Dataset, Samples, start_opening
@@ -86,12 +87,13 @@ def run_by_names(
         run_files.write_config(folder, run.config)
         if run.data.skipped:
             write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
-        cache = Path(config.data.cache or folder / run_files.FEATURES)
-        features = frozen_features(
-            run, backbone.to(fabric.device), fabric, cache,
-            report=console.line, console=console, cluster=cluster,
-        )  # fmt: skip
-        _write(run, backbone, names, features, fabric)
+        backbone, data = backbone.to(fabric.device), run.data
+        if config.model.local != "crops":
+            cache = Path(config.data.cache or folder / run_files.FEATURES)
+            data = frozen_features(
+                run, backbone, fabric, cache, report=console.line, console=console, cluster=cluster
+            )
+        _write(run, backbone, names, data, fabric, console)
     photos, told = shlex.quote(config.data.path), shlex.quote(str(folder))
     console.line(
         f"{folder}: done; {NOTHING_KNOWN}\n"
@@ -165,21 +167,32 @@ def _check(config: Config, *, resume: bool) -> None:
 class _WithWindows(nn.Module):
     """Features (B, (1 + n) D) of images, and of their n windows."""
 
-    def __init__(self, backbone: models.Backbone, windows: models.Windows) -> None:
+    def __init__(
+        self, backbone: models.Backbone, windows: models.Windows, advance: Callable[[int], None]
+    ) -> None:
         super().__init__()
-        self.backbone, self.windows = backbone, windows
+        self.backbone, self.windows, self._advance = backbone, windows, advance
 
     def forward(self, inputs: Tensor) -> Tensor:
         whole, parts = self.windows.features(self.backbone, inputs)
+        self._advance(len(inputs))
         return torch.cat([whole[:, None], *parts], 1).flatten(1)
 
 
 def _fit(
-    run: Resolved, backbone: models.Backbone, names: models.NameEvidence, features: Dataset, fabric: Any
+    run: Resolved,
+    backbone: models.Backbone,
+    names: models.NameEvidence,
+    data: Dataset,
+    fabric: Any,
+    console: Console,
 ) -> tuple[models.Top, Samples, npt.NDArray[np.float32]]:
-    """What scores photos by the names of the classes, and some of them with their logits (H, C)."""
+    """What scores photos by the names of the classes, and some of them with their logits (H, C).
+
+    `data` are features, or with crops the photos themselves.
+    """
     config, classes = run.config, len(run.data.classes)
-    (samples,), (photos,) = features.splits.values(), run.data.splits.values()
+    (samples,) = data.splits.values()
     drawn = drawn_part(len(samples), classes, config.seed)
     top = models.Top(backbone.num_features, classes, scores=models.LOG_SOFTMAX)
     scores = models.NameScores.of_texts(names.embeddings, names.temperature, models.NAMES_SOFTMAX)
@@ -188,19 +201,26 @@ def _fit(
         if config.model.names_lda:
             some = permutation(len(part), "windows", config.seed)[: models.MOST_WINDOWS]
             scores = models.fit_names(scores, part.inputs.fetch(np.sort(some), None).float())
+            console.line(f"names: fitted to {counted(len(some), 'photo')} by LDA")
         top.set_ensemble(models.Ensemble.of_names(scores))
         logits = predict_logits(top.to(fabric.device), part, fabric, batch_size=config.batch_size)
         return top, part, logits
     windows = models.crops()
     most = min(len(drawn), _MOST_WITH_CROPS)
-    part = photos.take(np.sort(permutation(len(photos), "windows", config.seed)[:most]))
-    found = predict_logits(
-        _WithWindows(backbone, windows), part, fabric,
-        batch_size=config.batch_size, workers=config.data.workers,
-    )  # fmt: skip
+    part = samples.take(np.sort(permutation(len(samples), "windows", config.seed)[:most]))
+    with console.progress(most, "crops of photos") as advance:
+        found = predict_logits(
+            _WithWindows(backbone, windows, advance), part, fabric,
+            batch_size=config.batch_size, workers=config.data.workers,
+        )  # fmt: skip
     parts = torch.from_numpy(found).view(most, -1, backbone.num_features)
     if config.model.names_lda:
         scores = models.fit_names(scores, parts.flatten(0, 1))
+        console.line(f"names: fitted to {counted(most, 'photo')} and their crops by LDA")
+    console.line(
+        "local evidence: a photo, its best of 4 crops and its best of 9 count alike, each on the scale that "
+        f"it has over {counted(most, 'photo')}"
+    )
     top.set_ensemble(models.Ensemble.of_names(scores))
     variants = top.variants(parts[:, 0], torch.split(parts[:, 1:], windows.counts, 1))
     top.local = models.weigh_alike(variants, windows)
@@ -212,12 +232,13 @@ def _write(
     run: Resolved,
     backbone: models.Backbone,
     names: models.NameEvidence,
-    features: Dataset,
+    data: Dataset,
     fabric: Any,
+    console: Console,
 ) -> None:
     """Write model, thresholds and held-out scores."""
     config, classes, folder = run.config, run.data.classes, Path(run.config.output)
-    top, part, logits = _fit(run, backbone, names, features, fabric)
+    top, part, logits = _fit(run, backbone, names, data, fabric, console)
     kept, assumed = as_scores(logits), assumed_for_thresholds(len(classes))
     cut = global_threshold(kept, assumed)
     form = models.NAMES_LDA if config.model.names_lda else models.NAMES_SOFTMAX
