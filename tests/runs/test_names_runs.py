@@ -441,6 +441,11 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert "--model.names_lda is for photos without labels" in said
     assert "--model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
+    many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))
+    (tmp_path / "many.txt").write_text(many)
+    words = [*train, "--data.classes", tmp_path / "many.txt", *clip, "--model.names_lda", "yes"]
+    said = fails(capsys, *words)
+    assert "LDA of 7 classes needs 140 photos, 20 of each class, but there are 120" in said
     for text, message in (
         ("red\nc07\n", "'c07' can't be read as a name either"),
         ("red\nred\n", "repeats 'red'"),

@@ -22,7 +22,7 @@ from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, ke
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, moments
-from .solved.names import MOST_WINDOWS, NAMES_LDA, NAMES_SOFTMAX, NameScores, fit_names
+from .solved.names import LEAST_PER_NAME, MOST_WINDOWS, NAMES_LDA, NAMES_SOFTMAX, NameScores, fit_names
 from .solved.sparse import is_wide, solves_sparse, sparse_scaling
 from .spec import TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
@@ -36,6 +36,7 @@ __all__ = [
     "GAUSSIAN",
     "GAUSSIAN_PER_CLASS",
     "LDA",
+    "LEAST_PER_NAME",
     "LINEAR",
     "LOGITS",
     "LOG_SOFTMAX",

@@ -80,6 +80,7 @@ def run_by_names(
             "either, so that nothing is known about it: give a name (--model.names_file FILE: rows of a "
             "class and the name to read), or leave it out."
         )
+    _check_enough(config, run, len(names.names))
     backbone = models.build_backbone(run.spec, model, report=console.line)
     fabric = make_fabric(config.accelerator, precision=config.precision)
     with run_files.only_trainer(folder, console.line, resume=False, overwrite=overwrite):
@@ -161,6 +162,20 @@ def _check(config: Config, *, resume: bool) -> None:
         raise InputError(
             f"--data.classes: no label is known, so nothing is trained and nothing judged, and "
             f"{first_few([f'--{name}' for name in idle], 5)} would have no effect: leave it out."
+        )
+
+
+def _check_enough(config: Config, run: Resolved, classes: int) -> None:
+    """Check that there are enough photos to fit names to."""
+    photos = sum(map(len, run.data.splits.values()))
+    with_crops = config.model.local == "crops"
+    found = photos * (1 + sum(models.crops().counts) if with_crops else 1)
+    needed = models.LEAST_PER_NAME * classes
+    if config.model.names_lda and found < needed:
+        raise InputError(
+            f"--model.names_lda: LDA of {classes:,} classes needs {needed:,} "
+            f"{'photos and crops' if with_crops else 'photos'}, {models.LEAST_PER_NAME} of each class, but "
+            f"there are {found:,}: leave it out{'' if with_crops else ', or pass --local crops, 14 for 1'}."
         )
 
 

@@ -233,7 +233,7 @@ def test_names_are_fitted_to_enough_images_only(monkeypatch):
         return 0.0
 
     for enough, forms in ((32, 3), (33, 2)):  # 160 images of 5 classes
-        monkeypatch.setattr("spml.models.solved.members.ENOUGH", enough)
+        monkeypatch.setattr("spml.models.solved.members.LEAST_PER_NAME", enough)
         judged.clear()
         with_names(before, evidence(directions), pool, [held], judge, lambda line: None)
         assert len(judged) == forms + len(NAME_SHARES)

@@ -17,7 +17,7 @@ from ..names import NameEvidence
 from ..scaling import RAW
 from .assembly import StandardisedSum, smallest_spreads
 from .forest import FOREST
-from .names import ENOUGH, MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
+from .names import LEAST_PER_NAME, MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
 from .search import Candidate, HeldOut, Scores
 from .spaces import AnySpaces, Pool, Rows
 
@@ -132,7 +132,7 @@ def with_names(
     modules = [
         NameScores.of_texts(names.embeddings, names.temperature, form) for form in (NAMES, NAMES_SOFTMAX)
     ]
-    if len(pool) >= ENOUGH * int(modules[-1].named.sum()):
+    if len(pool) >= LEAST_PER_NAME * int(modules[-1].named.sum()):
         some = np.unique(np.linspace(0, len(pool) - 1, min(len(pool), MOST_WINDOWS)).astype(np.int64))
         modules.append(fit_names(modules[-1], pool.features(some)))
     for module in modules:

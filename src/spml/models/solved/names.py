@@ -21,9 +21,9 @@ NAME_FORMS = (NAMES, NAMES_SOFTMAX, NAMES_LDA)
 MOST_WINDOWS = 100_000
 """Largest number of windows that `fit_names` is given: 400 MB of 1,000 features."""
 
-ENOUGH = 20
-"""Images per class from which on an auto head tries names that are fitted to them: with fewer, LDA has less
-than five of each class (benchmarks/results/names.md)."""
+LEAST_PER_NAME = 20
+"""Windows per class from which on names are fitted to them: with fewer, LDA has less than five of each class
+(benchmarks/results/names.md)."""
 
 _SUREST = 0.25  # share of all windows that are used, the same number of each class
 _FEWEST = 2  # windows of a class
