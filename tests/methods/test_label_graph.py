@@ -66,6 +66,15 @@ def test_neighbours_are_those_of_scikit_learn(block, monkeypatch):
 
 
 @pytest.mark.shared
+def test_a_graph_of_too_many_samples_is_refused_before_training():
+    objective = create("smile")
+    many = dataclasses.replace(FACTS, ids=("",) * 200_000, width=1280)
+    with pytest.raises(InputError, match=r"each of 200,000 training samples .* up to 125,000 samples"):
+        objective.on_fit_start(many)
+    objective.on_fit_start(dataclasses.replace(many, width=Q))
+    create("smile", {"enhancement": "predictions"}).on_fit_start(FACTS)
+
+
 def test_the_graph_is_that_of_the_released_code(shared):
     folder = shared / "goldens" / "networks"
     with np.load(folder / "inputs.npz") as inputs, np.load(folder / "discrete.npz") as released:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Beta
 
+from ..common.errors import InputError
 from ..losses import smile_vae_loss
 from ..losses.smile import Divergence
 from .base import Batch
+
+MOST_PRODUCTS = 20_000_000_000_000
+"""Largest N^2 Q for which the neighbours of N samples with Q features are searched: about a quarter of an
+hour on a core."""
 
 _NEIGHBOURS = 3
 _BLOCK = 1 << 24  # distances that are computed at a time
@@ -95,6 +101,21 @@ class GraphEnhancement(nn.Module):
         adjacency = (self.neighbours[batch.index][:, :, None] == batch.index).any(1)
         return smile_vae_loss(
             enhanced, drawn, batch.target, x, rebuilt, adjacency, gamma=gamma, delta=delta, kl=kl
+        )
+
+
+def check_graph_size(samples: int, width: int) -> None:
+    """Check that the graph of so many samples with so many features can be made.
+
+    Raises:
+        InputError: Comparing all samples with one another would take too long.
+    """
+    if samples**2 * width > MOST_PRODUCTS:
+        most = math.isqrt(MOST_PRODUCTS // width)
+        raise InputError(
+            f"the graph of method 'smile' compares each of {samples:,} training samples with all others, in "
+            f"{width:,} features, which is done for up to {most:,} samples with so many: pass "
+            "--hp.enhancement 'predictions'."
         )
 
 

@@ -12,7 +12,7 @@ from ..losses import smile_image_loss, smile_loss
 from ..losses._core.domains import check_choice, check_epochs, check_non_negative, check_share
 from ..losses.smile import Divergence, KnownPositives
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from .label_graph import GraphEnhancement
+from .label_graph import GraphEnhancement, check_graph_size
 from .memory import RunningAverage, known_first
 from .registry import register
 
@@ -149,6 +149,7 @@ class LabelEnhancement(Objective):
         if self.enhancement == "predictions" or facts.width is None:
             self.averages = RunningAverage(facts.observed, self.decay)
         else:
+            check_graph_size(len(facts.ids), facts.width)
             self.graph = GraphEnhancement(facts.width, facts.classes)
 
     def on_features(self, features: Tensor) -> None:
