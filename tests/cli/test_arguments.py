@@ -49,8 +49,8 @@ def refuse(capsys, *arguments):
         ),
         (
             "train photos --optim.name adamm",
-            "spml train: --optim.name must be one of adamw, adam, sgd, lbfgs, got 'adamm'. "
-            "Did you mean adam or adamw?",
+            "spml train: --optim.name must be one of adamw, adam, adamax, sgd, lbfgs, got 'adamm'. "
+            "Did you mean adam or adamw or adamax?",
         ),
         ("train photos --seed", "spml train: --seed needs a value: a whole number."),
         ("train photos --output --resume", "spml train: --output needs a value."),

@@ -66,6 +66,22 @@ def test_the_optimiser_has_a_rate_for_the_head_and_spares_biases():
     }
 
 
+def test_steps_of_adamax_are_those_of_its_paper():
+    """Kingma, Ba. Adam: A Method for Stochastic Optimization. ICLR 2015. Algorithm 2."""
+    model = nn.Linear(3, 1, bias=False).double()
+    optim = from_dict({"optim": {"name": "adamax", "lr": 0.1, "weight_decay": 0.0}}).optim
+    optimizer = make_optimizer(optim, model, model, [])
+    weight, m, u = model.weight.detach().clone(), torch.zeros(1, 3).double(), torch.zeros(1, 3).double()
+    for step, gradient in enumerate(
+        torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(0)).double(), 1
+    ):
+        model.weight.grad = gradient.clone()
+        optimizer.step()
+        m, u = 0.9 * m + 0.1 * gradient, torch.maximum(0.999 * u, gradient.abs())
+        weight -= 0.1 / (1 - 0.9**step) * m / u
+    np.testing.assert_allclose(model.weight.detach(), weight, rtol=1e-6)
+
+
 def test_the_average_of_weights_is_the_exponential_one():
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():

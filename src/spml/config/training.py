@@ -23,10 +23,10 @@ class OptimConfig:
     """Settings of the optimiser.
 
     Attributes:
-        name: `adamw`, `adam` or `sgd` (momentum .9). `lbfgs` solves a linear head instead of training it, on
-            features of a pretrained, frozen backbone or of a file: to the minimum of the loss of the method
-            on the whole training set with an L2 penalty, for 13 penalties, of which the best by the
-            validation score is kept. `epochs` says where a schedule ends; the other settings here have no
+        name: `adamw`, `adam`, `adamax` or `sgd` (momentum .9). `lbfgs` solves a linear head instead of
+            training it, on features of a pretrained, frozen backbone or of a file: to the minimum of the loss
+            of the method on the whole training set with an L2 penalty, for 13 penalties, of which the best by
+            the validation score is kept. `epochs` says where a schedule ends; the other settings here have no
             effect. For methods without a memory, views or parameters of their own.
         lr: Learning rate; default 1e-4 when a pretrained backbone is fine-tuned, 1e-2 on features whose
             samples have length 1 (`model.scaling` is `sqrtl2`, `unit` or `tfidf`), else 1e-3.
@@ -44,7 +44,7 @@ class OptimConfig:
         ema: Decay per step of a moving average of the weights, used for validation and prediction; 0 = none.
     """
 
-    name: Literal["adamw", "adam", "sgd", "lbfgs"] = "adamw"
+    name: Literal["adamw", "adam", "adamax", "sgd", "lbfgs"] = "adamw"
     lr: Rate | None = None
     weight_decay: Amount = 1e-4
     l1: Amount = 0.0

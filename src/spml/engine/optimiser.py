@@ -42,7 +42,8 @@ def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: 
     lr = config.lr or 0.0
     if config.name == "sgd":
         return torch.optim.SGD(groups, lr=lr, momentum=0.9)
-    return {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[config.name](groups, lr=lr)
+    kinds = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "adamax": torch.optim.Adamax}
+    return kinds[config.name](groups, lr=lr)
 
 
 def learning_rate(config: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:

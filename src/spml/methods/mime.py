@@ -51,8 +51,8 @@ class VariationalPseudoLabels(WithRule):
             "the released code infers labels from flipped images, and not those of the last, incomplete "
             "batch of the shuffled samples; here: of all samples, as they are. None follow the last epoch, "
             "after which there is no training",
-            "the released recipe (Adamax with a learning rate of 1e-3, of 1e-4 for the backbone, without "
-            "weight decay; frozen batch normalisation, first convolution and first stage) is not the default",
+            "the released recipe is not the default: --optim.name adamax --optim.lr 1e-4 "
+            "--optim.head_lr_factor 10 --optim.weight_decay 0 --model.frozen_parts norms,conv1,layer1",
             "the released code adds 1e-5 inside logarithms (mime_loss(eps=1e-5)); the default has none",
         ),
     )
