@@ -189,7 +189,7 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
 
 @pytest.mark.long
 def test_the_auto_head_on_abstracts(shared, folder):
-    """mAP of all categories, learned from the primary one: 68.1; linear models of the same words 67 to 69."""
+    """mAP of all categories, learned from the primary one: 69.5; linear models of the same words 67 to 69."""
     import csv
     import lzma
 
@@ -206,4 +206,4 @@ def test_the_auto_head_on_abstracts(shared, folder):
     files = [write_texts(folder / f"arxiv{test}.csv", rows[test], header=header) for test in (False, True)]
     run = spml.train(files[0], data=TEXT, output=folder / "arxiv", **QUICK)
     assert len(run.classifier.backbone.network.terms) == 100_000
-    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.67
+    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.685
