@@ -38,6 +38,7 @@ TRACKS = (
     "scaling-others",
     "digits",
     "queries",
+    "queries-photographs",
     "photographs",
 )
 MODES = ("oracle", "observed")
