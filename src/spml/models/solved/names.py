@@ -27,7 +27,7 @@ LEAST_PER_NAME = 20
 
 _SUREST = 0.25  # share of all windows that are used, the same number of each class
 _FEWEST = 2  # windows of a class
-_PENALTY = 5.0  # in units of the mean variance; with benchmarks/names.py
+_PENALTY = 5.0  # in units of the mean variance: large, since a class may have five windows
 _SHORTEST = 1e-12
 _SMALLEST_SPREAD = 1e-6  # of cosines
 
