@@ -94,7 +94,7 @@ def run_by_names(
             data = frozen_features(
                 run, backbone, fabric, cache, report=console.line, console=console, cluster=cluster
             )
-        _write(run, backbone, names, data, fabric, console)
+        _write(run, backbone, *_fit(run, backbone, names, data, fabric, console))
     photos, told = shlex.quote(config.data.path), shlex.quote(str(folder))
     console.line(
         f"{folder}: done; {NOTHING_KNOWN}\n"
@@ -246,14 +246,12 @@ def _fit(
 def _write(
     run: Resolved,
     backbone: models.Backbone,
-    names: models.NameEvidence,
-    data: Dataset,
-    fabric: Any,
-    console: Console,
+    top: models.Top,
+    part: Samples,
+    logits: npt.NDArray[np.float32],
 ) -> None:
     """Write model, thresholds and held-out scores."""
     config, classes, folder = run.config, run.data.classes, Path(run.config.output)
-    top, part, logits = _fit(run, backbone, names, data, fabric, console)
     kept, assumed = as_scores(logits), assumed_for_thresholds(len(classes))
     cut = global_threshold(kept, assumed)
     form = models.NAMES_LDA if config.model.names_lda else models.NAMES_SOFTMAX
