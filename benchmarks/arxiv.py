@@ -1,4 +1,8 @@
-"""Papers of arXiv with the category that authors put first, from the local file `text/arxiv_cs`."""
+"""Papers of arXiv with the category that authors put first, from a table in the local folder `text`.
+
+The folder holds one set of papers: NAME/NAME.tsv.xz, and its classes in NAME/NAME_classes.json. Another
+set in a folder of its own is measured by the same commands.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,13 @@ class Papers(NamedTuple):
 
 def read_papers(root, view, most=None, seed=0):
     """Papers of a view, `uniform` or `rich`: all, or at most so many, drawn with a seed."""
-    folder = Path(root, "text/arxiv_cs")
-    table = pandas.read_csv(folder / "arxiv_cs.tsv.xz", sep="\t", dtype=str, keep_default_na=False)
-    classes = list(json.loads((folder / "arxiv_cs_classes.json").read_text(encoding="utf-8")))
+    found = sorted(Path(root, "text").glob("*/*.tsv.xz"))
+    if len(found) != 1:
+        raise SystemExit(f"{root}/text must hold one set of papers (NAME/NAME.tsv.xz), found {len(found)}")
+    path = found[0]
+    table = pandas.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    listed = path.with_name(path.name.removesuffix(".tsv.xz") + "_classes.json")
+    classes = list(json.loads(listed.read_text(encoding="utf-8")))
     table = table[table[view] == "1"]
     if most is not None:
         table = table.iloc[np.sort(np.random.default_rng(seed).permutation(len(table))[:most])]

@@ -7,7 +7,7 @@
 
 DIR holds the data of the spec: by default the folder `features` of the spec `features` of `spml bench`. FILE
 has sets of the same form (`data: {NAME: {path: ..., mean_labels: K}}`). Labels are hidden uniformly, and with
-frequent classes preferred. The names `arxiv` and `arxiv rich` stand for papers in `text/arxiv_cs` of DIR:
+frequent classes preferred. The names `arxiv` and `arxiv rich` stand for papers in `text` of DIR:
 random ones, and some of which most have several categories; with `--hiding natural`, the primary category of
 a paper is known. The names `digits` and `photographs` stand for networks that are trained on images; DIR
 holds `images/voc2012_animals` and `models`. Scores are kept in FOLDER, and a run that was stopped goes on;

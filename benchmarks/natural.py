@@ -4,12 +4,12 @@
     spml bench run benchmarks/natural.yaml --root FOLDER --output FOLDER/bench
     python benchmarks/natural.py collect FOLDER
 
-DIR holds `text/arxiv_cs`. FOLDER/arxiv.npz holds random papers, FOLDER/arxiv-rich.npz papers of which most
-have several categories: 300 singular vectors of TF-IDF of title and abstract, fitted on the training papers,
-all categories (`Y`), and the primary one (`observed`). The comparison learns from primary categories and,
-for the same papers, from one of all categories drawn at random. `collect` adds which categories are put
-first, and what `decisions.py` found about thresholds and lists on such papers, and writes
-benchmarks/results/natural.json and .md.
+DIR holds the papers (see arxiv.py). FOLDER/arxiv.npz holds random papers, FOLDER/arxiv-rich.npz papers of
+which most have several categories: 300 singular vectors of TF-IDF of title and abstract, fitted on the
+training papers, all categories (`Y`), and the primary one (`observed`). The comparison learns from
+primary categories and, for the same papers, from one of all categories drawn at random. `collect` adds
+which categories are put first, and what `decisions.py` found about thresholds and lists on such papers,
+and writes benchmarks/results/natural.json and .md.
 """
 
 from __future__ import annotations
@@ -197,7 +197,12 @@ def main():
         return
     given.folder.mkdir(parents=True, exist_ok=True)
     for name, view in VIEWS.items():
-        np.savez(given.folder / f"{name}.npz", **arrays_of(given.root, view, given.papers))
+        arrays = arrays_of(given.root, view, given.papers)
+        np.savez(given.folder / f"{name}.npz", **arrays)
+        labels = arrays["Y"]
+        print(
+            f"{name}: {len(labels):,} papers, {labels.shape[1]} categories, {labels.sum(1).mean():.2f} each"
+        )
 
 
 if __name__ == "__main__":

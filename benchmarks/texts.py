@@ -3,9 +3,9 @@
     python benchmarks/texts.py DIR
     python benchmarks/texts.py DIR million
 
-DIR holds `text/arxiv_cs`. The primary category of a paper is known in training; all categories of the test
-papers are the truth. The second command measures time and memory of a million short texts, whose words are
-drawn from titles of one category each. Both write benchmarks/results/texts.json and .md.
+DIR holds the papers (see arxiv.py). The primary category of a paper is known in training; all categories
+of the test papers are the truth. The second command measures time and memory of a million short texts,
+whose words are drawn from titles of one category each. Both write benchmarks/results/texts.json and .md.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def measure(root, folder):
             probable = hasattr(model, "predict_proba")
             scores = (model.predict_proba if probable else model.decision_function)(vectors[test])
             add(name, scores, start, f"penalty {value:g}")
-    return {"training": int((~test).sum()), "test": int(test.sum()), "rows": rows}
+    return {"classes": len(classes), "training": int((~test).sum()), "test": int(test.sum()), "rows": rows}
 
 
 def short_texts(root, count):
@@ -184,7 +184,7 @@ def main(root, what=""):
         if what == "million":
             about["million"] = measure_million(root, Path(folder))
         else:
-            about |= {"date": date.today().isoformat(), "versions": versions(), "classes": 33}
+            about |= {"date": date.today().isoformat(), "versions": versions()}
             about |= measure(root, Path(folder))
     write_json(RESULTS / "texts.json", about)
     write_text(RESULTS / "texts.md", page(about))
