@@ -55,10 +55,16 @@ validation labels (`oracle`, as publications do) and by the one observed label o
 """
 
 
+def rows_of(folder):
+    """Runs of a comparison by the version of the code that made the newest, as its report has them."""
+    stored = [row for rows in Store(f"sqlite:///{folder}/store.sqlite").find().values() for row in rows]
+    code = max(stored, key=lambda row: row.finished).versions["code"]
+    return [row for row in stored if row.versions["code"] == code]
+
+
 def collect(folder, name):
     """Copy what the tables need from a finished comparison."""
-    series = Store(f"sqlite:///{folder}/store.sqlite").find().values()
-    rows = [row for rows_of_series in series for row in rows_of_series]
+    rows = rows_of(folder)
     ends = [datetime.fromisoformat(row.finished) for row in rows]
     starts = [end - timedelta(seconds=row.seconds) for end, row in zip(ends, rows, strict=True)]
     data = {}
@@ -121,7 +127,7 @@ def add(folder, name):
         writer = csv.DictWriter(stream, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(known[k] for k in sorted(known))
-    store = [row for series in Store(f"sqlite:///{folder}/store.sqlite").find().values() for row in series]
+    store = rows_of(folder)
     about = json.loads((RESULTS / f"{name}.json").read_text())
     about["runs"] += len(store)
     about["hours of all runs one after the other"] += round(sum(row.seconds for row in store) / 3600, 2)
