@@ -121,8 +121,8 @@ def test_a_sample_with_two_known_positives_counts_twice_and_one_without_does_not
     observed = ObservedLabels.from_ternary(matrix)
     pool = Pool(Samples(tuple(map(str, range(80))), FeatureMatrix(features), observed))
     rows, classes = np.nonzero(matrix[:60])
-    expected = grow(features[:60][rows], classes, C, 5)
-    grown = grow_on(pool, np.arange(60), 5)
+    expected = grow(features[:60][rows], classes, C, 5, 20)
+    grown = grow_on(pool, np.arange(60), 5, 20)
     assert torch.equal(grown(torch.from_numpy(features)), expected(torch.from_numpy(features)))
 
 
@@ -154,10 +154,17 @@ def weights_of(head):
 
 
 @pytest.mark.parametrize("cross_validate", [True, False])
-def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
-    lines = []
+def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatch):
+    lines, grown_trees = [], []
+
+    def counted(pool, rows, seed, number):
+        grown_trees.append(number)
+        return grow_on(pool, rows, seed, number)
+
+    monkeypatch.setattr(auto, "grow_on", counted)
     result = fit(*parts, cross_validate=cross_validate, detail=lines.append)
     plain = fit(*parts, cross_validate=cross_validate, forest=False)
+    assert grown_trees == (6 * [300] if cross_validate else 2 * [100])  # of folds, and the final one
     linear, share = weights_of(result.head)
     assert share in FOREST_SHARES[1:]
     expected, none = weights_of(plain.head)
@@ -187,7 +194,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate):
     torch.testing.assert_close(head(features), head.offset + head.scale * total, rtol=1e-4, atol=1e-4)
     # It is better than without, and has a share of it in held-out scores, too.
     if not cross_validate:
-        held = grow_on(pool, np.arange(300), 0)(pool.features(np.arange(300, 400))).numpy()
+        held = grow_on(pool, np.arange(300), 0, trees.TREES)(pool.features(np.arange(300, 400))).numpy()
         standardised = (held - held.mean(0)) / np.maximum(held.std(0), 0.005)
         offset, scale = head.offset.numpy(), head.scale.numpy()
         alone = sp_score(held, parts[1].observed.index, 1.2).score

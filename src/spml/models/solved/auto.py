@@ -29,7 +29,7 @@ from .members import Members, score_in_sample, score_members, with_forest, with_
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import MORE_TREES, TREES, affordable, grow_on
+from .trees import LEAST_FOR_MORE, MORE_TREES, TREES, affordable, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -133,9 +133,9 @@ def fit_auto(
     `tfidf` and `sqrtl2`, as they are (see `SparseSpaces`). In each space, ridge and LDA, and of many sparse
     features softmax regression, are solved for all penalties and the best penalty is kept; weight =
     exp((score - best) / (.03 best)), and members below .05 are dropped. A forest of 100 extremely randomised
-    trees on the features as they are (200 in the end, if selected by cross-validation) is added with the
-    share, up to half of the whole, whose sum scores highest; so are the names of classes, with up to nine
-    tenths. A class without a known label is then scored by its name alone.
+    trees on the features as they are (300, if selected by cross-validation over as many samples) is added
+    with the share, up to half of the whole, whose sum scores highest; so are the names of classes, with up to
+    nine tenths. A class without a known label is then scored by its name alone.
 
     Args:
         train: Training samples.
@@ -168,6 +168,7 @@ def fit_auto(
     pool = Pool(train, val)
     groups = join_groups(train.groups, val.groups)
     cross_validate = cross_validate and count_groups(groups) != 1
+    trees = MORE_TREES if cross_validate and len(pool) >= LEAST_FOR_MORE else TREES
     training, validation = np.split(np.arange(len(pool)), [len(train)])
     decisive = None if cross_validate else validation[_deciding(pool, val, classes, seed)]
     if decisive is None:
@@ -206,7 +207,7 @@ def fit_auto(
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
 
     if forest and not (windows or pool.wide) and affordable(pool, report):
-        forests = [grow_on(pool, fold.solved_on, seed) for fold in folds]
+        forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
         members = with_forest(members, forests, pool, held, judge, detail)
     if names is not None and pool.columns.own is not None:
         report(
@@ -250,7 +251,7 @@ def fit_auto(
             each.add(validation)
     modules = dict(members.modules)
     if FOREST in modules:
-        modules[FOREST] = [grow_on(pool, np.arange(len(pool)), seed, MORE_TREES if cross_validate else TREES)]
+        modules[FOREST] = [grow_on(pool, np.arange(len(pool)), seed, trees)]
     head = assemble(pool, members.weighed, final, modules, start, sum_of)
     head.offset.copy_(offset)
     head.scale.copy_(scale)

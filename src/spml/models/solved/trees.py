@@ -16,8 +16,11 @@ from .forest import DEEPEST, KEPT, Forest, ForestSettings
 from .moments import IntArray
 from .spaces import Pool, Rows
 
-TREES, MORE_TREES = 100, 200
-"""Trees of a forest, and of the final one where samples are so few that more take little time."""
+TREES, MORE_TREES = 100, 300
+"""Trees of a forest, and where members are selected by cross-validation, so that samples are few."""
+
+LEAST_FOR_MORE = 300
+"""Smallest number of samples for more trees: of fewer, scores say too little about which share is better."""
 
 _LEAST_SAMPLES = 2  # of a leaf
 
@@ -44,7 +47,7 @@ def affordable(pool: Pool, report: Callable[[str], None]) -> bool:
     return False
 
 
-def grow_on(pool: Pool, rows: Rows, seed: int, trees: int = TREES) -> Forest:
+def grow_on(pool: Pool, rows: Rows, seed: int, trees: int) -> Forest:
     """Grow a forest on some of the samples; one with several known positives counts as several samples."""
     positions, classes = pool.positives(rows)
     features = torch.cat([pool.features(batch) for batch in pool.batches(rows)]).numpy()
