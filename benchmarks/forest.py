@@ -4,12 +4,14 @@
 
 DIR holds the folder `features` of the spec `features`, whose sets are used (all, or the named ones), with
 uniform hiding and seeds 0 and 1. Rows are added to benchmarks/results/forest.json; those that are there are
-not measured again.
+not measured again. The table of benchmarks/results/forest.md is written from them, below findings that are
+written by hand.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from importlib import resources
@@ -20,11 +22,12 @@ import torch
 import yaml
 from auto_head import open_set
 
+from spml.common.files import write_text
 from spml.metrics import mean_average_precision, sp_score
 from spml.models import FEW, fit_auto
 from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "forest.json"
+RESULT, TABLE = Path(__file__).parent / "results" / "forest.json", "## Table\n\n"
 SEEDS = range(2)
 VARIANTS = {"without": False, "forest": True}
 
@@ -67,6 +70,37 @@ def measure(data, mean_labels, seed, with_forest):
     }
 
 
+def table(result):
+    """Rows of the sets; the numbers of a cell are those of the seeds."""
+    columns = (
+        ("test mAP without", "without", lambda row: f"{row['mAP']:.2f}"),
+        ("with", "forest", lambda row: f"{row['mAP']:.2f}"),
+        ("share", "forest", lambda row: f"{100 * row['share']:.0f} %"),
+        ("SP-score of the forest", "forest", lambda row: f"{row['SP of the forest'] or math.nan:.1f}"),
+        ("of the linear heads", "without", lambda row: f"{row['SP']:.1f}"),
+        ("of the sum", "forest", lambda row: f"{row['SP']:.1f}"),
+        ("CPU s without", "without", lambda row: f"{row['CPU seconds']:.1f}"),
+        ("with", "forest", lambda row: f"{row['CPU seconds']:.1f}"),
+        ("MB without", "without", lambda row: f"{row['MB']:.1f}"),
+        ("with", "forest", lambda row: f"{row['MB']:.1f}"),
+    )
+    lines = [
+        f"{result['date']}, {result['versions']['machine']}, one thread; spml, torch, NumPy "
+        + ", ".join(result["versions"][name] for name in ("spml", "torch", "numpy"))
+        + ".",
+        "",
+        "| | " + " | ".join(title for title, *_ in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for name, variants in result["rows"].items():
+        cells = [
+            ", ".join(text(row).replace("nan", "-") for row in variants[variant].values())
+            for _, variant, text in columns
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
 def main():
     """Run the command."""
     torch.set_num_threads(1)
@@ -85,6 +119,9 @@ def main():
                 print(name, variant, seed, by_seed[str(seed)], flush=True)
                 result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
                 RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    page = RESULT.with_suffix(".md")
+    findings = page.read_text(encoding="utf-8").split(TABLE)[0]
+    write_text(page, findings + TABLE + table(result))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ WHY = {
     "known positive, so that little tells members of the auto head apart.",
     "emotions": " Forests suit these 72 measured features; in the sum of the auto head, a forest has half of "
     "the weight at most ([measured](forest.md)).",
-    "yeast": " The SP-score gives the forest of the auto head 20 or 30 % of the sum ([measured](forest.md)); "
+    "yeast": " The SP-score gives the forest of the auto head 30 or 50 % of the sum ([measured](forest.md)); "
     "a forest alone is better.",
 }
 """Why a peer is ahead, as far as it is known."""
