@@ -56,10 +56,10 @@ AUDITED = (100, 500)
 WHY = {
     "cal500": " With 376 labelled songs, 174 classes and one known label of 26, the median class has one "
     "known positive, so that little tells members of the auto head apart.",
-    "emotions": " Forests suit these 72 measured features; in the sum of the auto head, a forest has half of "
-    "the weight at most ([measured](forest.md)).",
-    "yeast": " The SP-score gives the forest of the auto head 30 or 50 % of the sum ([measured](forest.md)); "
-    "a forest alone is better.",
+    "emotions": " Within the spread of seeds. Forests suit these 72 measured features; in the sum of the "
+    "auto head, a forest has half of the weight at most ([measured](forest.md)).",
+    "yeast": " Within the spread of seeds. The SP-score gives the forest of the auto head 30 or 50 % of the "
+    "sum ([measured](forest.md)).",
 }
 """Why a peer is ahead, as far as it is known."""
 
@@ -291,8 +291,7 @@ def page(about):
         + ". `python benchmarks/peers.py`; means over seeds, their number in brackets, which draw the known "
         f"label (of arXiv: {PAPERS:,} of its training papers, whose known label is the primary category; "
         f"{natural.WIDTH} axes of TF-IDF). All get the same labelled samples, and K. "
-        "A dash: not run, or no result (below). With one "
-        "seed, differences below about 1 mean little.",
+        "Fits ended after 2 to 8 minutes of processor time. A dash: no result (below).",
     ]
     for what, note in (
         (
@@ -337,7 +336,7 @@ def page(about):
         lines.append(f"- **{name}**: {said or 'none'}.{WHY.get(name, '')}")
     lines += [
         "",
-        "p: paired t-test over seeds, if there are several, not corrected for the number of peers.",
+        "p: paired t-test over seeds, not corrected for the number of peers.",
         "",
         "## Lists of missing labels",
         "",
