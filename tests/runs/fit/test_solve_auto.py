@@ -128,7 +128,7 @@ def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     again = spml.load(output).evaluate(steps, unlisted="negative")
     assert again["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
     top = load_classifier(output)[0].top
-    assert top.head.settings.forest.trees == 200
+    assert top.head.settings.forest.trees == 300
     assert top.linear_start().settings()["head"] == "linear"
 
 

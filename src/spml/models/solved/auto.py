@@ -133,9 +133,9 @@ def fit_auto(
     `tfidf` and `sqrtl2`, as they are (see `SparseSpaces`). In each space, ridge and LDA, and of many sparse
     features softmax regression, are solved for all penalties and the best penalty is kept; weight =
     exp((score - best) / (.03 best)), and members below .05 are dropped. A forest of 100 extremely randomised
-    trees on the features as they are (300, if selected by cross-validation over as many samples) is added
-    with the share, up to half of the whole, whose sum scores highest; so are the names of classes, with up to
-    nine tenths. A class without a known label is then scored by its name alone.
+    trees on the features as they are (300, if selected by cross-validation) is added with the share, up to
+    half of the whole, whose sum scores highest; so are the names of classes, with up to nine tenths. A class
+    without a known label is then scored by its name alone.
 
     Args:
         train: Training samples.
@@ -168,7 +168,7 @@ def fit_auto(
     pool = Pool(train, val)
     groups = join_groups(train.groups, val.groups)
     cross_validate = cross_validate and count_groups(groups) != 1
-    trees = MORE_TREES if cross_validate and len(pool) >= LEAST_FOR_MORE else TREES
+    trees = MORE_TREES if cross_validate else TREES
     training, validation = np.split(np.arange(len(pool)), [len(train)])
     decisive = None if cross_validate else validation[_deciding(pool, val, classes, seed)]
     if decisive is None:
@@ -207,7 +207,8 @@ def fit_auto(
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
 
     if forest and not (windows or pool.wide) and affordable(pool, report):
-        forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
+        judged_trees = trees if len(pool) >= LEAST_FOR_MORE else TREES
+        forests = [grow_on(pool, fold.solved_on, seed, judged_trees) for fold in folds]
         members = with_forest(members, forests, pool, held, judge, detail)
     if names is not None and pool.columns.own is not None:
         report(
