@@ -11,7 +11,6 @@ written by hand.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from importlib import resources
@@ -70,13 +69,18 @@ def measure(data, mean_labels, seed, with_forest):
     }
 
 
+def sp_of_forest(row):
+    """SP-score of the forest alone, where it is used."""
+    return "-" if row["SP of the forest"] is None else f"{row['SP of the forest']:.1f}"
+
+
 def table(result):
     """Rows of the sets; the numbers of a cell are those of the seeds."""
     columns = (
         ("test mAP without", "without", lambda row: f"{row['mAP']:.2f}"),
         ("with", "forest", lambda row: f"{row['mAP']:.2f}"),
         ("share", "forest", lambda row: f"{100 * row['share']:.0f} %"),
-        ("SP-score of the forest", "forest", lambda row: f"{row['SP of the forest'] or math.nan:.1f}"),
+        ("SP-score of the forest", "forest", sp_of_forest),
         ("of the linear heads", "without", lambda row: f"{row['SP']:.1f}"),
         ("of the sum", "forest", lambda row: f"{row['SP']:.1f}"),
         ("CPU s without", "without", lambda row: f"{row['CPU seconds']:.1f}"),
@@ -93,10 +97,7 @@ def table(result):
         "|---" * (len(columns) + 1) + "|",
     ]
     for name, variants in result["rows"].items():
-        cells = [
-            ", ".join(text(row).replace("nan", "-") for row in variants[variant].values())
-            for _, variant, text in columns
-        ]
+        cells = [", ".join(text(row) for row in variants[variant].values()) for _, variant, text in columns]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 

@@ -56,10 +56,9 @@ AUDITED = (100, 500)
 WHY = {
     "cal500": " With 376 labelled songs, 174 classes and one known label of 26, the median class has one "
     "known positive, so that little tells members of the auto head apart.",
-    "emotions": " Within the spread of seeds. Forests suit these 72 measured features; in the sum of the "
-    "auto head, a forest has half of the weight at most ([measured](forest.md)).",
-    "yeast": " Within the spread of seeds. The SP-score gives the forest of the auto head 30 or 50 % of the "
-    "sum ([measured](forest.md)).",
+    "emotions": " Forests suit these 72 measured features; in the sum of the auto head, a forest has half of "
+    "the weight at most ([measured](forest.md)).",
+    "yeast": " The SP-score gives the forest of the auto head 30 or 50 % of the sum ([measured](forest.md)).",
 }
 """Why a peer is ahead, as far as it is known."""
 

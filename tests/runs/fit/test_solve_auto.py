@@ -53,15 +53,17 @@ def test_auto_is_the_default_on_features(run, capsys):
     assert summary["method"] == "auto"
     members = summary["members"]
     assert sum(member["weight"] for member in members) == pytest.approx(1)
-    assert {member["head"] for member in members} <= {"ridge", "lda"}
-    assert all(member["space"].startswith(("standard", "sqrtl2")) for member in members)
+    *linear, forest = members
+    assert (forest["space"], forest["head"]) == ("raw", "forest")
+    assert {member["head"] for member in linear} <= {"ridge", "lda"}
+    assert all(member["space"].startswith(("standard", "sqrtl2")) for member in linear)
     assert summary["selected"]["mode"] == "observed"
     assert summary["test"]["mAP"] > 0.85
     *tried, last = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     assert last["members"] == len(members)
     assert last["val/SP"] == summary["validation"]["val/SP"]
     assert len(tried) == 8 * (13 + 12)
-    for member in members:
+    for member in linear:
         path = [t["score"] for t in tried if (t["space"], t["head"]) == (member["space"], member["head"])]
         assert max(path) == member["score"]
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -78,9 +80,11 @@ def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
     assert "no method is stated, so it is auto" in printed
     assert "--epochs has no effect" in printed
     table = printed[printed.index("member ") :].splitlines()
-    weights = [float(line.split()[-1]) for line in table[1:] if line.startswith(("standard", "sqrtl2"))]
+    rows = [line.split() for line in table[1:] if line.startswith(("standard", "sqrtl2", "raw"))]
+    weights = [float(row[-1]) for row in rows]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1, abs=0.01)
+    assert [row[1] for row in rows if row[0] == "raw"] == ["forest"]
 
 
 def test_a_penalty_that_was_not_solved_is_said_in_the_short_log(features, tmp_path, capsys, monkeypatch):

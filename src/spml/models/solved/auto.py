@@ -29,7 +29,7 @@ from .members import Members, score_in_sample, score_members, with_forest, with_
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import LEAST_FOR_MORE, MORE_TREES, TREES, affordable, grow_on
+from .trees import MORE_TREES, TREES, affordable, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -207,8 +207,7 @@ def fit_auto(
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
 
     if forest and not (windows or pool.wide) and affordable(pool, report):
-        judged_trees = trees if len(pool) >= LEAST_FOR_MORE else TREES
-        forests = [grow_on(pool, fold.solved_on, seed, judged_trees) for fold in folds]
+        forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
         members = with_forest(members, forests, pool, held, judge, detail)
     if names is not None and pool.columns.own is not None:
         report(

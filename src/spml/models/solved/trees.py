@@ -19,9 +19,6 @@ from .spaces import Pool, Rows
 TREES, MORE_TREES = 100, 300
 """Trees of a forest, and where members are selected by cross-validation, so that samples are few."""
 
-LEAST_FOR_MORE = 300
-"""Smallest number of samples for more trees in the selection: scores of fewer are too noisy for that."""
-
 _LEAST_SAMPLES = 2  # of a leaf
 
 MOST_SAMPLES = 20_000
