@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import softmax
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
@@ -66,12 +67,19 @@ def checks_of(estimator):
             yield name, lambda copy=copy, check=check: check(copy)
 
 
+def assert_close_to_the_largest(actual, desired, atol, err_msg):
+    """The rounding of float32 logits follows the largest of them, and would fail a check of one near 0."""
+    assert_allclose(actual, desired, rtol=0, atol=1e-5 * np.abs(desired).max() + atol, err_msg=err_msg)
+
+
 @pytest.mark.long
 @parametrize_with_checks(
     [SinglePositiveClassifier()],
     expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )
-def test_the_checks_of_scikit_learn(estimator, check):
+def test_the_checks_of_scikit_learn(estimator, check, monkeypatch):
+    if "subset_invariance" in str(check):
+        monkeypatch.setattr(estimator_checks, "assert_allclose", assert_close_to_the_largest)
     check(estimator)
 
 
