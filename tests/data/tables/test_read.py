@@ -150,7 +150,12 @@ def test_rows_without_label(table):
         (["file,label", "a.png,cat", "", "b.png"], "row 4 has 1 cell, but the header has 2: 'b.png'"),
         (["file,label", '"a.png,cat'], "not valid CSV near line 2: .* Is a quote"),
         (["file,label", "a.png,cat", ",dog"], "row 3: the name of a file is empty"),
-        (["file,label", "a.png,"], "no row has a label"),
+        (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
+        (
+            ["file,labels,cat,dog,season", "a.png,,1,0,summer"],
+            r"no row has a label\..* in the column 'labels'\. If each of the columns cat, dog stands for a "
+            r"class, name the classes: --data\.label_column cat,dog\.$",
+        ),
         (
             ["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
             "rows 2 and 4 both name 'a.png', in the splits train and test. An image may be in one split only",
