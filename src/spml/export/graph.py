@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.fx import config
 
 from ..common.errors import InputError, SpmlError, first_line
 from .model import Model
@@ -21,6 +23,19 @@ TOLERANCE = 1e-4
 Compute = Callable[[npt.NDArray[Any]], Mapping[str, npt.NDArray[Any]]]
 
 
+@contextlib.contextmanager
+def without_stack_traces() -> Iterator[None]:
+    """Keep torch from looking up the line of Python of each operation that it traces, which takes a third of
+    the time of an export. Versions of torch without the setting ignore it."""
+    before = getattr(config, "do_not_emit_stack_traces", False)
+    config.do_not_emit_stack_traces = True
+    try:
+        yield
+    finally:
+        config.do_not_emit_stack_traces = before
+
+
+@without_stack_traces()
 def trace(model: Model) -> ExportedProgram:
     """Trace the network of a model for any batch size and, where it takes images, any height and width.
 

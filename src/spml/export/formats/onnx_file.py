@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from ...common.errors import InputError, first_line, require_packages
-from ..graph import check_outputs, trace
+from ..graph import check_outputs, trace, without_stack_traces
 from ..model import Model
 from ..registry import FLOAT32, Files, register_exporter
 
@@ -73,6 +73,7 @@ def make_onnx(model: Model, variant: str) -> Files:
     return Files({"": written}, (f"ONNX opset {opset}", note))
 
 
+@without_stack_traces()
 def _convert(model: Model) -> Any:
     """Convert the traced network to a model of ONNX, as protocol buffers."""
     program = trace(model)
