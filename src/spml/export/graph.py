@@ -25,8 +25,8 @@ Compute = Callable[[npt.NDArray[Any]], Mapping[str, npt.NDArray[Any]]]
 
 @contextlib.contextmanager
 def without_stack_traces() -> Iterator[None]:
-    """Keep torch from looking up the line of Python of each operation that it traces, which takes a third of
-    the time of an export. Versions of torch without the setting ignore it."""
+    """Keep torch from looking up the line of Python of each operation that it traces: that takes long, and
+    the lines are not exported. Versions of torch without the setting ignore it."""
     before = getattr(config, "do_not_emit_stack_traces", False)
     config.do_not_emit_stack_traces = True
     try:

@@ -153,8 +153,8 @@ def test_rows_without_label(table):
         (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
         (
             ["file,labels,cat,dog,season", "a.png,,1,0,summer"],
-            r"no row has a label\..* in the column 'labels'\. If each of the columns cat, dog stands for a "
-            r"class, name the classes: --data\.label_column cat,dog\.$",
+            r"no row has a label\..* If the labels are not those of 'labels', but each of the columns cat, "
+            r"dog stands for a class, name the classes: --data\.label_column cat,dog\.$",
         ),
         (
             ["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],

@@ -68,7 +68,7 @@ def _peek(table: Table, taken: Iterable[int]) -> dict[int, list[object]]:
     return table.peek([k for k in sorted(table.scalar - {*taken}) if is_named(table.names[k])])
 
 
-def are_marks(cells: Sequence[object]) -> bool:
+def _are_marks(cells: Sequence[object]) -> bool:
     """Whether cells seem to say of each row whether it has a class."""
     codes = [code for code in map(MARKS.__getitem__, cells) if code != BLANK]
     return bool(codes) and 2 * codes.count(BAD) <= len(codes)
@@ -195,7 +195,7 @@ def _find_label(
     if not found:
         return -1, None
     # A table with a column per class may have a class `tag`, or a column `category` of its own.
-    marks = [k for k in cells if are_marks(cells[k])]
+    marks = [k for k in cells if _are_marks(cells[k])]
     words = [k for k in found if certain or k not in marks]
     others = [
         k for k in marks if k not in found and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
@@ -268,7 +268,7 @@ def _no_file(table: Table) -> InputError:
         labels = "" if known else propose_labels(table, [k for k in cells if k not in files])
         options = " or ".join(option("file_column", names[k]) for k in files)
         return InputError(f"{found} Pass {options}{labels and f', and {labels}'}.")
-    if all(repeating(some) or are_marks(some) or _are_numbers(map(text, some)) for some in cells.values()):
+    if all(repeating(some) or _are_marks(some) or _are_numbers(map(text, some)) for some in cells.values()):
         return InputError(
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
@@ -291,6 +291,20 @@ def propose_labels(table: Table, columns: Iterable[int]) -> str:
     lists = [option("label_column", name) for k, name in enumerate(table.names) if k not in table.scalar]
     some = f"{first_few(lists, 4, ' or ')} (lists)" if lists else first_few(labels, 4, " or ")
     return f"the column that holds the labels, such as {some}" if some else ""
+
+
+def propose_classes(table: Table, columns: Columns) -> str:
+    """Sentence on unused columns that may stand for a class each, since they hold marks; empty if there are
+    none."""
+    cells = _peek(table, columns.used)
+    classes = [table.names[k] for k in cells if _are_marks(cells[k])]
+    if not classes:
+        return ""
+    return (
+        f" If the labels are not those of {quote(table.names[columns.label])}, but each of the columns "
+        f"{shorten(classes)} stands for a class, name the classes: "
+        f"{option('label_column', ','.join(classes))}."
+    )
 
 
 def describe(table: Table, columns: Sequence[int]) -> list[str]:

@@ -24,7 +24,7 @@ from ..records import Records, in_both, label_entries
 from ..rename import wanted_names
 from .cells import CellLabels, Column, label_cells
 from .class_columns import find_class_columns
-from .columns import PLURALS, Columns, are_marks, describe, find_columns, find_file, option
+from .columns import PLURALS, Columns, describe, find_columns, find_file, propose_classes
 from .delimited import names_files, open_delimited
 from .json_lines import open_json_lines
 from .parquet import open_parquet
@@ -115,19 +115,6 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     return without_empty(records) if columns.text else records
 
 
-def _advise_marks(rows: ImageRows, label: str) -> str:
-    """What to do where the column of labels is blank, and others may stand for a class each."""
-    table = rows.table
-    peeked = table.peek(sorted(table.scalar - rows.columns.used))
-    names = [table.names[k] for k, cells in peeked.items() if table.names[k] and are_marks(cells)]
-    if not names:
-        return ""
-    return (
-        f" Its labels would be in the column {quote(label)}. If each of the columns {shorten(names)} stands "
-        f"for a class, name the classes: {option('label_column', ','.join(names))}."
-    )
-
-
 def _name_columns(table: Table, columns: Columns) -> str:
     """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
     roles = {"images": (columns.file, ("file",)), "labels": (columns.label, ("label", "labels"))}
@@ -201,10 +188,8 @@ def _read_names(rows: ImageRows) -> _Content:
         )
     if not classes:
         unread = f" {labels.notes[-1]}" if len(labels.unread) else ""
-        raise InputError(
-            f"{table.path}: no row has a label.{unread} At least one row must have one."
-            f"{_advise_marks(rows, table.names[columns.label])}"
-        )
+        named = propose_classes(table, columns)
+        raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.{named}")
     if labels.several and config.default_label == "negative":
         _check_repeats(labels, rows)
     row, column = labels.entries(classes)
