@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ..common.errors import InputError, SpmlError, escaped, memory_asked_for, nearest
+from ..common.messages import shown
 from ..common.spreadsheets import csv_cells
 from ..short_names import command_line
 from ..version import __version__
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parsed = parser.parse(words)
             safe = getattr(parsed, "spreadsheet_safe", None)
             with (
+                shown(),
                 command_line(["spml", *typed]),
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe, _note),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import nn
 
 from ..common.errors import InputError
 from ..common.files import same_path
+from ..common.messages import shown
 from ..config import Config, from_dict
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, python_names
@@ -130,7 +132,7 @@ def train(
             open_data = partial(
                 open_for_backbone, report=console.line, progress=console.progress, records=records
             )
-    with at_hand(network):
+    with nullcontext() if quiet else shown(), at_hand(network):
         folder = run_training(
             config,
             resume=resume,
