@@ -64,7 +64,7 @@ def evaluate(
     from ..runs.api import load_each
     from ..runs.console import Console
     from ..runs.judge.evaluate import evaluate as evaluate_runs
-    from ..runs.report.write import renew_report
+    from ..runs.report.page import renew_report
     from .evaluation_text import print_evaluation
 
     settings = vars(decision)

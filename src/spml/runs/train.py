@@ -34,7 +34,7 @@ from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
 from .folder.contents import load_model, read_summary
 from .folder.summary import final_scores, write_results
-from .report.write import write_report
+from .report.page import write_report
 from .settle.method_memory import check_recording
 from .settle.resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
 

@@ -21,7 +21,7 @@ from ..decide.policies import decide_thresholds, evidence_from_audit, write_thre
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
 from ..judge.evaluate import check_classes
-from ..report.write import renew_report
+from ..report.page import renew_report
 from ..run import Run
 from ..settle.conflicts import check_labels_known
 from .answers import Audited, audited_groups, audited_scores, read_audited

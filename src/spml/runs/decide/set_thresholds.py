@@ -22,7 +22,7 @@ from ..compute.predict import Engine
 from ..compute.trained_model import TrainedModel
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
-from ..report.write import renew_report
+from ..report.page import renew_report
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .policies import (
     HELD_OUT,

@@ -1,250 +1,274 @@
-"""The page of a report: its sections in their order, as HTML without scripts or files of others."""
+"""Write the report of a run, at the end of the training and again where what it shows has changed."""
 
 from __future__ import annotations
 
-import base64
 import shlex
-from collections.abc import Iterable
-from html import escape
-from importlib.resources import files
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
-from ...common.errors import escaped
+import msgspec
+import numpy as np
+
+from ...common.errors import InputError, escaped
+from ...common.files import write_text
+from ...common.messages import log
+from ...common.parsing import parse_json
+from ...common.phrases import counted, shorten
 from ...config import AUTO
+from ...data import Samples
+from ...decisions import ClassCut
 from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
-from .facts import Facts
+from ..compute.predict import Engine
+from ..compute.trained_model import TrainedModel
+from ..folder import layout as run_files
+from ..folder.held_out import HeldOut, read_held_out
+from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reopened
 
-# Nothing is loaded or run, whatever a name holds.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+MOST_ROWS = 1000
+"""Most classes in the table."""
 
-
-_EXTENTS = {
-    "single-positive": "one label of each, which it has; nothing is known about the others",
-    "full": "all labels of each",
-}
-"""Which labels are known, in words."""
-
-
-def text(value: object) -> str:
-    """A value as HTML; control characters and halves of characters are escaped."""
-    return escape(escaped(str(value)))
+_LARGEST = 4 << 20  # bytes of a picture; those of this package have a twentieth
 
 
-def data_address(content: bytes, media_type: str) -> str:
-    """Address that holds a picture itself."""
-    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+class _Selected(msgspec.Struct):
+    metric: str
+    warnings: list[str] = []
 
 
-def paragraphs(*lines: str) -> str:
-    """Paragraphs of HTML; empty ones are left out."""
-    return "".join(f"<p>{line}</p>" for line in lines if line)
+class _Data(msgspec.Struct):
+    name: str
+    samples: dict[str, int]
+    observed: dict[str, str]
+    skipped: int
 
 
-def bullets(items: Iterable[str]) -> str:
-    """List of HTML."""
-    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+class _Map(msgspec.Struct):
+    mAP: float
 
 
-def page(facts: Facts, classes: str, examples: str) -> str:
-    """The whole page.
+class _Summary(msgspec.Struct):
+    """The parts of summary.json that a report shows."""
+
+    method: str
+    selected: _Selected
+    validation: dict[str, float | None]
+    data: _Data
+    warnings: list[str]
+    versions: dict[str, str]
+    test: _Map | None = None
+    command: str = ""
+
+
+class _F1(msgspec.Struct):
+    f1: float
+
+
+class _Averages(msgspec.Struct):
+    micro: _F1
+    macro: _F1
+
+
+class _Evaluation(msgspec.Struct):
+    """The parts of evaluation.json, where labels are full, that a report shows."""
+
+    data: str
+    split: str
+    samples: int
+    mAP: float
+    thresholded: _Averages
+
+
+class _Interval(msgspec.Struct):
+    value: float
+    low: float
+    high: float
+
+
+class _Audited(msgspec.Struct):
+    """The parts of audited.json that a report shows."""
+
+    samples: int
+    mean_labels: _Interval
+
+
+def write_report(
+    run: TrainedModel, parts: Iterable[Samples], engine: Engine, *, remarks: Sequence[str] = ()
+) -> None:
+    """Write report.html to the folder of a finished run, from the files there.
 
     Args:
-        facts: What it tells besides classes.
-        classes: Table of the classes, as HTML.
-        examples: Samples of each class, as HTML.
+        run: The run.
+        parts: Splits of its training data; samples that are missing there are shown by their names.
+        engine: Settings of prediction, by which windows are found.
+        remarks: What the report lacks, and why.
+
+    Raises:
+        InputError: A file of the run is missing or damaged.
+        SpmlError: The report could not be written.
     """
-    title = f"What this model has learned from {text(facts.summary.data.name)}"
-    style = (files(__package__) / "report.css").read_text(encoding="utf-8")
-    sections = [
-        ("", "In short", _in_short(facts)),
-        ("warnings", "What to know before you rely on it", _warnings(facts)),
-        ("", "How good it is", _quality(facts)),
-        ("", "Classes", classes),
-        ("", f"{facts.many.capitalize()} of each class", examples),
-        ("", "How it was trained", _curves(facts)),
-        ("", "What to do next", _next_steps(facts)),
-        ("", "Commands", _commands(facts)),
-    ]
-    body = "".join(
-        f'<section class="{kind}"><h2>{heading}</h2>{content}</section>\n'
-        for kind, heading, content in sections
-        if content
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    folder, policy, images = run.folder, run.thresholds, bool(run.spec.size)
+    try:
+        summary = msgspec.convert(run.summary, _Summary)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{folder / run_files.SUMMARY}: damaged ({error}). Train again.") from error
+    held_out = read_held_out(folder, run.classes)
+    never = set(run.card["without_positives"])
+    cuts = [np.inf if name in never else cut for name, cut in zip(run.classes, run.cuts, strict=True)]
+    shown = choose_samples(held_out, cuts)
+    chosen = dict.fromkeys(row for each in shown for group in each[1:] for row in group)
+    photos = read_photos(run, parts, [held_out.ids[row] for row in chosen], engine)
+
+    def count(number: int) -> str:
+        return counted(number, "photo" if images else "sample")
+
+    def warnings() -> list[str]:
+        skipped = summary.data.skipped
+        unusable = (
+            f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says which "
+            "and why; mend or remove them, and train again."
+        )
+        found = [*summary.warnings, *summary.selected.warnings, *policy.warnings]
+        return [*found, *([unusable] if skipped else []), *remarks]
+
+    def figure(row: int, column: int) -> dict[str, Any]:
+        logit = held_out.scores.at(np.asarray([row]), np.asarray([column])).astype(np.float32)
+        given = held_out.labels.take([row]).entries(1)[1]
+        return {
+            "name": held_out.ids[row],
+            "score": float(run.probabilities(logit)[0]),
+            "probability": None if policy.calibrated is None else float(policy.calibrated(logit)[0]),
+            "given": shorten(run.classes[column] for column in given.tolist()),
+            "photo": photos.get(held_out.ids[row]),
+        }
+
+    environment = Environment(
+        loader=PackageLoader("spml.runs.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Control characters and halves of characters in names are escaped.
+        finalize=lambda value: value if hasattr(value, "__html__") else escaped(str(value)),
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
-        f'<h1>{title}</h1>\n<p class="soft">{text(facts.folder)}</p>\n{body}</body></html>\n'
+    page = environment.get_template("page.html").render(
+        run=run,
+        summary=summary,
+        score=float(summary.validation[summary.selected.metric] or 0),
+        config=run.config,
+        policy=policy,
+        k=policy.mean_labels,
+        images=images,
+        many="photos" if images else "samples",
+        count=count,
+        counted=counted,
+        method=_method(summary.method),
+        warnings=warnings,
+        fewest=FEWEST_SHOWN,
+        shown_score=shown_score,
+        evaluation=_optional(folder / run_files.EVALUATION, _Evaluation),
+        audited=_optional(folder / run_files.AUDITED, _Audited),
+        held_out=len(held_out.ids),
+        rows=class_rows(run, held_out, cuts),
+        shown=shown,
+        most_shown=MOST_SHOWN,
+        windows=any(photo.windows is not None for photo in photos.values()),
+        figure=figure,
+        curves=_picture(folder / run_files.CURVES),
+        thresholds=_picture(folder / run_files.THRESHOLDS_PICTURE),
+        folder=shlex.quote(str(folder)),
+        config_file=shlex.quote(f"{folder}/{run_files.CONFIG}"),
     )
+    write_text(folder / run_files.REPORT, page)
 
 
-# -- sections ----------------------------------------------------------------------------------------------
+def renew_report(run: TrainedModel, engine: Engine) -> None:
+    """Write the report of a run again, if it has one: thresholds, an evaluation or an audit have changed.
 
-
-def _in_short(facts: Facts) -> str:
-    data, config, k = facts.summary.data, facts.config, facts.policy.mean_labels
-    numbers = data.samples
-    kept = (
-        f"{facts.samples(numbers['train'])} to learn from, {facts.samples(numbers['val'])} held back to "
-        "check what was learned (validation)"
-    )
-    if "test" in numbers:
-        kept += f", {facts.samples(numbers['test'])} set aside for a test"
-    rows = [
-        ("Data", f"{text((config and config.data.path) or data.name)}: {kept}"),
-        ("Labels that can be predicted", f"{facts.classes:,}"),
-    ]
-    rows.append(("Known labels", _EXTENTS.get(data.observed.get("train", ""), "some labels of each")))
-    if config:
-        backbone = config.model.backbone
-        network = "none: the data holds features" if backbone == "none" else text(backbone)
-        if backbone != "none":
-            frozen = "used as it is" if config.model.frozen == "yes" else "trained as well"
-            network += f" ({frozen})"
-        rows.append(("Network that looks at photos" if facts.images else "Network", network))
-    rows.append(("Method", text(_method(facts.summary.method))))
-    told = {"stated": "as you stated", "labels": "all labels of the data are known"}
-    if k.known:
-        interval = "" if k.low is None or k.high is None else f" (95 % interval {k.low:.2f} to {k.high:.2f})"
-        source = told.get(k.source, f"from {facts.policy.rows.audited} samples that were labelled in full")
-        rows.append(("Labels per sample (K)", f"{k.value:.3g} on average, {source}{interval}"))
-    else:
-        rows.append(("Labels per sample (K)", "not known, so nothing here is an estimate that needs it"))
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{value}</dd>' for name, value in rows)}</dl>"
+    The training data is opened again for its photos; where it can't be, samples are shown by their names.
+    """
+    path = run.folder / run_files.REPORT
+    if not path.is_file():
+        return
+    parts: list[Samples] = []
+    remarks: list[str] = []
+    changed = TrainedModel(run.folder, run.classifier, run.card)
+    try:
+        if run.spec.size:
+            parts = reopened(changed)
+    except InputError as error:
+        remarks.append(f"This report shows no photos, because the data can't be read again ({error}).")
+    try:
+        write_report(changed, parts, engine, remarks=remarks)
+    except InputError as error:
+        path.unlink(missing_ok=True)  # it would show what is no longer so
+        log.info(f"{path} was removed, because it could not be made again: {error}")
 
 
 def _method(name: str) -> str:
-    """A method in words."""
+    """A method in words; empty if its name says all."""
     if name == AUTO:
-        return f"{name}: several simple models on the features, weighed by how well they do on held-back ones"
+        return "several simple models on the features, weighed by how well they do on held-back ones"
     objectives = methods()
-    return f"{name}: {objectives[name].card.title}" if name in objectives else name
+    return objectives[name].card.title if name in objectives else ""
 
 
-def _warnings(facts: Facts) -> str:
-    summary, policy = facts.summary, facts.policy
-    items = [text(warning) for warning in summary.warnings]
-    items += [text(warning) for warning in summary.selected.warnings]
-    items += [text(warning) for warning in policy.warnings]
-    if skipped := summary.data.skipped:
-        items.append(
-            f"{facts.samples(skipped)} could not be used. The file <code>skipped.csv</code> in the folder of "
-            "the run says which and why; mend or remove them, and train again."
+def class_rows(run: TrainedModel, held_out: HeldOut, cuts: Sequence[float]) -> list[dict[str, Any]]:
+    """Rows of the table of classes, the one with most known positives first.
+
+    `known` counts the known positives among all samples that the run knows, `given` those among the held-out
+    samples, `recognised` the ones of these for which the class is predicted, and `predicted` all held-out
+    samples for which it is.
+
+    Args:
+        run: The run.
+        held_out: Held-out scores of H samples over C classes, with their observed labels.
+        cuts: Logit from which on each class is predicted, (C,); infinite = never.
+    """
+    policy, limits = run.thresholds, np.asarray(cuts, np.float64).astype(np.float32)
+    columns = range(len(run.classes)) if policy.columns is None else policy.columns
+    stated: dict[int, ClassCut] = dict(zip(columns, policy.classes, strict=True))
+    known, given, pairs = held_out.positives, held_out.labels.positives_per_class(), held_out.scores.pairs
+    of_given = held_out.labels.entries(1)
+    found = held_out.scores.at(*of_given) >= limits[of_given[1]]
+    recognised = np.bincount(of_given[1][found], minlength=len(limits))
+    rows = []
+    for column in np.argsort(-known, kind="stable")[:MOST_ROWS].tolist():
+        name, cut, limit = run.classes[column], stated.get(column), limits[column]
+        threshold = None if cut is None or np.isinf(limit) else cut.threshold
+        never = "by name" if name in run.by_name else "never"
+        rows.append(
+            {
+                "name": name,
+                "known": int(known[column]),
+                "given": int(given[column]),
+                "recognised": int(recognised[column]),
+                "predicted": 0 if np.isinf(limit) else int((pairs.ascending(column) >= limit).sum()),
+                "from_score": never if threshold is None or never == "by name" else f"{threshold:.2g}",
+                "share": cut and cut.share,
+                "precision": cut and cut.precision,
+                "recall": cut and cut.recall,
+            }
         )
-    items += [text(remark) for remark in facts.remarks]
-    return bullets(items) if items else ""
+    return rows
 
 
-def _quality(facts: Facts) -> str:
-    summary, numbers = facts.summary, facts.summary.data.samples
-    value = summary.score
-    lines = []
-    if summary.selected.metric == "val/mAP":
-        lines.append(
-            f"mAP of the validation {facts.many}, whose labels are all known: <b>{100 * value:.1f}</b>."
-        )
-    elif numbers["val"] < FEWEST_SHOWN:
-        lines.append(
-            f"No score is shown: {facts.samples(numbers['val'])} held back are fewer than {FEWEST_SHOWN}. "
-            "Hold back more (<code>--data.val_share</code>), or collect more."
-        )
-    else:
-        lines.append(
-            f"SP-score: <b>{shown_score(value)}</b>. It tells how high the model ranks the known labels of "
-            f"the {facts.many} that were held back, and it serves to compare models. It is not the share of "
-            "right answers: for that, all labels of some samples must be known."
-        )
-    if summary.test:
-        lines.append(
-            f"mAP of the {facts.samples(numbers['test'])} of the test, whose labels are all known: "
-            f"<b>{100 * summary.test.mAP:.1f}</b>. Their labels were used for this number only."
-        )
-    if evaluation := facts.evaluation:
-        averages = evaluation.thresholded
-        lines.append(
-            f"On {facts.samples(evaluation.samples)} of {text(evaluation.data)} ({text(evaluation.split)}), "
-            f"whose labels are all known: mAP <b>{100 * evaluation.mAP:.1f}</b>, macro F1 "
-            f"<b>{100 * averages.macro.f1:.1f}</b>, micro F1 <b>{100 * averages.micro.f1:.1f}</b> "
-            "(<code>spml evaluate</code>)."
-        )
-    if "mAP" in " ".join(lines):
-        lines.append(
-            '<span class="soft">mAP is 100 if, for each label, every sample that has it is ranked above '
-            "every sample that does not. F1 weighs labels that were missed against labels that were wrong; "
-            "100 is best.</span>"
-        )
-    if audited := facts.audited:
-        k = audited.mean_labels
-        lines.append(
-            f"{facts.samples(audited.samples)} were labelled in full: they have {k.value:.2f} labels on "
-            f"average (95 % interval {k.low:.2f} to {k.high:.2f})."
-        )
-    return paragraphs(*lines)
+def _picture(path: Path) -> str | None:
+    """Address of a picture of the folder; None if there is none."""
+    if not path.is_file() or path.stat().st_size > _LARGEST:
+        return None
+    return data_address(path.read_bytes(), "image/png")
 
 
-def _curves(facts: Facts) -> str:
-    parts = []
-    if facts.curves:
-        parts.append(
-            paragraphs(
-                "How the score of held-back samples changed in training, or with the settings that were "
-                "tried. What is marked was kept."
-            )
-            + _picture(facts.curves, "Curves of the training")
-        )
-    if facts.thresholds and facts.policy.mean_labels.known:
-        parts.append(
-            "<h3>Thresholds</h3>"
-            + paragraphs(
-                "A label is predicted from a threshold of its score on. A higher one gives fewer labels, of "
-                "which more are right (precision), and misses more of them (recall). Both are estimates."
-            )
-            + _picture(facts.thresholds, "Estimated precision and recall over the threshold")
-        )
-    return "".join(parts)
+_T = TypeVar("_T")
 
 
-def _picture(content: bytes, title: str) -> str:
-    picture = f'<img class="picture" alt="{title}" src="{data_address(content, "image/png")}">'
-    return f'<div class="wide">{picture}</div>'
-
-
-def _next_steps(facts: Facts) -> str:
-    folder = shell(facts.folder)
-    new = "new-photos/" if facts.images else "new.npz"
-    steps = []
-    if not facts.policy.mean_labels.known:
-        steps.append(
-            "Say how many labels a sample has on average. Then there are estimates of how often a prediction "
-            f"is right: {_code(f'spml thresholds {folder} --mean_labels K')}"
-        )
-    steps += [
-        f"Label new {facts.many}: {_code(f'spml predict {folder} {new} --output tags.csv')}",
-        f"Label some random {facts.many} in full, to learn K and how good the model is: "
-        f"{_code(f'spml audit sample {folder}')}",
-        f"Find labels that are missing in your data: {_code(f'spml audit {folder}')}",
-    ]
-    return bullets(steps)
-
-
-def _commands(facts: Facts) -> str:
-    lines = []
-    if command := facts.summary.command:
-        lines.append(f"This run was made by {_code(command)}")
-    if facts.config:
-        again = f"spml train --config {shell(facts.folder + '/config.yaml')} --output ANOTHER-FOLDER"
-        lines.append(f"The same again, with every setting as it was: {_code(again)}")
-    versions = facts.summary.versions
-    made = ", ".join(f"{text(name)} {text(version)}" for name, version in versions.items())
-    lines.append(f"<small>{made}</small>")
-    return "".join(f"<div>{line}</div>" for line in lines)
-
-
-def _code(command: str) -> str:
-    return f"<pre>{text(command)}</pre>"
-
-
-def shell(path: str) -> str:
-    """A path as a word of a shell."""
-    return shlex.quote(path)
+def _optional(path: Path, kind: type[_T]) -> _T | None:
+    """Content of a JSON file; None if there is none, or it holds something else."""
+    try:
+        return msgspec.convert(parse_json(path.read_bytes()), kind)
+    except (OSError, ValueError, RecursionError):
+        return None

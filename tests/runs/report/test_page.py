@@ -15,8 +15,8 @@ from PIL import Image
 import spml
 from spml.cli.main import main
 from spml.runs.folder.held_out import read_held_out
-from spml.runs.report import write
-from spml.runs.report.photos import SIDE
+from spml.runs.report import page as report_page
+from spml.runs.report.samples import SIDE
 from tests.helpers import write_image
 from tests.helpers.features import HIDE, make_features, make_weights
 from tests.helpers.photo_runs import write_photos
@@ -97,7 +97,7 @@ def test_it_says_what_was_trained_on_what_and_by_which_command(photo_run):
     assert command.endswith(f"--threads 1 --output {photo_run}")  # --overwrite belongs to this call only
     assert f"spml train --config {photo_run}/config.yaml --output ANOTHER-FOLDER" in page
     for warning in spml.load(photo_run).thresholds.warnings:
-        assert warning.replace("'", "&#x27;") in page
+        assert warning.replace("'", "&#39;") in page
 
 
 def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
@@ -138,7 +138,7 @@ def test_features_are_shown_by_their_names_and_without_k_nothing_is_estimated(fe
     assert scores.shape[0] > int(first[1])
     assert "<th>expected</th>" not in page
     assert "<th>right</th>" not in page
-    assert "probability" not in re.sub("<section class=.warnings.*?</section>", "", page)
+    assert "probability" not in re.sub("(?s)<section class=.warnings.*?</section>", "", page)
     assert "not known, so nothing here is an estimate" in page
     assert "spml thresholds" in page
 
@@ -178,7 +178,7 @@ def test_photos_stay_when_it_is_renewed_and_names_when_the_photos_are_gone(photo
     main(["thresholds", str(folder)])
     page = report_of(folder)
     assert not pictures(page)
-    assert "This report shows no photos, because the data can&#x27;t be read again (/nowhere" in page
+    assert "This report shows no photos, because the data can&#39;t be read again (/nowhere" in page
     assert "<figcaption>" in page
 
 
@@ -196,7 +196,7 @@ def test_hostile_names_are_text(tmp_path):
     assert "<b>.png" not in page
     assert '"onerror' not in page
     assert "\u202e" not in page
-    assert "&quot;onerror=x \\u202e&lt;b&gt;.png" in page
+    assert "&#34;onerror=x \\u202e&lt;b&gt;.png" in page
 
 
 def test_a_thousand_classes_of_noise_stay_small(tmp_path):
@@ -235,7 +235,7 @@ def test_a_kill_while_writing_leaves_the_old_report(feature_run, tmp_path, monke
     def killed(path, text):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write, "write_text", killed)
+    monkeypatch.setattr(report_page, "write_text", killed)
     with pytest.raises(SystemExit) as end:
         main(["thresholds", str(folder), "--mean_labels", "2"])
     assert end.value.code == 130

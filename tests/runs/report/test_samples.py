@@ -7,7 +7,7 @@ import pytest
 
 from spml.labels import ObservedLabels
 from spml.runs.folder.held_out import HeldOut
-from spml.runs.report.choose import MOST_SHOWN, choose_samples, count_predicted, count_recognised
+from spml.runs.report.samples import MOST_SHOWN, choose_samples
 from spml.scores import InMemory
 
 SCORES = np.array(
@@ -21,30 +21,25 @@ def held_out(scores, labels):
     return HeldOut(ids, InMemory(np.asarray(scores, np.float32)), ObservedLabels.from_ternary(labels))
 
 
-def rows(samples):
-    return [sample.row for sample in samples]
-
-
 def test_best_worst_and_uncertain_samples_of_a_class():
     first, second = choose_samples(held_out(SCORES, LABELS), [0.7, 0.25])
-    assert (first.column, rows(first.best), rows(first.worst)) == (0, [0, 1, 2], [4, 3])
+    assert (first.column, first.best, first.worst) == (0, [0, 1, 2], [4, 3])
     # Of the two samples whose label is unknown, 0.6 is nearer to 0.7 than 0.9 is.
-    assert rows(first.uncertain) == [5, 6]
-    assert [sample.score for sample in first.best] == [3.0, 2.0, 1.0]
+    assert first.uncertain == [5, 6]
     # The only known positive is the best one, not the worst one, too; row 3 is known to lack the label.
-    assert (second.column, rows(second.best), rows(second.worst)) == (1, [5], [])
-    assert rows(second.uncertain) == [1, 2, 0]
+    assert (second.column, second.best, second.worst) == (1, [5], [])
+    assert second.uncertain == [1, 2, 0]
 
 
 def test_a_class_that_is_never_predicted_has_no_uncertain_samples():
     first, _ = choose_samples(held_out(SCORES, LABELS), [np.inf, 0.25])
-    assert rows(first.uncertain) == []
-    assert rows(first.best) == [0, 1, 2]
+    assert first.uncertain == []
+    assert first.best == [0, 1, 2]
 
 
 def test_with_full_labels_samples_without_the_label_are_uncertain():
     (only,) = choose_samples(held_out([[1.0], [0.2], [-0.1]], [[1], [-1], [-1]]), [0.0])
-    assert rows(only.uncertain) == [2, 1]
+    assert only.uncertain == [2, 1]
 
 
 @pytest.mark.parametrize(("classes", "shown", "each"), [(2, 2, 3), (20, 20, 2), (100, 40, 1)])
@@ -57,14 +52,8 @@ def test_the_number_of_samples_is_bounded(classes, shown, each):
     assert len(found) == shown
     assert {each.column for each in found[:2]} == {0, 1}
     assert {len(group) for one in found for group in (one.best, one.worst, one.uncertain)} == {each}
-    assert sum(len(one.samples) for one in found) <= MOST_SHOWN
+    assert sum(len(group) for one in found for group in one[1:]) <= MOST_SHOWN
 
 
 def test_classes_without_a_known_positive_are_left_out():
     assert choose_samples(held_out([[1.0, 2.0]], [[0, 0]]), [0.0, 0.0]) == []
-
-
-def test_predicted_and_recognised_samples_are_counted():
-    samples = held_out(SCORES, LABELS)
-    assert count_predicted(samples, [0.9, np.inf]).tolist() == [4, 0]  # 0.9 reaches 0.9, as float32
-    assert count_recognised(samples, [0.9, -3.0]).tolist() == [3, 1]

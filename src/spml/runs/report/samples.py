@@ -1,0 +1,160 @@
+"""Samples that a report shows of each class, chosen by held-out scores and known labels, and their photos."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from ...data import Samples, start_opening
+from ...data.images.decoding import UnreadableImageError
+from ...data.images.image_files import ImageFiles, thumbnail
+from ..compute.predict import Engine
+from ..compute.trained_model import TrainedModel
+from ..folder.held_out import HeldOut
+
+MOST_SHOWN = 120
+"""Most samples that a report shows, over all classes; one that is shown for two classes counts twice."""
+
+SIDE, QUALITY = 144, 70
+"""Longest side of a photo in pixels, and the quality of its JPEG."""
+
+_PER_GROUP = 3
+_BATCH = 16
+
+
+class ShownClass(NamedTuple):
+    """Samples that are shown for a class, as rows of the held-out samples.
+
+    Attributes:
+        column: Number of the class.
+        best: Samples that were given the label, with the highest scores.
+        worst: Samples that were given the label, with the lowest scores, the lowest first.
+        uncertain: Samples of which the label is not known, with scores nearest to the threshold. Where all
+            labels are known, samples without it.
+    """
+
+    column: int
+    best: list[int]
+    worst: list[int]
+    uncertain: list[int]
+
+
+def choose_samples(held_out: HeldOut, thresholds: Sequence[float]) -> list[ShownClass]:
+    """Choose up to three samples of each kind for each class, and at most `MOST_SHOWN` over all classes.
+
+    With more classes there are fewer of each, and from 41 classes on only those with the most known positives
+    are shown.
+
+    Args:
+        held_out: Held-out scores of H samples over C classes, with their observed labels.
+        thresholds: Logit from which on each class is predicted, (C,); infinite = never.
+
+    Returns:
+        Classes with a known positive among the held-out samples, the one with most of them first.
+    """
+    known = held_out.labels.positives_per_class()
+    columns = np.argsort(-known, kind="stable")[: min(int((known > 0).sum()), MOST_SHOWN // 3)]
+    each = min(_PER_GROUP, MOST_SHOWN // (3 * max(len(columns), 1)))
+    everything, shown = np.arange(len(held_out.ids)), []
+    for column in columns.tolist():
+        of_class = np.full(len(everything), column)
+        scores, labels = held_out.scores.at(everything, of_class), held_out.labels.at(everything, of_class)
+        there = np.isfinite(scores)  # of many classes, only the highest scores of a sample are kept
+        given = np.flatnonzero((labels == 1) & there)
+        given = given[np.argsort(-scores[given], kind="stable")]
+        unknown = np.flatnonzero((labels == (0 if (labels == 0).any() else -1)) & there)
+        if np.isinf(thresholds[column]):
+            unknown = unknown[:0]
+        nearest = unknown[np.argsort(np.abs(scores[unknown] - thresholds[column]), kind="stable")]
+        worst = given[each:][::-1]
+        shown.append(ShownClass(column, *(some[:each].tolist() for some in (given, worst, nearest))))
+    return shown
+
+
+class Photo(NamedTuple):
+    """A small copy of a photo.
+
+    Attributes:
+        address: Address that holds the JPEG itself.
+        width, height: Its size in pixels.
+        windows: Left, top, width and height of the window that speaks most for each class, as shares of the
+            photo, float32 (C, 4); None of a model that scores photos as a whole.
+    """
+
+    address: str
+    width: int
+    height: int
+    windows: npt.NDArray[np.float32] | None
+
+
+def reopened(run: TrainedModel) -> list[Samples]:
+    """Open the training data of a run again, without reading an image.
+
+    Raises:
+        InputError: The data can't be read.
+    """
+    dataset = start_opening(run.settings.data).finish_unread()
+    size, interpolation = run.spec.size, run.spec.interpolation
+    return [
+        replace(samples, inputs=replace(samples.inputs, size=size, interpolation=interpolation))
+        if isinstance(samples.inputs, ImageFiles)
+        else samples
+        for samples in dataset.splits.values()
+    ]
+
+
+def read_photos(
+    run: TrainedModel, parts: Iterable[Samples], wanted: Iterable[str], engine: Engine
+) -> dict[str, Photo]:
+    """Reduce photos to at most `SIDE` pixels, and find their windows.
+
+    Args:
+        run: Model whose windows are found.
+        parts: Splits of the data.
+        wanted: Names of the samples to show.
+        engine: Settings of prediction.
+
+    Returns:
+        Photos by name, without those that can't be read, and without samples that are no images.
+    """
+    photos: dict[str, Photo] = {}
+    missing = set(wanted)
+    for samples in parts:
+        rows = {name: row for row, name in enumerate(samples.ids) if name in missing}
+        names, missing = list(rows), missing - rows.keys()
+        if samples.inputs.kind != "image" or not names:
+            continue
+        chosen = samples.inputs.take(list(rows.values()))
+        windows: dict[int, npt.NDArray[np.float32]] = {}
+        if run.classifier.top.local:
+            for batch in run.stream(chosen, engine._replace(batch_size=_BATCH), where=True):
+                assert batch.windows is not None
+                for row, numbers in zip(batch.rows.tolist(), batch.windows, strict=True):
+                    windows[row] = run.places[numbers]
+        for row, name in enumerate(names):
+            try:
+                if isinstance(chosen, ImageFiles):
+                    picture = thumbnail(chosen.paths[row], SIDE, chosen.max_pixels)  # type: ignore[arg-type]
+                else:
+                    pixels = chosen.fetch([row], None)[0].numpy()
+                    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+                    picture.thumbnail((SIDE, SIDE))
+            except UnreadableImageError:
+                continue
+            stream = io.BytesIO()
+            picture.save(stream, "JPEG", quality=QUALITY)
+            address = data_address(stream.getvalue(), "image/jpeg")
+            photos[name] = Photo(address, *picture.size, windows.get(row))
+    return photos
+
+
+def data_address(content: bytes, media_type: str) -> str:
+    """Address that holds a picture itself."""
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
