@@ -36,7 +36,7 @@ from sklearn.datasets import load_digits
 import spml
 from spml.metrics import mean_average_precision
 from spml.models import read_name_evidence
-from spml.models.names.words import PROMPTS
+from spml.models.names import PROMPTS
 from spml.models.solved.members import NAME_SHARES
 from spml.models.solved.names import NAME_FORMS, NameScores, fit_names
 from spml.runs.folder.summary import versions

@@ -18,7 +18,7 @@ from spml.methods.base import Facts
 from spml.methods.registry import create, methods
 from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
-from spml.models.queries import QuerySettings
+from spml.models.heads import QuerySettings
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
 

@@ -46,10 +46,11 @@ def test_a_name_is_registered_once(plain):
         register_exporter("plain", "a file", output="x")(find_exporter("onnx").make)
 
 
-def test_files_are_written_with_their_notes(ridge, plain, tmp_path):
-    model, notes = exportable(ridge), []
-    path = write_export(model, "plain", tmp_path / "x.plain", report=notes.append)
-    assert (path.read_text(), notes) == ("10 float32", ["made"])
+def test_files_are_written_with_their_notes(ridge, plain, tmp_path, caplog):
+    caplog.set_level("INFO", "spml")
+    model = exportable(ridge)
+    path = write_export(model, "plain", tmp_path / "x.plain")
+    assert (path.read_text(), caplog.messages) == ("10 float32", ["made"])
     write_export(model, "plain", path, variant="tiny", overwrite=True)
     assert path.read_text() == "10 tiny"
     folder = write_export(model, "many", tmp_path / "new" / "folder")

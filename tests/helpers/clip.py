@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from spml.models.names.words import PROMPTS
+from spml.models.names import PROMPTS
 
 SIZE = 16
 _LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from safetensors.torch import save_file
 
+from spml.common.messages import log
 from tests.helpers.networks import TINY, tiny_model
 
 
@@ -30,3 +32,19 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def lines():
+    """Lines that the package says while the test runs, without details."""
+
+    class Keeper(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+
+    said, keeper, level = [], Keeper(logging.INFO), log.level
+    log.addHandler(keeper)
+    log.setLevel(logging.DEBUG)
+    yield said
+    log.setLevel(level)
+    log.removeHandler(keeper)

@@ -145,10 +145,9 @@ def test_a_pooling_of_another_kind_of_network_is_refused(weights: Path) -> None:
         build_backbone(describe(config, PHOTOS), config)
 
 
-def test_weights_of_a_file_are_used_without_its_classifier(weights: Path) -> None:
-    lines: list[str] = []
+def test_weights_of_a_file_are_used_without_its_classifier(weights: Path, lines: list[str]) -> None:
     config = ModelConfig(weights=str(weights))
-    backbone = build_backbone(describe(config, PHOTOS), config, report=lines.append).eval()
+    backbone = build_backbone(describe(config, PHOTOS), config).eval()
     images = torch.randint(
         0, 256, (2, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
     )
@@ -222,7 +221,7 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any, cached: Any = None
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", ask)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     config = ModelConfig(TINY)
-    return asked, lambda report=print: build_backbone(describe(config, PHOTOS), config, report=report)
+    return asked, lambda: build_backbone(describe(config, PHOTOS), config)
 
 
 def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
@@ -239,11 +238,12 @@ def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch,
     assert torch.equal(backbone.network.get_parameter("conv1.0.weight"), expected)
 
 
-def test_without_network_access_weights_are_not_random(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: list[str] = []
+def test_without_network_access_weights_are_not_random(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str]
+) -> None:
     asked, build = _pretrained(monkeypatch, OSError("no route to host"))
     with pytest.raises(InputError, match="no route to host") as caught:
-        build(lines.append)
+        build()
     assert "--model.weights FILE.safetensors" in str(caught.value)
     assert "--model.weights random" in str(caught.value)
     assert [line for line in lines if TINY in line and "pretrained" in line] == lines[:1]

@@ -14,11 +14,11 @@ from spml.common.errors import InputError
 from spml.data.matrix import FeatureMatrix
 from spml.losses import smile_image_loss
 from spml.models import QuerySettings, Top
-from spml.models.code import CodeSettings
 from spml.models.heads import (
     HEADS,
     BetaHead,
     BoostedCAM,
+    CodeSettings,
     GaussianHead,
     GaussianPerClassHead,
     last_layer,

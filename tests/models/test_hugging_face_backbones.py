@@ -62,9 +62,9 @@ def vit(kind: str = "ViTModel") -> Any:
     return getattr(transformers, kind)(transformers.ViTConfig(**SMALL))
 
 
-def build(folder: Path, size: int = 0, weights: str = "pretrained", report: Any = print) -> Backbone:
+def build(folder: Path, size: int = 0, weights: str = "pretrained") -> Backbone:
     config = ModelConfig(f"hf/{folder}", weights=weights)
-    return build_backbone(describe(config, PHOTOS, size), config, report=report).eval()
+    return build_backbone(describe(config, PHOTOS, size), config).eval()
 
 
 @torch.inference_mode()
@@ -92,11 +92,10 @@ def test_pooled_output(tmp_path: Path, no_network: None) -> None:
     assert len(spec.sha256) == 64
 
 
-def test_a_pooler_without_weights_is_left_out(tmp_path: Path) -> None:
+def test_a_pooler_without_weights_is_left_out(tmp_path: Path, lines: list[str]) -> None:
     """Otherwise the features would go through a layer of random weights."""
     model = save(tmp_path, vit("ViTForImageClassification"))
-    lines: list[str] = []
-    backbone = build(tmp_path, report=lines.append)
+    backbone = build(tmp_path)
     with torch.inference_mode():
         check(backbone, model.vit(NORMAL).last_hidden_state[:, 0], "first token")
     assert len(lines) == 1
@@ -315,7 +314,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_a_repository_is_downloaded_only_when_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]
 ) -> None:
     model = save(tmp_path, vit())
     asked: list[str] = []
@@ -326,11 +325,10 @@ def test_a_repository_is_downloaded_only_when_it_is_named(
 
     monkeypatch.setattr("spml.models.backbones.weights.hub_file", download)
     monkeypatch.chdir(tmp_path)
-    lines: list[str] = []
     config = ModelConfig("hf/someone/network")
     from spml.models import describe_backbone
 
-    spec = describe_backbone(config, "image", 3, report=lines.append)
+    spec = describe_backbone(config, "image", 3)
     assert "files are those of huggingface.co/someone/network, downloaded once" in lines[0]
     backbone = build_backbone(spec, config).eval()
     with torch.inference_mode():

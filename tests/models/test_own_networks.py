@@ -181,7 +181,7 @@ def test_the_key_changes_with_weights_attributes_and_code() -> None:
 
 
 def test_the_probe_notices_a_change_that_the_weights_do_not_tell() -> None:
-    from spml.models.backbones.outputs import same_probe
+    from spml.models.backbones.backbone import same_probe
 
     changed = seeded(Pooled)
     changed.power = 2  # type: ignore[assignment]
@@ -307,7 +307,7 @@ def test_real_weights_as_an_own_network(shared: Path) -> None:
     """Padding that differs is noticed, although the weights fit."""
     from safetensors.torch import load_file
 
-    from spml.models.backbones.outputs import same_probe
+    from spml.models.backbones.backbone import same_probe
 
     path = shared / "data/models/mobilenetv2_100_tf.safetensors"
     config = ModelConfig(weights=str(path))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from spml.common.errors import InputError
 from spml.losses import mime_loss, smile_image_loss
 from spml.models import QuerySettings, Top
-from spml.models.queries import ClassWiseLinear, QueryHead, sine_code
+from spml.models.heads import ClassWiseLinear, QueryHead, sine_code
 from tests.goldens import Case, cases
 from tests.reference.smile import drawn
 
@@ -126,7 +126,7 @@ def test_the_network_of_lac(shared: Path, wrt: str, monkeypatch: pytest.MonkeyPa
         source = case.tensor("src").requires_grad_()
         # With a code of our own: the same to what float32 holds.
         compare(head(source)[0], outputs["logits"], 2e-6)
-        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        monkeypatch.setattr("spml.models.heads.sine_code", code_of_record(case))
         logits, _, _, embeddings = head.train()(source)
         compare(logits, outputs["logits"])
         compare(embeddings, outputs["feats"])
@@ -183,7 +183,7 @@ def test_the_network_of_mime(shared: Path, wrt: str, monkeypatch: pytest.MonkeyP
         assert head.code is not None
         source, drawn = case.tensor("src").requires_grad_(), math.sqrt(10) * case.tensor("eps").mean(0)
         monkeypatch.setattr(torch, "randn_like", lambda _, drawn=drawn: drawn)
-        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        monkeypatch.setattr("spml.models.heads.sine_code", code_of_record(case))
         logits, latent, _, _ = head(source)
         assert latent is not None
         for name, value in (("mu", latent[0]), ("std", latent[1]), ("logits", logits)):
@@ -209,7 +209,7 @@ def test_the_network_of_smile(shared: Path, wrt: str, monkeypatch: pytest.Monkey
         assert head.alpha is not None
         assert head.beta is not None
         source = case.tensor("src").requires_grad_()
-        monkeypatch.setattr("spml.models.queries.sine_code", code_of_record(case))
+        monkeypatch.setattr("spml.models.heads.sine_code", code_of_record(case))
         with drawn(case.tensor("s_sample")):
             logits, latent, posterior, _ = head(source)
         assert latent is not None

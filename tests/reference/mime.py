@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from spml.losses import mime_loss
-from spml.models.code import CodeSettings
-from spml.models.heads import GaussianPerClassHead
+from spml.models.heads import CodeSettings, GaussianPerClassHead
 from tests.goldens import Case
 from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, total
 from tests.reference.smile import drawn, put

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..common.errors import InputError
+from ..common.messages import log
 from ..common.parsing import parse_json
 from ..common.phrases import class_differences
 from .checksum import BLANK, has_checksum, write_checked
@@ -56,12 +57,8 @@ def finish_saving(folder: Path) -> None:
         os.replace(folder / NEW, folder / CURRENT)
 
 
-def load_checkpoint(folder: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+def load_checkpoint(folder: Path) -> dict[str, Any]:
     """Read the latest state in a folder, or the one before it if that file is damaged.
-
-    Args:
-        folder: Folder of the run.
-        report: Called with a line for each damaged checkpoint, if another one can be read.
 
     Raises:
         InputError: There is no checkpoint, none can be read, or it was written by a newer version.
@@ -77,7 +74,7 @@ def load_checkpoint(folder: Path, report: Callable[[str], None] = lambda line: N
             damages.append(f"{path}: {what} ({error})")
             continue
         for damage in damages:
-            report(f"{damage}; continuing from {path.name} instead")
+            log.info(f"{damage}; continuing from {path.name} instead")
         return state
     if damages:
         raise InputError(

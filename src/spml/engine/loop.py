@@ -92,7 +92,6 @@ class Trainer:
         folder: Folder for checkpoints; None = no checkpoints are written.
         workers: Number of processes that decode images.
         identity: Fingerprint of the data. A checkpoint with another one is not resumed.
-        report: Called with a line if the last checkpoint is damaged and the one before it is resumed.
         on_epoch: Called with this trainer after each epoch, on the first process.
         on_step: Called after each step with the number of samples in it, and when a training is resumed with
             the number of those that were trained on before.
@@ -116,7 +115,6 @@ class Trainer:
         folder: Path | None = None,
         workers: int = 0,
         identity: str = "",
-        report: Callable[[str], None] = lambda line: None,
         on_epoch: Callable[[Trainer], None] = lambda trainer: None,
         on_step: Callable[[int], None] = lambda samples: None,
         recorded: Sequence[Samples] = (),
@@ -124,7 +122,7 @@ class Trainer:
     ) -> None:
         self.config, self.fabric, self.judge = config, fabric, judge
         self.folder, self.workers, self.identity = folder, workers, identity
-        self.report, self.on_epoch, self.on_step = report, on_epoch, on_step
+        self.on_epoch, self.on_step = on_epoch, on_step
         self.recorded, self.on_scores = recorded, on_scores
         self.train, self.val, self.classes = data.splits["train"], data.splits["val"], data.classes
         self.model, self.objective, self.state = model, objective, LoopState()
@@ -326,7 +324,7 @@ class Trainer:
         if self.fabric.is_global_zero:
             finish_saving(folder)
         self.fabric.barrier()
-        checkpoint = load_checkpoint(folder, self.report)
+        checkpoint = load_checkpoint(folder)
         try:
             check_classes(folder, checkpoint["classes"], self.classes)
             if checkpoint["identity"] != self.identity:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..common.errors import InputError, nearest
 from ..common.files import check_folder, check_output, make_folder, write_bytes
+from ..common.messages import log
 from ..common.plugins import Registry
 from .model import Model
 
@@ -146,7 +147,6 @@ def write_export(
     *,
     variant: str = FLOAT32,
     overwrite: bool = False,
-    report: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Export a model: make its files, check what they compute, and write them.
 
@@ -156,7 +156,6 @@ def write_export(
         output: File or folder to write; None = in the folder `export` of the run.
         variant: Type of the numbers of the network, such as `float16`.
         overwrite: Whether to replace an output that exists.
-        report: Callback for remarks.
 
     Returns:
         The file or folder that was written.
@@ -170,7 +169,7 @@ def write_export(
     exporter, output = check_export(model.folder, form, output, variant=variant, overwrite=overwrite)
     files = exporter.make(model, variant)
     for note in files.notes:
-        report(note)
+        log.info(note)
     make_folder(output.parent if exporter.suffix else output)
     for name, content in files.content.items():
         write_bytes(output / name if name else output, content)

@@ -3,7 +3,6 @@
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .backbones.texts import Tfidf
 from .classifier import Classifier, Located, load_classifier, save_classifier
-from .code import CodeSettings
 from .heads import (
     BETA,
     CORRELATED,
@@ -12,18 +11,19 @@ from .heads import (
     LINEAR,
     MAP_HEADS,
     QUERIES,
+    CodeSettings,
     GaussianPerClassHead,
+    QueryHead,
+    QuerySettings,
 )
 from .local import LocalScores, Windows, crops, fit_local, weigh_alike, windows_of
 from .names import NameEvidence, read_name_evidence
-from .queries import QueryHead, QuerySettings
 from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
 from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
-from .solved.moments import Columns, check_size, moments
+from .solved.moments import Columns, check_size, is_wide, moments, solves_sparse, sparse_scaling
 from .solved.names import LEAST_PER_NAME, MOST_WINDOWS, NAMES_LDA, NAMES_SOFTMAX, NameScores, fit_names
-from .solved.sparse import is_wide, solves_sparse, sparse_scaling
 from .spec import TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 

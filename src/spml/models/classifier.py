@@ -19,12 +19,10 @@ from ..common.files import check_json_sha256, sha256_file, write_bytes, write_ch
 from ..common.safe import CONTROL, quote
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
+from .backbones.backbone import same_probe
 from .backbones.hugging_face import require_transformers
-from .backbones.outputs import same_probe
-from .code import CodeSettings
-from .heads import LINEAR
+from .heads import LINEAR, CodeSettings, QuerySettings
 from .local import LocalSettings
-from .queries import QuerySettings
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
 from .spec import HUGGING_FACE, BackboneSpec, origin_of

@@ -14,20 +14,21 @@ from torch.nn import functional
 from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
-from .code import CodeSettings
 from .heads import (
     CORRELATED,
     LINEAR,
     BetaHead,
     BoostedCAM,
+    CodeSettings,
     CorrelatedHead,
     GaussianHead,
     GaussianPerClassHead,
+    QueryHead,
+    QuerySettings,
     last_layer,
     make_head,
 )
 from .local import LocalScores, LocalSettings, variants
-from .queries import QueryHead, QuerySettings
 from .scaling import RAW, STANDARD, make_scaling
 from .solved.ensemble import Ensemble, EnsembleSettings
 

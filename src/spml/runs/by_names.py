@@ -73,7 +73,7 @@ def run_by_names(
     run_files.check_free(folder, resume=resume, overwrite=overwrite)
     run = open_unlabelled(config, console, resume=resume)
     model = config.model
-    names = models.read_name_evidence(model, run.data.classes, console.line)
+    names = models.read_name_evidence(model, run.data.classes)
     if unnamed := [quote(each) for each, name in zip(run.data.classes, names.names, strict=True) if not name]:
         raise InputError(
             f"{config.data.classes}: no label is known, and {first_few(unnamed, 3)} can't be read as a name "
@@ -81,7 +81,7 @@ def run_by_names(
             "class and the name to read), or leave it out."
         )
     _check_enough(config, run, len(names.names))
-    backbone = models.build_backbone(run.spec, model, report=console.line)
+    backbone = models.build_backbone(run.spec, model)
     fabric = make_fabric(config.accelerator, precision=config.precision)
     with run_files.only_trainer(folder, console.line, resume=False, overwrite=overwrite):
         run_files.clear(folder)
@@ -115,7 +115,7 @@ def open_unlabelled(config: Config, console: Console, *, resume: bool) -> Resolv
     opening = start_opening(config.data, purpose="evaluate", report=console.line, progress=console.progress)
     spec = models.describe_backbone(
         config.model, opening.kind, opening.width,
-        size=config.data.size, source=opening.name, report=console.line,
+        size=config.data.size, source=opening.name,
     )  # fmt: skip
     data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
     for note in data.notes:

@@ -194,10 +194,7 @@ class Run(TrainedModel):
         """
         chosen = None if output is None else Path(output)
         check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
-        report = (console or Console(silent=True)).line
-        return write_export(
-            exportable(self), format, chosen, variant=variant, overwrite=overwrite, report=report
-        )
+        return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
 
     @python_names(data_by_name=True)
     def evaluate(

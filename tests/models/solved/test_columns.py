@@ -202,10 +202,9 @@ def test_more_samples_decide_where_few_classes_are_known(shared, monkeypatch):
         assert np.corrcoef(again.held_out[:, column], few.held_out[:, column])[0, 1] > 0.999
 
 
-def test_spaces_that_do_not_fit_are_left_out(monkeypatch):
-    lines = []
+def test_spaces_that_do_not_fit_are_left_out(monkeypatch, lines):
     monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * D * C)
-    head = fit(report=lines.append)[0].head
+    head = fit()[0].head
     assert all(space.width == 0 for space in head.settings.spaces)
     assert "without Gaussian kernels, because heads of 30 classes" in lines[0]
     monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * D * C - 1)

@@ -14,11 +14,11 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import fit_auto
-from spml.models.solved import auto, moments, trees
+from spml.models.solved import auto, members, moments
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
-from spml.models.solved.members import FOREST_SHARES, Members, add_member
+from spml.models.solved.forest import MORE_TREES, TREES, grow
+from spml.models.solved.members import FOREST_SHARES, Members, add_member, grow_on
 from spml.models.solved.spaces import Pool
-from spml.models.solved.trees import grow, grow_on
 
 D, C = 6, 5
 
@@ -96,7 +96,7 @@ def test_a_leaf_keeps_its_classes_of_largest_share():
 
 
 def test_trees_have_a_largest_depth(monkeypatch):
-    monkeypatch.setattr(trees, "DEEPEST", 3)
+    monkeypatch.setattr("spml.models.solved.forest.DEEPEST", 3)
     features, index = make_data(300)
     forest, models = grow(features, index, C, 0, 4), theirs(features, index, 0, 4, max_depth=3)
     assert forest.settings.depth == 3
@@ -154,15 +154,17 @@ def weights_of(head):
 
 
 @pytest.mark.parametrize("cross_validate", [True, False])
-def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatch):
-    lines, grown_trees = [], []
+def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatch, caplog):
+    caplog.set_level("DEBUG", "spml")
+    grown_trees = []
 
     def counted(pool, rows, seed, number):
         grown_trees.append(number)
         return grow_on(pool, rows, seed, number)
 
     monkeypatch.setattr(auto, "grow_on", counted)
-    result = fit(*parts, cross_validate=cross_validate, detail=lines.append)
+    result = fit(*parts, cross_validate=cross_validate)
+    line = caplog.messages[-1]
     plain = fit(*parts, cross_validate=cross_validate, forest=False)
     assert grown_trees == (6 * [300] if cross_validate else 2 * [100])  # of folds, and the final one
     linear, share = weights_of(result.head)
@@ -171,8 +173,8 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatc
     assert none == 0
     assert plain.head.settings.forest is None
     np.testing.assert_allclose(linear, (1 - share) * np.asarray(expected), rtol=1e-9)
-    assert "forest" in lines[-1]
-    assert f"share of {100 * share:.0f} %" in lines[-1]
+    assert "forest" in line
+    assert f"share of {100 * share:.0f} %" in line
     *_, member = result.head.settings.members
     space = result.head.settings.spaces[member.space]
     assert (member.head, member.penalty, space.scaling, space.features) == ("forest", None, "raw", D)
@@ -183,7 +185,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatc
     # The final forest has learned from all samples; the one of the selection from training samples alone.
     pool = Pool(*parts)
     features = torch.from_numpy(make_data(50, seed=2)[0])
-    grown = grow_on(pool, np.arange(400), 0, trees.MORE_TREES if cross_validate else trees.TREES)
+    grown = grow_on(pool, np.arange(400), 0, MORE_TREES if cross_validate else TREES)
     head = result.head
     scores = head.member_scores(features)
     assert torch.equal(scores[-1], grown(features))
@@ -194,7 +196,7 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatc
     torch.testing.assert_close(head(features), head.offset + head.scale * total, rtol=1e-4, atol=1e-4)
     # It is better than without, and has a share of it in held-out scores, too.
     if not cross_validate:
-        held = grow_on(pool, np.arange(300), 0, trees.TREES)(pool.features(np.arange(300, 400))).numpy()
+        held = grow_on(pool, np.arange(300), 0, TREES)(pool.features(np.arange(300, 400))).numpy()
         standardised = (held - held.mean(0)) / np.maximum(held.std(0), 0.005)
         offset, scale = head.offset.numpy(), head.scale.numpy()
         alone = sp_score(held, parts[1].observed.index, 1.2).score
@@ -216,9 +218,7 @@ def test_the_share_is_that_of_the_highest_score(parts):
 
         unused = np.zeros((1, 1), np.bool_)
         added = Members([(forest_of(0.8), 1.0)], -3 * one, {"forest": []}, unused)
-        both = add_member(
-            Members([(member, 1.0)], 5 * one, {}, unused), added, FOREST_SHARES, by_size, lambda line: None
-        )
+        both = add_member(Members([(member, 1.0)], 5 * one, {}, unused), added, FOREST_SHARES, by_size)
         assert len(both.weighed) == len(both.scores) == len(both.unused) == 1 + (best > 0)
         assert both.weighed[0] == (member, 1 - best)
         if best:
@@ -289,15 +289,14 @@ def test_an_exported_head_computes_the_same_for_any_number_of_samples(parts):
         ("MOST_WORK", 400 * 2 * (C + 100) - 1, "time"),
     ],
 )
-def test_what_takes_too_much_is_left_out_and_said(parts, monkeypatch, name, limit, what):
-    lines = []
-    assert trees.affordable(Pool(*parts), lines.append)
-    module = moments if name == "MANY_CLASSES" else trees
+def test_what_takes_too_much_is_left_out_and_said(parts, monkeypatch, lines, name, limit, what):
+    assert members.affordable(Pool(*parts))
+    module = moments if name == "MANY_CLASSES" else members
     monkeypatch.setattr(module, name, limit + 1)
-    assert trees.affordable(Pool(*parts), lines.append)
+    assert members.affordable(Pool(*parts))
     assert not lines
     monkeypatch.setattr(module, name, limit)
-    head = fit(*parts, report=lines.append).head
+    head = fit(*parts).head
     assert weights_of(head)[1] == 0
     assert lines == [
         "auto head: without a forest, because that of 400 samples with 6 features and 5 classes would take "

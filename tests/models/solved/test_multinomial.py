@@ -12,7 +12,7 @@ from torch import nn
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.models.solved import multinomial, spaces, sparse
+from spml.models.solved import moments, multinomial, spaces
 from spml.models.solved.auto import fit_auto
 from spml.models.solved.linear import MULTINOMIAL
 from spml.models.solved.moments import Columns, sparse_moments
@@ -93,8 +93,8 @@ def test_the_search_ends_with_the_second_solution_that_is_worse():
 @pytest.mark.parametrize(
     ("limit", "reason"), [("", ""), ("MOST_WEIGHTS", "too much memory"), ("MOST_WORK", "too much time")]
 )
-def test_the_auto_head_solves_it_where_it_can(monkeypatch, limit, reason):
-    monkeypatch.setattr(sparse, "WIDE", 20)
+def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, limit, reason):
+    monkeypatch.setattr(moments, "WIDE", 20)
     if limit:
         monkeypatch.setattr(spaces, limit, 10)
     matrix, _ = make_data()
@@ -103,10 +103,7 @@ def test_the_auto_head_solves_it_where_it_can(monkeypatch, limit, reason):
         Samples(tuple(map(str, rows)), FeatureMatrix(matrix[rows]), ObservedLabels.from_index(index[rows], C))
         for rows in (np.arange(60), np.arange(60, N))
     ]
-    lines = []
-    found = fit_auto(
-        *parts, lambda scores, rows, classes: 0.5, cross_validate=False, mean_labels=1.0, report=lines.append
-    )
+    found = fit_auto(*parts, lambda scores, rows, classes: 0.5, cross_validate=False, mean_labels=1.0)
     tried = {each["head"] for each in found.tried}
     assert (MULTINOMIAL in tried) == (not limit)
     assert [line for line in lines if reason in line and "without softmax regression" in line] == lines
@@ -118,7 +115,7 @@ def test_the_auto_head_solves_it_where_it_can(monkeypatch, limit, reason):
         layer for layer, member in zip(found.head.heads, found.head.settings.members, strict=True)
         if member.head == MULTINOMIAL
     )  # fmt: skip
-    scaled = sparse.scaled(matrix, found.head.scalings["unit"])
+    scaled = moments.scaled(matrix, found.head.scalings["unit"])
     _, again = solve(scaled, (np.arange(N), index))
     mine = layer(torch.from_numpy(scaled.toarray())).log_softmax(1).detach()
     wanted = again.outputs(MULTINOMIAL_PENALTIES[0], scaled).log_softmax(1)

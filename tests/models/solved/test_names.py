@@ -140,11 +140,10 @@ def test_fitted_names_follow_images_where_texts_are_off():
 
 
 @pytest.mark.parametrize("cross_validate", [True, False])
-def test_names_join_the_sum_where_they_help(cross_validate):
+def test_names_join_the_sum_where_they_help(cross_validate, lines):
     train, val, directions = split()
-    lines: list[str] = []
     names = evidence(directions)
-    result = fit(train, val, names, cross_validate=cross_validate, report=lines.append)
+    result = fit(train, val, names, cross_validate=cross_validate)
     plain = fit(train, val, None, cross_validate=cross_validate)
     share = share_of(result.head)
     assert share in NAME_SHARES[1:]
@@ -200,7 +199,7 @@ def test_the_share_is_that_of_the_highest_score():
         def judge(given, wanted=wanted):
             return -float(np.abs(given - wanted).max())
 
-        both = with_names(before, names, pool, [held], judge, lambda line: None)
+        both = with_names(before, names, pool, [held], judge)
         assert len(both.weighed) == 1 + (best > 0)
         if best:
             assert both.weighed == [(member, 1 - best), (both.kept[1], best)]
@@ -235,7 +234,7 @@ def test_names_are_fitted_to_enough_images_only(monkeypatch):
     for enough, forms in ((32, 3), (33, 2)):  # 160 images of 5 classes
         monkeypatch.setattr("spml.models.solved.members.LEAST_PER_NAME", enough)
         judged.clear()
-        with_names(before, evidence(directions), pool, [held], judge, lambda line: None)
+        with_names(before, evidence(directions), pool, [held], judge)
         assert len(judged) == forms + len(NAME_SHARES)
 
 
@@ -289,11 +288,10 @@ def test_a_saved_head_predicts_the_same_and_a_damaged_one_is_refused():
         msgspec.convert(described, EnsembleSettings)
 
 
-def test_of_many_classes_names_are_left_out(monkeypatch):
+def test_of_many_classes_names_are_left_out(monkeypatch, lines):
     monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", 2)
     train, val, directions = split(classes=3)
-    lines: list[str] = []
-    assert share_of(fit(train, val, evidence(directions), report=lines.append).head) == 0
+    assert share_of(fit(train, val, evidence(directions)).head) == 0
     assert lines == [
         "auto head: without names, because of 5 classes those without known labels share a solution"
     ]

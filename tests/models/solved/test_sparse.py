@@ -17,13 +17,11 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.models import Top
 from spml.models.scaling import make_scaling
-from spml.models.solved import sparse
-from spml.models.solved.assembly import member_scores
 from spml.models.solved.auto import fit_auto
 from spml.models.solved.linear import LDA, MEAN_DIFFERENCE, MULTINOMIAL, RIDGE, ClosedForm, Solver
-from spml.models.solved.moments import moments
+from spml.models.solved.members import member_scores
+from spml.models.solved.moments import fit_scaling, moments, scaled
 from spml.models.solved.spaces import Pool
-from spml.models.solved.sparse import fit_scaling, scaled
 
 N, D, C = 70, 40, 4
 
@@ -31,7 +29,7 @@ N, D, C = 70, 40, 4
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Treat 40 sparse features as many."""
-    monkeypatch.setattr(sparse, "WIDE", 20)
+    monkeypatch.setattr("spml.models.solved.moments.WIDE", 20)
 
 
 def make_samples(whole=False, seed=0, count=N):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from torch import nn
 
 from ...common.errors import InputError
+from ...common.messages import log
 from ...config import ModelConfig
 from ...data.dataset import Inputs, Kind
 from ...data.texts import Texts
 from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SENTENCES, SMALL_CNN, TFIDF, BackboneSpec, origin_of
 from . import hugging_face, own, texts, timm_models
-from .backbone import Backbone, Report, SmallCNN
+from .backbone import Backbone, SmallCNN
 
 
 def describe_backbone(
@@ -20,7 +21,6 @@ def describe_backbone(
     *,
     size: int = 0,
     source: str = "the data",
-    report: Report = lambda line: None,
 ) -> BackboneSpec:
     """Determine the backbone that `config` chooses for data of this kind.
 
@@ -36,7 +36,6 @@ def describe_backbone(
         width: Length of the feature vectors, or number of colour channels of the images (3 for image files).
         size: Side of the images in pixels if the user chose it; 0 = the size the backbone was trained with.
         source: Name of the data in messages.
-        report: Callback for a line before a download.
 
     Raises:
         InputError: The backbone is unknown or does not suit the data, the size is too large, the JSON file
@@ -48,7 +47,7 @@ def describe_backbone(
     origin = origin_of(name)
     if config.names:
         _check_names(config, kind, source)
-        return hugging_face.describe(config, size, report)
+        return hugging_face.describe(config, size)
     if kind == "text":
         return texts.describe(config, source)
     if origin in (TFIDF, SENTENCES):
@@ -73,7 +72,7 @@ def describe_backbone(
     if origin == OWN:
         return own.needed(name).describe(config, size)
     if origin == HUGGING_FACE:
-        return hugging_face.describe(config, size, report)
+        return hugging_face.describe(config, size)
     of_file = config.weights not in ("pretrained", "random")
     if name == SMALL_CNN and of_file:
         raise InputError(
@@ -104,13 +103,7 @@ def _check_names(config: ModelConfig, kind: Kind, source: str) -> None:
         )
 
 
-def build_backbone(
-    spec: BackboneSpec,
-    config: ModelConfig,
-    samples: Inputs | None = None,
-    *,
-    report: Report = lambda line: None,
-) -> Backbone:
+def build_backbone(spec: BackboneSpec, config: ModelConfig, samples: Inputs | None = None) -> Backbone:
     """Build a backbone with its initial weights, on the CPU.
 
     Random weights are drawn from torch's global random state. Weights of a file must fit exactly; only those
@@ -121,7 +114,6 @@ def build_backbone(
         spec: Description from `describe_backbone`.
         config: Settings of the model, with the path of the weights file.
         samples: Training samples, from which a backbone for texts takes its words.
-        report: Callback for a line about the origin of the weights, called before a download starts.
 
     Raises:
         InputError: The weights can't be downloaded, are damaged or do not fit, or the backbone does not
@@ -131,14 +123,14 @@ def build_backbone(
     if origin == OWN:
         network = own.needed(spec.name)
         backbone = network.build(spec, config.weights if spec.weights == "file" else "")
-        report(network.line(spec, backbone.num_features))
+        log.info(network.line(spec, backbone.num_features))
         return backbone
     if origin == HUGGING_FACE:
-        return hugging_face.build(spec, report)
+        return hugging_face.build(spec)
     if isinstance(samples, Texts):
-        return texts.build(spec, samples, report)
+        return texts.build(spec, samples)
     if spec.weights in ("pretrained", "file"):
-        return timm_models.build(spec, config, report)
+        return timm_models.build(spec, config)
     return create_backbone(spec)
 
 

@@ -20,10 +20,10 @@ from torch.overrides import TorchFunctionMode
 from ...common.documents import load_json
 from ...common.errors import InputError, missing_extra
 from ...common.files import sha256_file
+from ...common.messages import log
 from ...config import ModelConfig
 from ..spec import HUGGING_FACE, BackboneSpec
-from .backbone import Backbone, Report
-from .outputs import POOLED, WAYS, inspect
+from .backbone import POOLED, WAYS, Backbone, inspect_network
 from .preparation import DEFAULT, Preparation, read_processor
 from .weights import CONFIG, PROCESSOR, WEIGHTS, Source, read_weights
 
@@ -61,13 +61,12 @@ _LARGEST, _MOST_LAYERS, _MOST_ENTRIES, _MOST_WORDS = 1 << 16, 512, 64, 1 << 20
 _SAVE_AGAIN = "Save it again (save_pretrained)."
 
 
-def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
+def describe(config: ModelConfig, size: int) -> BackboneSpec:
     """Describe the network in a folder, or of a repository of the hub.
 
     Args:
         config: Settings; `backbone` is `hf/FOLDER` or `hf/OWNER/NAME`, `weights` is `pretrained` or `random`.
         size: Side of the images in pixels; 0 = as the folder says.
-        report: Callback for a line before anything is downloaded.
 
     Raises:
         InputError: transformers is not installed, a file is missing, damaged or not of a known image encoder.
@@ -82,7 +81,7 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
     backbone = f"{HUGGING_FACE}/{name}"
     source = Source(name, of_names=bool(config.names))
     if source.folder is None:
-        report(
+        log.info(
             f"{backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
             "once (Hugging Face cache)"
         )
@@ -133,7 +132,7 @@ def pair_of_towers(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def build(spec: BackboneSpec, report: Report) -> Backbone:
+def build(spec: BackboneSpec) -> Backbone:
     """Build a network with the weights that it starts from. Its description says how features are read.
 
     Raises:
@@ -144,9 +143,9 @@ def build(spec: BackboneSpec, report: Report) -> Backbone:
     model = _empty(spec)
     if spec.weights == "pretrained":
         model = filled(model, source, spec.name)
-    way, width = inspect(model, spec.name, len(spec.mean), spec.size)
+    way, width = inspect_network(model, spec.name, len(spec.mean), spec.size)
     prepared = _preparation(source, spec.architecture["config"])
-    report(
+    log.info(
         f"backbone {spec.name}: {type(model).__name__}, {width} features ({way}); "
         f"{prepared._replace(size=spec.size).describe()}"
     )

@@ -21,8 +21,7 @@ from ...common.errors import InputError, quoted
 from ...config import ModelConfig
 from ..spec import OWN, BackboneSpec, origin_of
 from . import timm_models
-from .backbone import Backbone, hash_tensors
-from .outputs import inspect
+from .backbone import Backbone, hash_tensors, inspect_network
 from .preparation import default_preparation, read_transform
 from .weights import fill, with_file
 
@@ -107,7 +106,7 @@ class OwnNetwork:
                 removed = self._module.state_dict().keys() - module.state_dict().keys()
                 advice = "Pass weights that were saved from this network."
                 fill(module, spec.name, Path(weights), advice, removed)
-            way, width = inspect(module, spec.name, len(spec.mean), spec.size)
+            way, width = inspect_network(module, spec.name, len(spec.mean), spec.size)
         for key, value in module.state_dict().items():
             if not isinstance(value, Tensor):
                 raise InputError(

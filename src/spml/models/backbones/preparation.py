@@ -1,13 +1,13 @@
 """Preparation of images for a network, read from what its user or its library states.
 
-Images are always resized to a square, scaled to [0, 1] and normalised. A transform that does something else
-is refused, except that it may crop: then a line says where the two differ.
+Images are always resized to a square, scaled to [0, 1] and normalised. Where the network's own preparation
+crops, a line says where the two differ; anything else is refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...common.errors import InputError, nearest, quoted
@@ -60,9 +60,6 @@ DEFAULT = Preparation(
 
 _SETTINGS = ("size", "mean", "std", "interpolation")
 _TIMM = ("input_size", "crop_pct", "crop_mode")
-_LIBRARIES = ("torchvision.transforms", "timm.data")
-_SCALING = ("ToTensor", "MaybeToTensor", "ConvertImageDtype")
-_HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPureTensor", "RGB", "ToDtype")
 _STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb", "do_reduce_labels")
 """Steps of an image processor of transformers that are done here, or do not concern images."""
 
@@ -88,13 +85,15 @@ def default_preparation(module: Any) -> Preparation:
 
 
 def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparation:
-    """Read a transform.
+    """Read what the user states about the preparation of images.
 
     Args:
-        transform: Dictionary with `size`, `mean`, `std` and `interpolation`, or timm's with `input_size`; a
-            transform of torchvision or timm (`Compose`, or the preset of weights); or an image processor of
-            transformers.
+        transform: Dictionary with `size`, `mean`, `std` and `interpolation`, or timm's with `input_size`; the
+            preset of torchvision's weights (`weights.transforms()`); or an image processor of transformers.
         default: For what the transform leaves out.
+
+    Raises:
+        InputError: It is something else, or says what can't be done here.
     """
     if isinstance(transform, Mapping):
         if "image_mean" in transform or "image_processor_type" in transform:
@@ -103,16 +102,21 @@ def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparatio
     if hasattr(transform, "image_mean") and hasattr(transform, "to_dict"):
         return read_processor(transform.to_dict(), type(transform).__name__, default)
     if hasattr(transform, "crop_size") and hasattr(transform, "resize_size"):  # of torchvision's weights
+        edge = list(transform.resize_size)
         return _prepared(
             "transform",
             default,
-            resized=_edge(transform.resize_size),
+            resized={"shortest_edge": edge[0]} if len(edge) == 1 else edge,
             cropped=transform.crop_size,
             mean=transform.mean,
             std=transform.std,
             interpolation=transform.interpolation,
         )
-    return _read_steps(transform, default)
+    raise InputError(
+        f"transform: {quoted(transform)} is not read, because what its steps do is not known. State it: "
+        "transform={'size': 224, 'mean': [...], 'std': [...], 'interpolation': 'bicubic'}, the preset of "
+        "torchvision's weights (weights.transforms()), or an image processor of transformers."
+    )
 
 
 def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation = DEFAULT) -> Preparation:
@@ -168,74 +172,6 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
         std=std,
         interpolation=processor.get("resample"),
     )
-
-
-def _read_steps(transform: Any, default: Preparation) -> Preparation:
-    """Read a transform of torchvision or timm step by step."""
-    resize: Any = None
-    crop: Any = None
-    normalise: Any = None
-    scaled = False
-    for step in _steps(transform):
-        name, library = type(step).__name__, type(step).__module__
-        if not library.startswith(_LIBRARIES):
-            raise InputError(
-                f"transform: {quoted(step)} is none of torchvision's or timm's transforms, so what it does "
-                "is not known. Pass a dictionary: transform={'size': 224, 'mean': [...], 'std': [...]}."
-            )
-        if normalise is not None and name != "ToPureTensor":
-            raise InputError(f"transform: {name} after Normalize can't be done here. Leave it out.")
-        if name == "Resize":
-            resize = step
-        elif name == "CenterCrop":
-            crop = step
-        elif name in _SCALING or (name == "ToDtype" and getattr(step, "scale", False)):
-            scaled = True
-        elif name == "Normalize":
-            normalise = step
-        elif name not in _HARMLESS:
-            raise InputError(
-                f"transform: {name} can't be done here: images are resized to a square, scaled to [0, 1] and "
-                "normalised. Pass the transform for evaluation, without random steps (--data.flip mirrors "
-                "training images)."
-            )
-    if not scaled:
-        raise InputError(
-            "transform: it does not scale pixels to [0, 1] (ToTensor, or ToDtype(torch.float32, "
-            "scale=True)), which is what happens here. Add that, or pass a dictionary: "
-            "transform={'size': ..., 'mean': ..., 'std': ...}."
-        )
-    mean, std = _NOT_NORMALISED if normalise is None else (normalise.mean, normalise.std)
-    return _prepared(
-        "transform",
-        default,
-        resized=None if resize is None else _edge(resize.size),
-        cropped=None if crop is None else crop.size,
-        mean=mean,
-        std=std,
-        interpolation=None if resize is None else resize.interpolation,
-    )
-
-
-def _steps(transform: Any) -> Iterator[Any]:
-    """Steps of a transform, those of nested ones too."""
-    inner = getattr(transform, "transforms", None)
-    if isinstance(inner, Sequence) and type(transform).__name__ == "Compose":
-        for each in inner:
-            yield from _steps(each)
-    elif type(transform).__module__.startswith(_LIBRARIES) or callable(transform):
-        yield transform
-    else:
-        raise InputError(
-            "transform must be a dictionary (size, mean, std, interpolation), a transform of torchvision or "
-            f"timm, or an image processor of transformers, got {quoted(transform)}"
-        )
-
-
-def _edge(size: Any) -> Any:
-    """A size of torchvision, which is that of the shorter side if it is one number."""
-    sides = [size] if isinstance(size, int) else list(size)
-    return {"shortest_edge": sides[0]} if len(sides) == 1 else size
 
 
 def _prepared(

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from ...common.documents import load_json
 from ...common.draws import permutation
 from ...common.errors import InputError, first_line, missing_extra
+from ...common.messages import log
 from ...common.safe import quote
 from ...config import ModelConfig
 from ...data.texts import Texts, decoded
 from ..spec import SENTENCES, TFIDF, BackboneSpec
-from .backbone import Backbone, Report, hash_tensors
+from .backbone import Backbone, hash_tensors
 from .hugging_face import quiet
 from .weights import hub_file
 
@@ -133,7 +134,7 @@ def describe(config: ModelConfig, source: str) -> BackboneSpec:
     return BackboneSpec(name, weights="pretrained")
 
 
-def build(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
+def build(spec: BackboneSpec, texts: Texts) -> Backbone:
     """Fit TF-IDF to training texts, or load an embedding.
 
     Raises:
@@ -141,11 +142,13 @@ def build(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
             loaded.
     """
     if spec.name == TFIDF:
-        return _fit(spec, texts, report)
+        return _fit(spec, texts)
     name = spec.name.removeprefix(f"{SENTENCES}:")
     model = _load(name)
     width, sha256 = int(model.encode(["a"], show_progress_bar=False).shape[1]), weights_of(model)
-    report(f"backbone {spec.name}: {width} features of a text, of up to {model.max_seq_length} tokens of it")
+    log.info(
+        f"backbone {spec.name}: {width} features of a text, of up to {model.max_seq_length} tokens of it"
+    )
     return _embedding(replace(spec, sha256=sha256, architecture={"num_features": width}), model)
 
 
@@ -173,7 +176,7 @@ def _embedding(spec: BackboneSpec, *loaded: Any) -> Backbone:
     return Backbone(spec, network, width)
 
 
-def _fit(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
+def _fit(spec: BackboneSpec, texts: Texts) -> Backbone:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     _check_blanks(texts)
@@ -190,7 +193,7 @@ def _fit(spec: BackboneSpec, texts: Texts, report: Report) -> Backbone:
     terms = vectoriser.get_feature_names_out().tolist()
     backbone = create(replace(spec, architecture={"terms": terms}))
     backbone.network.load_state_dict({"idf": torch.from_numpy(vectoriser.idf_)})
-    report(f"backbone {TFIDF}: {len(terms):,} words and pairs of words of {len(some):,} training texts")
+    log.info(f"backbone {TFIDF}: {len(terms):,} words and pairs of words of {len(some):,} training texts")
     return backbone
 
 

@@ -9,10 +9,11 @@ import msgspec
 
 from ...common.documents import load_json
 from ...common.errors import InputError, first_line, nearest
+from ...common.messages import log
 from ...config import ModelConfig
 from ...data.images.decoding import INTERPOLATIONS
 from ..spec import BackboneSpec
-from .backbone import Backbone, Report
+from .backbone import Backbone
 from .preparation import DEFAULT, Preparation
 from .weights import check_suffix, fill, hub_file, with_file
 
@@ -95,20 +96,20 @@ def _describe(name: str, weights: str, size: int, sidecar: _Sidecar) -> Backbone
     )
 
 
-def build(spec: BackboneSpec, config: ModelConfig, report: Report) -> Backbone:
+def build(spec: BackboneSpec, config: ModelConfig) -> Backbone:
     """Build a timm model with its pretrained weights, which are downloaded once, or those of a file.
 
     Raises:
         InputError: The weights can't be downloaded or read, or do not fit.
     """
     if spec.weights == "pretrained":
-        report(f"weights: {spec.name}, pretrained; timm downloads them once (Hugging Face cache)")
+        log.info(f"weights: {spec.name}, pretrained; timm downloads them once (Hugging Face cache)")
         return _backbone(spec, _pretrained(spec))
     path = Path(config.weights)
     sidecar = path.with_suffix(".json")
     origin = f"as in {sidecar.name}" if sidecar.is_file() else f"timm's defaults, no {sidecar.name}"
     prepared = Preparation(spec.size, spec.mean, spec.std, spec.interpolation, origin)
-    report(f"weights: {path} for {spec.name}; {prepared.describe()}")
+    log.info(f"weights: {path} for {spec.name}; {prepared.describe()}")
     model = _create(spec)
     classifiers = (getattr(model, "pretrained_cfg", None) or {}).get("classifier") or ()
     classifiers = (classifiers,) if isinstance(classifiers, str) else classifiers

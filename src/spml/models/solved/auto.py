@@ -16,20 +16,31 @@ import torch
 from torch import Tensor, nn
 
 from ...common.draws import permutation
+from ...common.messages import log
 from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
 from ..names import NameEvidence
 from ..scaling import TFIDF, Scaling, default_scaling
-from .assembly import assemble, centre_members, mean_level, member_scores
 from .calibration import class_logits
 from .ensemble import Ensemble
-from .forest import FOREST
+from .forest import FOREST, MORE_TREES, TREES
 from .linear import RIDGE
-from .members import Members, score_in_sample, score_members, with_forest, with_names
+from .members import (
+    Members,
+    affordable,
+    assemble,
+    centre_members,
+    grow_on,
+    mean_level,
+    member_scores,
+    score_in_sample,
+    score_members,
+    with_forest,
+    with_names,
+)
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, Scores, is_sparse, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
-from .trees import MORE_TREES, TREES, affordable, grow_on
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -118,8 +129,6 @@ def fit_auto(
     cross_validate: bool,
     mean_labels: float,
     seed: int = 0,
-    report: Callable[[str], None] = lambda line: None,
-    detail: Callable[[str], None] = lambda line: None,
     classes: IntArray | None = None,
     keep: Callable[[HeldOutLogits], Any] = keep_all,
     windows: bool = False,
@@ -147,8 +156,6 @@ def fit_auto(
             all of them are in one group.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
-        report: Called with a line if kernels, softmax regression or the forest are left out, and for names.
-        detail: Called with a line for each scaling, and for the forest.
         classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
             classes, those that are a known positive of one of the samples that decide.
         keep: Returns what is to be kept of the logits of the held-out samples. It may compute them several
@@ -184,14 +191,13 @@ def fit_auto(
     if windows:
         spaces: tuple[tuple[str, ...], tuple[float, ...]] = (_scaling_for_windows(pool, training),), (0.0,)
     else:
-        spaces = spaces_for(pool, is_sparse(pool, training), report)
+        spaces = spaces_for(pool, is_sparse(pool, training))
     candidates, tried, fitted = search(
         pool,
         folds,
         *spaces,
         lambda scores, rows: score(scores, rows, chosen),
         seed,
-        detail,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
     )
     weighed = _weigh(candidates)
@@ -206,16 +212,16 @@ def fit_auto(
     def judge(scores: Scores) -> float:
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
 
-    if forest and not (windows or pool.wide) and affordable(pool, report):
+    if forest and not (windows or pool.wide) and affordable(pool):
         forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
-        members = with_forest(members, forests, pool, held, judge, detail)
+        members = with_forest(members, forests, pool, held, judge)
     if names is not None and pool.columns.own is not None:
-        report(
+        log.info(
             f"auto head: without names, because of {pool.columns.classes:,} classes those without known "
             "labels share a solution"
         )
     elif names is not None:
-        members = with_names(members, names, pool, held, judge, report)
+        members = with_names(members, names, pool, held, judge)
     kept, sum_of = members.kept, members.sum
     total = sum_of(members.scores)
     of_last = members.scores[:, -len(held[-1]) :]

@@ -1,12 +1,16 @@
-"""A forest of decision trees as a network."""
+"""A forest of decision trees as a network, grown by scikit-learn."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+from ...common.draws import raw
 
 FOREST: Final = "forest"
 KEPT = 8
@@ -19,8 +23,13 @@ SMALLEST_SPREAD = 0.005
 """Smallest deviation of the scores of a class by which they are divided. Where hardly any leaf knows a class,
 held-out samples may all have the score 0, and new ones not."""
 
+TREES, MORE_TREES = 100, 300
+"""Trees of a forest, and where members are selected by cross-validation, so that samples are few."""
+
+_LEAST_SAMPLES = 2  # of a leaf
 _ENTRIES = 1 << 22  # shares that are added up at a time
 _Count = Annotated[int, msgspec.Meta(ge=1)]
+_IntArray = npt.NDArray[np.int64]
 
 
 class ForestSettings(msgspec.Struct, forbid_unknown_fields=True):
@@ -116,3 +125,89 @@ class Forest(nn.Module):
             if stored is not None and not 0 <= int(stored.min()) <= int(stored.max()) < limit:
                 raise ValueError(f"{prefix}{name} names what does not exist")
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class _Tree(NamedTuple):
+    """Arrays of one tree, as in `Forest`, with `KEPT` classes of each leaf."""
+
+    depth: int
+    feature: _IntArray
+    threshold: npt.NDArray[np.float32]
+    right: _IntArray
+    leaf: _IntArray
+    classes: npt.NDArray[np.int16]
+    shares: npt.NDArray[np.float32]
+
+
+def grow(
+    features: npt.NDArray[np.float32], labels: _IntArray, num_classes: int, seed: int, trees: int = TREES
+) -> Forest:
+    """Grow a forest.
+
+    Each node draws sqrt(D) features and a threshold of each at random, and takes the one that tells the
+    classes apart best. Every tree sees all samples; leaves have at least two.
+
+    Args:
+        features: Features, float32 (N, D).
+        labels: Class of each sample, int64 (N,). A sample with several classes has several rows.
+        num_classes: Number of classes C.
+        seed: Seed.
+        trees: Number of trees.
+
+    Source:
+        Geurts, Ernst, Wehenkel. Extremely Randomized Trees. Machine Learning 2006.
+    """
+    from sklearn import config_context
+
+    features = np.ascontiguousarray(features, np.float32)
+    seeds = (raw(trees, "forest", seed) >> np.uint64(32)).tolist()
+    with config_context(skip_parameter_validation=True):  # ours are the same for each tree
+        grown = [_grow_tree(features, labels, number) for number in seeds]
+    nodes = np.cumsum([0, *(len(tree.feature) for tree in grown)])
+    leaves = np.cumsum([0, *(len(tree.shares) for tree in grown)])
+    classes, shares = (np.concatenate(each) for each in zip(*(tree[-2:] for tree in grown), strict=True))
+    kept = int(np.count_nonzero(shares, 1).max())
+    depth = max(tree.depth for tree in grown)
+    settings = ForestSettings(trees, depth, int(nodes[-1]), int(leaves[-1]), kept)
+    forest = Forest(features.shape[1], num_classes, settings)
+    arrays = {
+        "root": nodes[:-1],
+        "feature": np.concatenate([tree.feature for tree in grown]),
+        "threshold": np.concatenate([tree.threshold for tree in grown]),
+        "right": np.concatenate([tree.right + first for tree, first in zip(grown, nodes, strict=False)]),
+        "leaf": np.concatenate([tree.leaf + first for tree, first in zip(grown, leaves, strict=False)]),
+        "classes": classes[:, :kept],
+        "shares": shares[:, :kept],
+    }
+    for name, buffer in forest.named_buffers():
+        buffer.copy_(torch.from_numpy(arrays[name]))
+    return forest
+
+
+def _grow_tree(features: npt.NDArray[np.float32], labels: _IntArray, seed: int) -> _Tree:
+    from sklearn.tree import ExtraTreeClassifier
+
+    model = ExtraTreeClassifier(min_samples_leaf=_LEAST_SAMPLES, max_depth=DEEPEST, random_state=seed)
+    grown = model.fit(features, labels, check_input=False).tree_
+    is_leaf, nodes = grown.children_left < 0, np.arange(grown.node_count)
+    assert (grown.children_left[~is_leaf] == nodes[~is_leaf] + 1).all()  # trees are grown depth first
+    # scikit-learn compares float32 with float64: the same as with the largest float32 that is not above it.
+    threshold = grown.threshold.astype(np.float32)
+    threshold = np.where(threshold > grown.threshold, np.nextafter(threshold, np.float32(-np.inf)), threshold)
+    of_leaves = grown.value[is_leaf, 0]
+    leaf, column = np.nonzero(of_leaves)
+    share = of_leaves[leaf, column]
+    order = np.lexsort((-share, leaf))  # stable: of equal shares the first class comes first
+    rank = np.arange(len(leaf)) - np.flatnonzero(np.diff(leaf, prepend=-1))[leaf]
+    order, rank, leaf = order[rank < KEPT], rank[rank < KEPT], leaf[rank < KEPT]
+    classes, shares = np.zeros((2, len(of_leaves), KEPT))
+    classes[leaf, rank], shares[leaf, rank] = model.classes_[column[order]], share[order]
+    return _Tree(
+        depth=int(grown.max_depth),
+        feature=np.where(is_leaf, 0, grown.feature),
+        threshold=np.where(is_leaf, -np.inf, threshold).astype(np.float32),
+        right=np.where(is_leaf, nodes, grown.children_right),
+        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, 0),
+        classes=classes.astype(np.int16),
+        shares=shares.astype(np.float32),
+    )

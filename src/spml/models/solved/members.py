@@ -1,22 +1,28 @@
-"""Scores of the members of an auto head, and members that are no linear heads: a forest, and the names of
-classes. These have the share of the sum that scores highest."""
+"""Members of an auto head: their scores, how they are standardised, weighed and centred, and those that are
+no linear heads, a forest and the names of classes. These have the share of the sum that scores highest."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from logging import DEBUG, INFO
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...common.draws import permutation
+from ...common.messages import log
 from ..names import NameEvidence
-from ..scaling import RAW
-from .assembly import StandardisedSum, smallest_spreads
-from .forest import FOREST
+from ..scaling import RAW, Scaling
+from . import moments
+from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
+from .forest import FOREST, Forest, grow
+from .forest import SMALLEST_SPREAD as SMALLEST_OF_FOREST
+from .linear import LOG_PROBABILITIES, head_scores
+from .moments import Columns, scaled
 from .names import LEAST_PER_NAME, MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
 from .search import Candidate, HeldOut, Scores
 from .spaces import AnySpaces, Pool, Rows
@@ -27,9 +33,55 @@ FOREST_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 NAME_SHARES = (*FOREST_SHARES, 0.6, 0.7, 0.8, 0.9)
 """Shares of the names of classes, likewise. Where few labels are known, names may tell nearly everything."""
 
+SMALLEST_SPREAD = 1e-6
+
+
+MOST_SAMPLES = 20_000
+"""Largest number of samples for which a forest is grown. It takes 2 to 4 kB of memory for each."""
+
+MOST_VALUES = 1 << 27
+"""Largest samples x features for which a forest is grown: 512 MiB of float32."""
+
+MOST_WORK = 1 << 28
+"""Largest samples x sqrt(features) x (classes + 100) for which a forest is grown, in about half a minute."""
+
 Judge = Callable[[Scores], float]
 Modules = Mapping[str, Sequence[nn.Module]]
 """Members that are no linear heads, by the name of the head: the module that scores each fold."""
+
+
+def smallest_spreads(heads: Iterable[str]) -> npt.NDArray[np.float64]:
+    """Smallest deviations (M, 1) by which scores of members are divided."""
+    return np.asarray([[SMALLEST_OF_FOREST if head == FOREST else SMALLEST_SPREAD] for head in heads])
+
+
+class StandardisedSum:
+    """Weighted sum of the scores of M members, each standardised by class.
+
+    `centre` and `spread` are mean and deviation, float32 (M, K), of the scores (M, H, K) of held-out samples;
+    `smallest` is the smallest deviation, of all members or of each, (M, 1). `unused` are the classes for
+    which a member says nothing, bool (M, K): it adds 0, by an infinite deviation.
+    """
+
+    def __init__(
+        self,
+        weights: npt.NDArray[np.float64],
+        scores: Scores,
+        smallest: float | npt.NDArray[np.float64] = SMALLEST_SPREAD,
+        unused: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._weights = weights.astype(np.float32)
+        self.centre = scores.mean(1, dtype=np.float64).astype(np.float32)
+        spread = np.maximum(scores.std(1, dtype=np.float64), smallest)
+        self.spread = spread.astype(np.float32)
+        if unused is not None:
+            self.spread[unused] = np.inf
+
+    def __call__(self, scores: Scores) -> Scores:
+        """Return the sum (B, K) for scores (M, B, K)."""
+        standardised = (scores - self.centre[:, None]) / self.spread[:, None]
+        total: Scores = np.einsum("m,mbc->bc", self._weights, standardised)
+        return total
 
 
 @dataclass(frozen=True)
@@ -78,7 +130,7 @@ def add_member(
     added: Members,
     shares: Sequence[float],
     judge: Judge,
-    report: Callable[[str], None],
+    level: int = INFO,
 ) -> Members:
     """Members with a further one, if the sum then scores higher.
 
@@ -89,9 +141,12 @@ def add_member(
     before, alone = (each.sum(each.scores) for each in (members, added))
     judged = {share: judge((1 - share) * before + share * alone) for share in shares}
     share = max(judged, key=judged.__getitem__)
-    report(
+    log.log(
+        level,
         f"auto head: linear heads {100 * judged[0.0]:.2f}, {candidate.head} {100 * candidate.score:.2f}, "
-        + (f"with a share of {100 * share:.0f} % {100 * judged[share]:.2f}" if share else "so it is not used")
+        + (
+            f"with a share of {100 * share:.0f} % {100 * judged[share]:.2f}" if share else "so it is not used"
+        ),
     )
     if not share:
         return members
@@ -109,10 +164,9 @@ def with_forest(
     pool: Pool,
     held: Sequence[Rows],
     judge: Judge,
-    detail: Callable[[str], None],
 ) -> Members:
     """Members with a forest, if the sum then scores higher; `forests` has one for each fold."""
-    return add_member(members, _alone(FOREST, forests, pool, held, judge), FOREST_SHARES, judge, detail)
+    return add_member(members, _alone(FOREST, forests, pool, held, judge), FOREST_SHARES, judge, DEBUG)
 
 
 def with_names(
@@ -121,7 +175,6 @@ def with_names(
     pool: Pool,
     held: Sequence[Rows],
     judge: Judge,
-    report: Callable[[str], None],
 ) -> Members:
     """Members with the names of classes in the best of their forms, if the sum then scores higher.
 
@@ -141,7 +194,7 @@ def with_names(
     best = max(forms, key=lambda each: each.kept[0].score)
     _, seen = pool.positives(np.arange(len(pool)))
     unseen = np.bincount(seen, minlength=len(pool.columns)) == 0
-    added = add_member(members, best, NAME_SHARES, judge, report)
+    added = add_member(members, best, NAME_SHARES, judge)
     if added is members:
         return members
     unused = added.unused.copy()
@@ -200,3 +253,148 @@ def score_in_sample(
     of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
     modules = {head: own[-1:] for head, own in members.modules.items()}
     return rows, score_members(of_last, members.kept, [rows], modules)
+
+
+def affordable(pool: Pool) -> bool:
+    """Whether a forest fits into bearable memory and time."""
+    samples, features, classes = len(pool), pool.width, pool.columns.classes
+    large = samples > MOST_SAMPLES or samples * features > MOST_VALUES or classes > moments.MANY_CLASSES
+    if not large and samples * math.isqrt(features) * (classes + 100) <= MOST_WORK:
+        return True
+    log.info(
+        f"auto head: without a forest, because that of {samples:,} samples with {features:,} features and "
+        f"{classes:,} classes would take too much {'memory' if large else 'time'}"
+    )
+    return False
+
+
+def grow_on(pool: Pool, rows: Rows, seed: int, trees: int) -> Forest:
+    """Grow a forest on some of the samples; one with several known positives counts as several samples."""
+    positions, classes = pool.positives(rows)
+    features = torch.cat([pool.features(batch) for batch in pool.batches(rows)]).numpy()
+    return grow(features[positions], classes, len(pool.columns), seed, trees)
+
+
+def assemble(
+    pool: Pool,
+    members: list[tuple[Candidate, float]],
+    fitted: dict[str, AnySpaces],
+    modules: Mapping[str, Sequence[nn.Module]],
+    start: tuple[str, Scaling, nn.Linear] | None,
+    sum_of: StandardisedSum,
+) -> Ensemble:
+    """Put the members together as they are solved now, standardised as in the selection.
+
+    Args:
+        pool: Labelled samples.
+        members: Members and their weights, those that are no linear heads last.
+        fitted: Spaces of the linear ones.
+        modules: The others by the name of their head, of which the last one is taken.
+        start: As in `Ensemble`.
+        sum_of: The weighted sum in the selection.
+    """
+    keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
+    linear = keys[:-1] if modules else keys
+    spaces, projections = [], []
+    for key in linear:
+        heads = sum((member.scaling, member.width) == key for member, _ in members)
+        inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
+        spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
+        projections.append(projection)
+    if modules:
+        spaces.append(SpaceSettings(keys[-1][0], pool.width))
+    forest = modules.get(FOREST, [None])[-1]
+    settings = EnsembleSettings(
+        spaces,
+        [
+            MemberSettings(
+                keys.index((member.scaling, member.width)),
+                member.head,
+                None if math.isinf(member.penalty) else member.penalty,
+                member.score,
+                weight,
+            )
+            for member, weight in members
+        ],
+        landmarks=max(len(part.landmarks) for part in fitted.values()),
+        start=start[0] if start else "",
+        columns=0 if pool.columns.own is None else len(pool.columns),
+        forest=forest.settings if isinstance(forest, Forest) else None,
+    )
+    head = Ensemble(pool.width, pool.columns.classes, settings)
+    if head.of_class is not None and head.log_sizes is not None and pool.columns.log_sizes is not None:
+        head.of_class.copy_(torch.from_numpy(pool.columns.of_class))
+        head.log_sizes.copy_(pool.columns.log_sizes)
+    for name in dict.fromkeys(scaling for scaling, _ in linear):
+        head.scalings[name].load_state_dict(fitted[name].scaling.state_dict())
+        if name in head.landmarks:
+            head.landmarks[name].copy_(fitted[name].landmarks)
+    for (scaling_name, width), projection, space in zip(linear, projections, head.maps, strict=False):
+        own = fitted[scaling_name]
+        state = own.maps[own.widths.index(width)].state_dict()
+        if projection is not None:
+            del state["projection"]
+        space.load_state_dict(state)
+    for (member, _), described, layer in zip(members, settings.members, head.heads, strict=True):
+        if member.head in modules:
+            layer.load_state_dict(modules[member.head][-1].state_dict())
+            continue
+        assert isinstance(layer, nn.Linear)
+        solver = fitted[member.scaling].solver(member.width)
+        solver.fill(layer, member.head, member.penalty, projections[described.space])
+    head.centre.copy_(torch.from_numpy(sum_of.centre))
+    head.spread.copy_(torch.from_numpy(sum_of.spread))
+    if start and head.start is not None and head.start_scaling is not None:
+        head.start_scaling.load_state_dict(start[1].state_dict())
+        head.start.load_state_dict(start[2].state_dict())
+    return head
+
+
+def member_scores(head: Ensemble, pool: Pool, rows: Rows) -> Scores:
+    """Scores (M, B, K) of samples by members as they are solved in the end."""
+    if pool.wide:
+        features, scores = pool.sparse(rows), []
+        for member, layer in zip(head.settings.members, head.heads, strict=True):
+            assert isinstance(layer, nn.Linear)
+            scaling = head.scalings[head.settings.spaces[member.space].scaling]
+            assert isinstance(scaling, Scaling)
+            outputs = scaled(features, scaling) @ layer.weight.numpy().T + layer.bias.numpy()
+            scores.append(head_scores(member.head, torch.from_numpy(outputs), head.log_sizes))
+        return torch.stack(scores).numpy()
+    batches = pool.batches(rows, len(pool.columns))
+    return torch.cat([head.member_scores(pool.features(batch)) for batch in batches], 1).numpy()
+
+
+def mean_level(scores: Scores, columns: Columns) -> npt.NDArray[np.float64]:
+    """Mean score of each member over samples and classes, (M,)."""
+    if columns.own is None:
+        return np.asarray(scores.mean((1, 2), dtype=np.float64))
+    return np.asarray(scores.mean(1, dtype=np.float64) @ columns.sizes / columns.classes)
+
+
+def centre_members(
+    head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, level: npt.NDArray[np.float64]
+) -> None:
+    """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
+    its share, which is many deviations where the penalty is large.
+
+    LDA and softmax regression are surer of samples that they were solved on than of new ones: their
+    log-probabilities are lower in nearly all classes. So these samples tell how classes differ, and `level`
+    where all of them are.
+
+    Args:
+        head, pool: The head, and labelled samples.
+        rows: Samples to centre on, ascending, which members were solved on in the end.
+        unseen: Columns without a positive among the samples of the selection, bool (K,), whose scores there
+            say nothing about their deviation.
+        level: Mean score of new samples, (M,): that of samples that members were solved on, and the gap that
+            there was between them and held-out ones in the selection.
+    """
+    scores = member_scores(head, pool, rows)
+    spread, centre = torch.std_mean(torch.from_numpy(scores).double(), 1, correction=0)
+    sure = torch.tensor([member.head in LOG_PROBABILITIES for member in head.settings.members])
+    move = torch.from_numpy(level - mean_level(scores, pool.columns))
+    head.centre.copy_(centre + torch.where(sure, move, 0.0)[:, None])
+    smallest = torch.from_numpy(smallest_spreads(member.head for member in head.settings.members))
+    used = head.spread.isfinite()
+    head.spread.copy_(torch.where(unseen & used, spread.maximum(smallest), head.spread))

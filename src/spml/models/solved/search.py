@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from ...common.errors import InputError
+from ...common.messages import log
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
+from .moments import sparse_scaling
 from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces, too_much
-from .sparse import sparse_scaling
 
 Scores = npt.NDArray[np.float32]
 
@@ -66,7 +67,6 @@ def search(
     widths: Sequence[float],
     score: Callable[[Scores, Rows], float],
     seed: int,
-    detail: Callable[[str], None],
     columns: Tensor | None = None,
 ) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[AnySpaces]]]:
     """Solve and score every head on every space.
@@ -78,7 +78,6 @@ def search(
         widths: Widths of their kernels; 0 = the space without one.
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
-        detail: Called with a line for each scaling.
         columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
 
     Returns:
@@ -111,32 +110,29 @@ def search(
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         highest = max(candidate.score for candidate in found)
-        detail(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
+        log.debug(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
     if problem and not candidates:
         raise problem
     return candidates, tried, fitted
 
 
-def spaces_for(
-    pool: Pool, sparse: bool, report: Callable[[str], None]
-) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def spaces_for(pool: Pool, sparse: bool) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Scalings and widths of the spaces in which the auto head is searched.
 
     Args:
         pool: Labelled samples.
         sparse: Whether features look like counts.
-        report: Called with a line if kernels or softmax regression are left out.
 
     Raises:
         InputError: The heads of so many classes do not fit into memory.
     """
     if pool.wide:
-        return _wide_spaces(pool, report), (0.0,)
+        return _wide_spaces(pool), (0.0,)
     scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
-    return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
+    return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS)
 
 
-def _wide_spaces(pool: Pool, report: Callable[[str], None]) -> tuple[str, ...]:
+def _wide_spaces(pool: Pool) -> tuple[str, ...]:
     """Scalings of wide sparse features: two of counts; those that have weights already, such as those of
     TF-IDF, are best as they are (benchmarks/results/texts.md)."""
     own = sparse_scaling(pool.training)
@@ -144,13 +140,11 @@ def _wide_spaces(pool: Pool, report: Callable[[str], None]) -> tuple[str, ...]:
     if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
         raise _too_many(pool, size)
     if reason := too_much(pool):
-        report(f"auto head: without softmax regression, because {reason}")
+        log.info(f"auto head: without softmax regression, because {reason}")
     return scalings
 
 
-def _affordable(
-    pool: Pool, scalings: int, kernels: tuple[float, ...], report: Callable[[str], None]
-) -> tuple[float, ...]:
+def _affordable(pool: Pool, scalings: int, kernels: tuple[float, ...]) -> tuple[float, ...]:
     """Widths of the spaces whose heads fit into memory: all, or those without kernels."""
     count, limit = len(pool.columns), MOST_WEIGHTS * 4 / 2**30
     linear = pool.width <= LINEAR_LIMIT or (
@@ -164,7 +158,7 @@ def _affordable(
         return (0.0, *kernels) if linear else kernels
     size = count * (per_column + of_kernels) * 4 / 2**30
     if linear and count * per_column <= MOST_WEIGHTS:
-        report(
+        log.info(
             f"auto head: without Gaussian kernels, because heads of {count:,} classes with known positives "
             f"on all spaces would take {size:.1f} GiB, more than {limit:.1f} GiB"
         )

@@ -16,9 +16,18 @@ from ...data import Samples
 from ..scaling import Scaling, make_scaling
 from .ensemble import KernelMap, squared_distances
 from .linear import Solver
-from .moments import Columns, IntArray, MomentSum, batch_rows, sparse_moments
+from .moments import (
+    Columns,
+    IntArray,
+    MomentSum,
+    batch_rows,
+    fit_scaling,
+    is_wide,
+    scaled,
+    sparse_moments,
+    sparse_rows,
+)
 from .multinomial import MOST_WEIGHTS, MOST_WORK, Multinomial, Solution, SparseSolver
-from .sparse import fit_scaling, is_wide, scaled, sparse_rows
 
 Rows = npt.NDArray[np.int64]
 

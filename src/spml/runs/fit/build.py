@@ -92,7 +92,7 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
         backbone = run.start.backbone(run.spec)
     else:
         inputs = run.data.splits["train"].inputs
-        backbone = models.build_backbone(run.spec, run.config.model, inputs, report=report)
+        backbone = models.build_backbone(run.spec, run.config.model, inputs)
     if run.needs_maps:
         try:
             backbone.check_maps()
@@ -172,7 +172,7 @@ class Build:
                 raise no_windows("on", error) from error
         self._names: models.NameEvidence | None = None
         if run.config.model.names:
-            self._names = models.read_name_evidence(run.config.model, run.data.classes, report)
+            self._names = models.read_name_evidence(run.config.model, run.data.classes)
         self._workers = 0 if run.frozen else run.config.data.workers
 
     def windows(self) -> models.Windows:
@@ -277,7 +277,6 @@ class Build:
             self.data,
             judge,
             workers=self._workers,
-            report=report,
             **options,
         )
         network = self.classifier.backbone.network if self.run.config.compile and self.classifier else None

@@ -229,8 +229,6 @@ class Solver:
             cross_validate=few and not by_truth,
             mean_labels=self._mean_labels,
             seed=self._config.seed,
-            report=self._report,
-            detail=self._detail,
             classes=np.arange(classes) if by_truth else None,
             keep=keep,
             windows=windows,

@@ -253,7 +253,6 @@ def open_for_backbone(
             opening.width,
             size=config.data.size,
             source=opening.name,
-            report=report,
         )
     return opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation), spec
 

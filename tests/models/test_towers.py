@@ -57,13 +57,12 @@ def test_the_backbone_is_the_image_tower_in_the_space_of_texts(tmp_path, kind, n
         assert [*create_backbone(backbone.spec).state_dict()] == [*backbone.state_dict()]
 
 
-def test_embeddings_are_those_of_transformers(tmp_path, kind, no_network):
+def test_embeddings_are_those_of_transformers(tmp_path, kind, no_network, lines):
     model = make_clip(tmp_path / "model", kind, temperature=30.0)
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("a photo of a {}.\nthe {}\n")
     config = ModelConfig(names=str(tmp_path / "model"), prompts=str(prompts))
-    lines: list[str] = []
-    evidence = read_name_evidence(config, ["red", "c07", "Traffic_Light"], lines.append)
+    evidence = read_name_evidence(config, ["red", "c07", "Traffic_Light"])
     assert evidence.names == ("red", "", "traffic light")
     assert evidence.temperature == pytest.approx(30.0)
     tokenizer = transformers.PreTrainedTokenizerFast(

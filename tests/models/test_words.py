@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spml.common.errors import InputError
-from spml.models.names.words import PROMPTS, read_as_names, read_prompts, readable
+from spml.models.names import PROMPTS, read_as_names, read_prompts, readable
 
 
 @pytest.mark.parametrize(
