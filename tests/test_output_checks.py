@@ -37,7 +37,7 @@ def test_a_name_that_leaves_no_room_for_a_temporary_one(tmp_path, checks):
     for check in checks:
         with pytest.raises(InputError) as caught:
             check(path)
-        assert str(caught.value) == f"{path}: can't be written (File name too long). Name another --output."
+        assert str(caught.value) == f"{path}: can't be written (File name too long). Name another `output`."
 
 
 def test_a_folder_that_can_not_be_written_to(tmp_path, monkeypatch, checks):
@@ -46,7 +46,7 @@ def test_a_folder_that_can_not_be_written_to(tmp_path, monkeypatch, checks):
     for check in checks:
         with pytest.raises(InputError) as caught:
             check(path)
-        assert str(caught.value) == f"{path}: can't be written (Permission denied). Name another --output."
+        assert str(caught.value) == f"{path}: can't be written (Permission denied). Name another `output`."
 
 
 def test_the_checks_leave_nothing_behind_and_touch_nothing(tmp_path, checks):
@@ -63,9 +63,9 @@ def test_a_folder_of_outputs_that_can_not_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda *_: False)
     with pytest.raises(InputError) as caught:
         check_folder(tmp_path)
-    assert str(caught.value) == f"{tmp_path}: may not be written to. Name another --output."
+    assert str(caught.value) == f"{tmp_path}: may not be written to. Name another `output`."
     with pytest.raises(InputError) as caught:
         check_folder(tmp_path / "run")
     assert str(caught.value) == (
-        f"{tmp_path / 'run'}: can't be made, because {tmp_path} may not be written to. Name another --output."
+        f"{tmp_path / 'run'}: can't be made, because {tmp_path} may not be written to. Name another `output`."
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from spml.cli.main import parse
 from spml.cli.train import COMMON
 from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.runs.console import Console
-from spml.short_names import SHORT_NAMES, command_line, from_arguments, python_names, with_arguments
+from spml.short_names import SHORT_NAMES, from_arguments
 
 
 def test_every_short_name_is_one_of_a_setting_and_of_an_option():
@@ -36,7 +34,8 @@ def test_every_short_name_is_one_of_a_setting_and_of_an_option():
         ({"model": {"head": "mlp"}, "head": "mlp"}, "model.head is stated twice"),
         ({"head": "mlp", "model": {"head": "mlp"}}, "model.head is stated twice"),
         ({"lr": 1.0, "optim": 3}, "optim.lr is part of optim, which is stated as a whole as well"),
-        ({"optim.lr": 1.0}, "unknown setting 'optim.lr'. Did you mean optim?"),
+        ({"optim.lr": 1.0, "lr": 1.0}, "optim.lr is stated twice"),
+        ({"optin.lr": 1.0}, "unknown setting 'optin.lr'. Did you mean optim or compile or patience?"),
         ({"clases": 1}, "unknown setting 'clases'. Did you mean classes or names?"),
     ],
 )
@@ -46,89 +45,30 @@ def test_a_setting_is_stated_once_and_known(settings, message):
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("Pass --data.separator ';' or rename", "Pass data={'separator': ';'} or rename"),
-        ("names them (--data.label_column).", "names them (data={'label_column': ...})."),
-        ("use --model.head linear.", "use head='linear'."),
-        ("raise --mean_labels, or name another --output.", "raise mean_labels, or name another output."),
-        ("state it (--mean_labels K)", "state it (mean_labels=K)"),
-        ("replace it (--overwrite)", "replace it (overwrite=True)"),
-        ("pass --data.images FOLDER", "pass data={'images': FOLDER}"),
-        ("a smaller --model.hidden 64", "a smaller model={'hidden': 64}"),
-        ("Run `spml data inspect x --data.missing skip`.", "Run `spml data inspect x --data.missing skip`."),
-        ("a--b -- c", "a--b -- c"),
-    ],
-)
-def test_messages_name_arguments(message, expected):
-    assert with_arguments(message) == expected
+def test_names_with_dots_are_settings_in_python():
+    assert from_arguments({"optim.lr": 1.0, "data.images": "x"}) == {
+        "optim": {"lr": 1.0}, "data": {"images": "x"},
+    }  # fmt: skip
 
 
-def test_settings_of_data_are_arguments_of_some_functions():
-    message = "Pass --data.unlisted negative, or --data.images."
-    assert with_arguments(message, data_by_name=True) == "Pass unlisted='negative', or images."
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("hold out more (--data.val_share).", "hold out more (settings={'data': {'val_share': ...}})."),
-        ("use --data.unlisted negative.", "use unlisted='negative'."),
-        ("use --model.head linear.", "use head='linear'."),
-        ("raise --mean_labels, or --patience 3.", "raise mean_labels, or settings={'patience': 3}."),
-    ],
-)
-def test_a_class_may_take_other_settings_as_one_argument(message, expected):
-    @python_names(arguments=["mean_labels", "unlisted", "head"])
-    def fail():
-        with python_names():  # of a function that it calls
-            raise InputError(message)
-
-    with pytest.raises(InputError) as error:
-        fail()
-    assert str(error.value) == expected
-    with command_line(["spml"]), pytest.raises(InputError) as error:
-        fail()
-    assert str(error.value) == message
-
-
-def test_progress_lines_name_arguments():
-    stream = StringIO()
-    Console(stream).line("pass --mean_labels K")
-    with command_line(["spml"]):
-        Console(stream).line("pass --mean_labels K")
-    assert stream.getvalue() == "pass mean_labels=K\npass --mean_labels K\n"
-
-
-def test_messages_of_a_command_keep_its_options():
-    def fail():
-        with python_names():
-            raise InputError("pass --data.images FOLDER")
-
-    with pytest.raises(InputError, match=r"^pass data=\{'images': FOLDER\}$"):
-        fail()
-    with command_line(["spml"]), pytest.raises(InputError, match=r"^pass --data\.images FOLDER$"):
-        fail()
-    with pytest.raises(InputError, match="data="):
-        fail()
-
-
-def test_no_message_of_the_package_keeps_an_option():
-    """Every text of the modules that Python reaches, as it would be shown."""
-    skipped = {"cli", "bench", "review", "analysis", "testing"}
-    seen = 0
+def test_messages_name_settings_as_config_yaml_does():
+    """Options appear only in commands, and in rooms that nothing but the command line reaches."""
+    skipped, found = {"cli", "bench", "analysis", "testing", "methods"}, []
     package = Path(spml.__file__).parent
     for path in package.rglob("*.py"):
         if skipped & set(path.relative_to(package).parts):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and re.search(r"--[a-z]", node.value)
-            ):
-                shown = re.sub("`spml [^`]*(`|$)", "", with_arguments(str(node.value)))
-                assert not re.search(r"(?<![\w-])--[a-z]", shown), (path, node.lineno)
-                seen += 1
-    assert seen > 100
+        tree = ast.parse(path.read_text())
+        skipped_nodes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):  # outer nodes come first
+            if isinstance(node, ast.JoinedStr):
+                text = ast.unparse(node)
+                skipped_nodes |= {id(part) for part in ast.walk(node)}
+            elif isinstance(node, ast.Constant) and id(node) not in skipped_nodes:
+                text = str(node.value)
+            else:
+                continue
+            prose = re.sub("`[^`]*`|```.*|spml [a-z]+.*|same command and --.*", "", text, flags=re.S)
+            if re.search(r"(?<![\w`'-])--[a-z]", prose):
+                found.append((path, node.lineno, prose))
+    assert not found

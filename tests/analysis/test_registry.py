@@ -104,7 +104,7 @@ def test_the_same_figure_is_the_same_file(tmp_path):
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv"])
 def test_nothing_is_replaced_without_being_asked(tmp_path, suffix):
     (tmp_path / f"curve{suffix}").write_text("mine")
-    with pytest.raises(InputError, match=rf"curve\{suffix}: exists already. Replace it \(--overwrite\)"):
+    with pytest.raises(InputError, match=rf"curve\{suffix}: exists already. Replace it \(`overwrite`\)"):
         drawing().write(tmp_path, "curve")
     assert [file.name for file in tmp_path.iterdir()] == [f"curve{suffix}"]
     drawing().write(tmp_path, "curve", overwrite=True)
@@ -119,7 +119,7 @@ def test_a_name_is_that_of_a_file_in_the_folder(tmp_path, name):
 
 def test_a_file_in_place_of_the_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file; --output must name a folder"):
+    with pytest.raises(InputError, match="is a file; `output` must name a folder"):
         drawing().write(tmp_path / "file", "curve")
 
 

@@ -151,7 +151,7 @@ ATTACKS = (
         "a sample of FiftyOne elsewhere",
         samples("/etc/hostname"),
         INSPECT,
-        "data/x.json: the images are in '/etc', outside the folder of the export. Pass --data.images",
+        "data/x.json: the images are in '/etc', outside the folder of the export. Pass data.images",
     ),
     Attack(
         "a sample of FiftyOne that leads out",

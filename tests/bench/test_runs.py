@@ -185,7 +185,7 @@ def test_data_that_changed_under_it(tmp_path):
     (problem,) = work(more)  # once, not for every series
     assert problem.exit_code == 2
     assert "its content changed since runs of this comparison were made from it" in str(problem)
-    assert "Put the data back, or write to another --output" in str(problem)
+    assert "Put the data back, or write to another `output`" in str(problem)
     assert content(job) == rows
     assert Store(job.url).count() == 3
     save_toy(tmp_path)

@@ -124,7 +124,7 @@ def test_wrong_usage(done, tmp_path, capsys):
     assert "--workers must be at least 0, got -1" in refused(
         capsys, "run", *arguments(done, "--workers", "-1")
     )
-    assert "pass --engine ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
+    assert "pass engine=ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
     assert "--root must be a folder" in refused(
         capsys, "run", spec, "--root", spec, "--output", str(tmp_path)
     )

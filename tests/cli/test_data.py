@@ -151,9 +151,9 @@ def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
             ["data.csv", "--data.path", "other.csv"],
             "the data is named twice: data.csv and --data.path other.csv",
         ),
-        (["data.csv", "--output", "data.csv"], "data.csv: is a file; --output must name a folder"),
+        (["data.csv", "--output", "data.csv"], "data.csv: is a file; `output` must name a folder"),
         (["data.csv", "--data.val_share", "1.5"], "--data.val_share must be between 0 and 1, got 1.5"),
-        (["data.csv", "--data.sample_classes", "1"], "--data.sample_classes must be 0 or at least 2, got 1"),
+        (["data.csv", "--data.sample_classes", "1"], "data.sample_classes must be 0 or at least 2, got 1"),
         (["data.csv", "--data.file_column", "fil"], "no column has this name; found: file"),
     ],
 )
@@ -333,7 +333,7 @@ def test_convert_for_cleanlab(tagged, capsys):
 def test_convert_names_files_from_a_root(tagged, capsys):
     main(["data", "convert", "tags.csv", "out.csv", "--format", "csv", "--root", ".."])
     assert capsys.readouterr().out.splitlines()[1] == (
-        f"File names are relative to ..: read it with --data.images {tagged.parent}"
+        f"File names are relative to ..: read it with data.images={tagged.parent}"
     )
     with open("out.csv", encoding="utf-8") as stream:
         assert [row[0] for row in csv.reader(stream)][1:] == [f"{tagged.name}/{name}" for name in FILES]

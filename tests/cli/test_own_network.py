@@ -121,7 +121,7 @@ def test_only_one_process_serves_a_network_of_the_user(run, capsys):
     line = fail(capsys, "serve", "run", "--port", "0", "--workers", "2", "--backbone", "my_nets:make")
     assert line == (
         "spml serve: run: its backbone is a network of your own, which other processes don't have: leave out "
-        "--workers."
+        "`workers`."
     )
 
 
@@ -178,7 +178,7 @@ def test_what_makes_no_network_is_explained(run, capsys, name, words):
 @LONG
 def test_a_configuration_may_be_used_with_the_name_on_the_command_line(run, capsys):
     line = fail(capsys, "train", "--config", "run/config.yaml", "--output", "third")
-    assert "write it on the command line (--backbone my_nets:make)" in line
+    assert "write it on the command line (`--backbone my_nets:make`)" in line
     assert not Path("third").exists()
     main(["train", "--config", "run/config.yaml", "--model.backbone", "my_nets:make", "--output", "third"])
     assert Path("third/model.json").is_file()

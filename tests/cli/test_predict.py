@@ -379,7 +379,7 @@ def test_sidecars_are_replaced_only_if_told_to(run, photos, tmp_path, computed, 
     old.write_text("ratings")
     (tmp_path / "list.csv").write_text("file\nown/03.png\nown/../own/03.png\nown/03.png\n")
     message = fails(capsys, run, own, "--sidecars")
-    assert f"1 sidecar exists already ({old}). Pass --overwrite to replace them" in message
+    assert f"1 sidecar exists already ({old}). Pass `overwrite` to replace them" in message
     assert old.read_text() == "ratings"
     assert [path.name for path in own.glob("*.xmp")] == [old.name]
     assert computed == []

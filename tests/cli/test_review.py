@@ -153,7 +153,7 @@ def test_a_port_in_use_is_named(audit, capsys):
         code, _, err = run(capsys, "review", audit, "--port", port)
     assert code == 2
     assert err == (
-        f"spml review: port {port} can't be used (Address already in use). Pass another --port; "
+        f"spml review: port {port} can't be used (Address already in use). Pass another `port`; "
         "0 takes a free one.\n"
     )
 
@@ -221,5 +221,5 @@ def test_export_refuses_what_it_should(audit, capsys, tmp_path):
     assert run(capsys, *words, "csv")[0] == 0
     code, _, err = run(capsys, *words, "csv")
     assert code == 2
-    assert "exists already. Name another file, or replace it with --overwrite." in err
+    assert "exists already. Name another file, or replace it with `overwrite`." in err
     assert run(capsys, *words, "csv", "--overwrite")[0] == 0

@@ -92,14 +92,14 @@ def test_a_missing_extra_is_named(package, folder, started, capsys, monkeypatch)
         (["{run}", "--port", "70000"], "port 70000 can't be used"),
         (["{run}", "--port", "eighty"], "--port must be a whole number, got 'eighty'"),
         (["{run}", "--host", "no host"], "--host no host can't be used"),
-        (["{run}", "--workers", "0"], "--workers must be at least 1, got 0."),
+        (["{run}", "--workers", "0"], "`workers` must be at least 1, got 0."),
         (["{run}", "--threads", "0"], "--threads must be at least 1, got 0."),
         (["{run}", "--batch_size", "-1"], "--batch_size must be at least 1, got -1."),
         (["{run}", "--decoders", "0"], "--decoders must be at least 1, got 0."),
-        (["{run}", "--shutdown_timeout", "-1"], "--shutdown_timeout must be greater than 0, got -1."),
+        (["{run}", "--shutdown_timeout", "-1"], "`shutdown_timeout` must be greater than 0, got -1."),
         (["{run}", "--max_pixels", "0"], "--max_pixels must be greater than 0, got 0."),
         (["{run}", "--body_timeout", "nan"], "--body_timeout must be a number, got 'nan'"),
-        (["{run}", "--max_queue", "10"], "--max_queue must be at least --max_samples (64)"),
+        (["{run}", "--max_queue", "10"], "`max_queue` must be at least `max_samples` (64)"),
         (["{run}", "--device", "tpu"], "--device must be one of auto, cpu, cuda, mps, got 'tpu'"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_port_in_use_is_named(folder, started, capsys):
         code, _, err = run(capsys, "serve", folder, "--port", port)
     assert (code, started) == (2, [])
     assert err == (
-        f"spml serve: port {port} can't be used (Address already in use). Pass another --port; "
+        f"spml serve: port {port} can't be used (Address already in use). Pass another `port`; "
         "0 takes a free one.\n"
     )
 

@@ -119,7 +119,7 @@ def test_ctrl_c_while_nothing_is_saved_says_so(features, tmp_path, capsys, monke
         stop_in(monkeypatch, name, *command, "--overwrite")
         assert capsys.readouterr().err.splitlines()[-1] == (
             f"spml train: interrupted; {output} holds no checkpoint yet. Start again with the same command "
-            "and --overwrite."
+            "and `overwrite`."
         )
 
 

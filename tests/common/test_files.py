@@ -63,7 +63,7 @@ def test_a_pipe_is_never_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "p.csv")
     with pytest.raises(InputError) as caught:
         check_output(tmp_path / "p.csv")
-    assert str(caught.value) == (f"{tmp_path / 'p.csv'}: is a device or a pipe; --output must name a file.")
+    assert str(caught.value) == (f"{tmp_path / 'p.csv'}: is a device or a pipe; `output` must name a file.")
 
 
 def test_two_paths_to_the_same_place(tmp_path):

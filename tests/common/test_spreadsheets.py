@@ -68,7 +68,7 @@ def test_names_stay_raw_and_a_note_says_so(tmp_path):
     assert rows == [["=a", "b"], ["@b", "-1.5"], ["c", "-2"], ["+d", ""]]
     assert lines == [
         "in the CSV or TSV files, 3 cells begin as a formula does, the first is '=a'; a spreadsheet would "
-        "run it: pass --spreadsheet_safe to put ' before them."
+        "run it: pass `spreadsheet_safe` to put ' before them."
     ]
     assert written(tmp_path / "t.csv", None, ROWS)[1][0].endswith("run it: do not open them there.")
     assert written(tmp_path / "t.csv", False, [])[1][0].startswith("in the CSV or TSV files, 1 cell begins")

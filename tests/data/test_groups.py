@@ -259,7 +259,7 @@ def test_groups_are_written_and_read_back(table, form, name):
     records = read(DataConfig(path=str(table(*ROWS)), group="patient"))
     output = table().with_name(name)
     notes = write(records, output, form)
-    assert "Groups are written: read them with --data.group group." in notes
+    assert "Groups are written: read them with data.group=group." in notes
     back = read(DataConfig(path=str(output), group="group"))
     assert (back.groups, back.labels, back.ids) == (records.groups, records.labels, records.ids)
 

@@ -70,16 +70,16 @@ REFUSED = {
     "missing files": (
         ("file,label", ("{}.jpg", "{one}")), {"rows": 15},
         r"row 14: there is no file '12\.jpg' in .* \(3 of 15 files are missing: '12\.jpg', '13\.jpg', '14\.j"
-        r".*--data\.missing skip",
+        r".*data\.missing=skip",
     ),
     "case": (("file,label", ("{}.JPG", "{one}")), {}, r"There is '0\.jpg', which differs in case"),
     "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"form of Unicode \(NFD\)"),
     "folder": (
         ("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
-        r"in another folder: pass --data\.images \S+photos\.",
+        r"in another folder: pass data\.images \S+photos\.",
     ),
     "folder of ids": (
-        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass --data\.images \S+images\.",
+        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass data\.images \S+images\.",
     ),
     "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "This is an address"),
     "two columns of files": (
@@ -124,8 +124,8 @@ def test_missing_files_and_empty_labels_are_skipped_and_listed(messy):
     ]
     assert inspect(DataConfig(path=str(path), missing="skip", unlabelled="stop")).refused == (
         f"{path}: 1 of 14 samples has no label, so that nothing is known about it: 0.jpg. Add labels, remove "
-        "it, or pass --data.unlabelled skip to leave it out. If every true label is listed in this data, so "
-        "that none applies here, pass --data.unlisted negative."
+        "it, or pass data.unlabelled=skip to leave it out. If every true label is listed in this data, so "
+        "that none applies here, pass data.unlisted=negative."
     )
 
 

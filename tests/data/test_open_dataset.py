@@ -76,7 +76,7 @@ def test_truth_is_there_for_fully_labelled_data_only(features):
     assert set(full.truth) == {"train", "val"}
     assert len(full.splits["train"]) == 32, "rows without a positive are known to be negative, so they stay"
     with pytest.raises(
-        InputError, match=r"not listed is unknown\. If every true label is listed, pass --data.unlisted"
+        InputError, match=r"not listed is unknown\. If every true label is listed, pass data.unlisted"
     ):
         open_dataset(DataConfig(path=path, observe="single"))
     partial, _ = features("p.npz", Y=np.where(np.arange(120).reshape(40, 3) % 7 == 0, -1, 1))
@@ -226,7 +226,7 @@ def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, f
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("", "No data given. Pass --data.path"),
+        ("", "No data given. Pass data.path"),
         ("nowhere/at/all", "no such file or folder. There is no folder nowhere/at either"),
         ("{}/dta.csv", r"dta\.csv: no such file or folder\. Did you mean data\.csv\?"),
         ("{}/" + "x" * 5000, "can't be opened|no such file"),
@@ -316,9 +316,7 @@ def test_samples_without_a_label_are_left_out_and_listed(features, table):
     )
     assert len(data.splits["test"]) == 8, "test samples, too"
     assert len(data.splits["train"]) + len(data.splits["val"]) == 28
-    with pytest.raises(
-        InputError, match=r"4 of 40 samples have no label.*3, 17, 30.*--data\.unlabelled skip"
-    ):
+    with pytest.raises(InputError, match=r"4 of 40 samples have no label.*3, 17, 30.*data\.unlabelled=skip"):
         open_dataset(DataConfig(path=path, unlabelled="stop"))
     assert len(open_dataset(DataConfig(path=path), purpose="evaluate").splits["test"]) == 8
     path = table("file,labels", "a.png,x;y", "b.png,", "c.png,y", "d.png,x", "e.png,x")

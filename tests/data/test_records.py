@@ -61,7 +61,7 @@ def test_a_folder_split_is_ignored(picture, tmp_path):
 
 def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
     path = table("file,label,split", "a.png,cat,fold1", "b.png,dog,fold2", "c.png,dog,")
-    with pytest.raises(InputError, match=r"row 2: the split is 'fold1'.*or pass --data\.split ignore\."):
+    with pytest.raises(InputError, match=r"row 2: the split is 'fold1'.*or pass data\.split=ignore\."):
         read(DataConfig(path=str(path)))
     records = read(DataConfig(path=str(path), split="ignore"))
     assert records.split is None
@@ -70,7 +70,7 @@ def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
 
 
 def test_a_protocol_keeps_its_split(features):
-    with pytest.raises(InputError, match=r"--data\.split ignore contradicts --data\.observe protocol"):
+    with pytest.raises(InputError, match=r"data\.split=ignore contradicts data\.observe=protocol"):
         read(features(split="ignore", observe="protocol"))
 
 

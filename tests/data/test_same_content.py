@@ -48,7 +48,7 @@ def test_training_inspection_and_evaluation_agree(album):
     notes = " ".join(data.notes)
     assert (
         "1 photograph lies in several class folders, byte for byte: one sample each, with all these labels: "
-        "beach/2.png = dog/other.png. To keep a sample per file: --data.same_content keep. 1 photograph lies "
+        "beach/2.png = dog/other.png. To keep a sample per file: data.same_content=keep. 1 photograph lies "
         "several times in a class folder, byte for byte: one sample each: cat/3.png = cat/again.png. To keep"
     ) in notes
     assert "occurs several times" not in notes  # the remark on equal images that are left

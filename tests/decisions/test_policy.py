@@ -177,12 +177,12 @@ def test_targets_are_understood(text, per_class, expected, described):
     "text", ["", "f2", "precision", "recall=1", "recall=0", "recall=a", "precision=1e", "f1=1"]
 )
 def test_other_targets_are_refused(text):
-    with pytest.raises(InputError, match="--target must be f1, labels, or precision=P or recall=R"):
+    with pytest.raises(InputError, match="`target` must be f1, labels, or precision=P or recall=R"):
         read_target(text)
 
 
 def test_one_threshold_for_all_classes_is_none_per_class():
-    with pytest.raises(InputError, match="leave out --per_class"):
+    with pytest.raises(InputError, match="leave out `per_class`"):
         read_target("labels", per_class=True)
 
 
@@ -227,7 +227,7 @@ def test_each_target_has_its_rule(scored):
 
 
 def test_a_precision_needs_to_know_k(scored):
-    with pytest.raises(InputError, match=r"needs probabilities. .*--mean_labels K\), or .* \(--audit FILE\)"):
+    with pytest.raises(InputError, match=r"needs probabilities. .*mean_labels=K\), or .* \(--audit FILE\)"):
         decide_cuts(Target("precision", 0.7, False), *scored, None)
 
 

@@ -27,7 +27,7 @@ def test_the_judge_needs_what_it_is_asked_for():
     assert (stated["mean_labels"], stated["mean_labels_source"]) == (3.0, "stated")
     assert [text.split()[0] for text in stated["warnings"]] == ["Only", "K"]
     assert "warnings" not in Judge(val, data.truth["val"], "oracle", None).describe()
-    with pytest.raises(InputError, match="--select oracle needs"):
+    with pytest.raises(InputError, match="select=oracle needs"):
         Judge(val, None, "oracle", None)
     nothing = ObservedLabels.from_ternary(np.zeros((len(val), 4), np.int8))
     with pytest.raises(InputError, match="known positive"):

@@ -132,7 +132,7 @@ def test_two_damaged_checkpoints_are_refused(tmp_path):
         load_checkpoint(tmp_path)
     assert str(caught.value) == (
         f"no checkpoint can be read. {tmp_path / CURRENT}: {reason}; {tmp_path / PREVIOUS}: {reason}. "
-        "Restore one of them, or start again with --overwrite."
+        "Restore one of them, or start again with `overwrite`."
     )
 
 

@@ -268,7 +268,7 @@ def test_every_method_is_solved_or_refused_with_a_reason():
     assert "makes further inputs" in refused["pumlc"]
     assert "infers something from step to step" in refused["em_apl"]
     assert "compares views" in refused["plc"]
-    assert all("--optim.name adamw" in message for message in refused.values())
+    assert all("optim.name=adamw" in message for message in refused.values())
 
 
 def test_hyper_parameters_decide_too():
@@ -308,7 +308,7 @@ def test_losses_without_a_minimum_are_refused():
     with pytest.raises(InputError, match="'noisy' draws at random"):
         check_solvable(Noisy(), "noisy", samples, 20)
     assert torch.equal(torch.get_rng_state(), before)
-    with pytest.raises(SpmlError, match=r"Broken: .* NaN or infinite .*--model.scaling standard"):
+    with pytest.raises(SpmlError, match=r"Broken: .* NaN or infinite .*model.scaling=standard"):
         solve_path(Broken(), make_top(samples), samples)
     with pytest.raises(SpmlError, match="Flat: at the head's start the loss does not depend"):
         solve_path(Flat(), make_top(samples), samples)
@@ -410,21 +410,21 @@ def test_what_can_not_be_solved_is_refused(capsys, tmp_path, features, run):
     output = ["--output", tmp_path / "run"]
     lbfgs = ["--optim.name", "lbfgs", *output]
     said = fails(capsys, "train", "digits", "--method", "an", *lbfgs)
-    assert "--optim.name lbfgs solves a head on the features" in said
+    assert "optim.name=lbfgs solves a head on the features" in said
     assert "small_cnn starts from random weights" in said
     photos = make_photos(tmp_path / "photos", per_class=4)
     weights = ["--model.weights", make_weights(tmp_path / "tiny.safetensors")]
     said = fails(capsys, "train", photos, "--method", "an", *weights, "--model.frozen", "no", *lbfgs)
-    assert "--model.frozen is 'no'" in said
+    assert "model.frozen is 'no'" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "role", "--mean_labels", "1.9", *lbfgs)
-    assert "'role' trains parameters of its own: train it (--optim.name adamw)" in said
+    assert "'role' trains parameters of its own: train it (optim.name=adamw)" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--model.head", "mlp", *lbfgs)
     assert "solves a linear head, but method 'an' has a 'mlp' head" in said
     for name, value in (("optim.l2", "0.1"), ("optim.l1", "0.1"), ("model.dropout", "0.1")):
         said = fails(capsys, "train", features, *HIDE, "--method", "an", f"--{name}", value, *lbfgs)
         assert f"--{name} is 0.1" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--init_from", run, *lbfgs)
-    assert "starts from scratch, but --init_from" in said
+    assert "starts from scratch, but `init_from`" in said
     assert not (tmp_path / "run").exists()
 
 

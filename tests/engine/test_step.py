@@ -79,7 +79,7 @@ def test_a_failure_of_the_compiler_is_one_message(
     said = capsys.readouterr().err
     assert "torch can't compile the network" in said
     assert "no compiler" in said
-    assert "leave out --compile yes" in said
+    assert "leave out compile=yes" in said
     assert "Traceback" not in said
 
 

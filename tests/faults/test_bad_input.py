@@ -93,7 +93,7 @@ def test_unknown_hyper_parameter_and_value(capsys, tmp_path, photos):
         ("--epochs", "many", "epochs"),
         ("--seed", "99999999999999999999", "--seed must be from 0 to 2^32 - 1"),
         ("--threads", "1000000", "--threads must be from 0 to 1024"),
-        ("--data.size", "100000000", "--data.size must be from 0 to 8192"),
+        ("--data.size", "100000000", "data.size must be from 0 to 8192"),
         ("--data.max_unreadable", "-1", "--data.max_unreadable must be in [0, 1]"),
         ("--data.max_unreadable", ".nan", "--data.max_unreadable must be in [0, 1]"),
         ("--no_such_setting", "1", "no_such_setting"),
@@ -106,7 +106,7 @@ def test_settings_outside_their_domain(capsys, tmp_path, photos, setting, value,
 def test_images_too_small_for_the_small_network(capsys, tmp_path, photos):
     arguments = ["--model.backbone", "small_cnn", "--data.size", "7", "--epochs", "1", "--data.workers", "0"]
     said = fails(capsys, "train", photos, *arguments, "--output", tmp_path / "small")
-    assert "--data.size must be at least 8, got 7" in said
+    assert "data.size must be at least 8, got 7" in said
     arguments[3] = "8"
     main(["train", str(photos), *arguments, "--output", str(tmp_path / "eight")])
 
@@ -128,11 +128,11 @@ def test_empty_folder_and_one_class_only(capsys, tmp_path, photos):
 
 def test_ceiling_without_full_labels(capsys, tmp_path, photos):
     said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "bce")
-    assert "--data.unlisted negative" in said
+    assert "data.unlisted=negative" in said
 
 
 def test_oracle_without_full_labels(capsys, tmp_path, photos):
-    assert "--select oracle needs" in train_fails(capsys, tmp_path, photos, *FAST, "--select", "oracle")
+    assert "select=oracle needs" in train_fails(capsys, tmp_path, photos, *FAST, "--select", "oracle")
 
 
 def test_scar_without_mean_labels(capsys, tmp_path, features):
@@ -358,7 +358,7 @@ def test_an_output_that_can_not_be_written_is_told_first(capsys, tmp_path, featu
     folder = tmp_path / f"folder{suffix}"
     folder.mkdir()
     said = fails(capsys, command, tmp_path / "no run", features, "--output", folder)
-    assert "is a folder; --output must name a file" in said
+    assert "is a folder; `output` must name a file" in said
     said = fails(
         capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 300}{suffix}"
     )

@@ -347,5 +347,5 @@ def test_the_running_number_of_show_steers_the_loss():
 
 def test_softmax_needs_unknown_labels():
     full = Facts(ObservedLabels.from_ternary(np.where(KNOWN, 1, -1)), FACTS.ids, FACTS.classes)
-    with pytest.raises(InputError, match=r"'softmax'.*no unknown label.*--data.observe single"):
+    with pytest.raises(InputError, match=r"'softmax'.*no unknown label.*data.observe=single"):
         start("softmax", full)

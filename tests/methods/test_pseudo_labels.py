@@ -75,7 +75,7 @@ def test_names_make_pseudo_labels(method, write):
     assert torch.equal(objective.state_dict()["pseudo"], expected)
     both = create(method, {"pseudo_labels": write()})
     both.on_fit_start(FACTS)
-    with pytest.raises(InputError, match=r"--names makes pseudo-labels, but --hp\.pseudo_labels"):
+    with pytest.raises(InputError, match=r"`names` makes pseudo-labels, but hp\.pseudo_labels"):
         both.on_names(torch.ones(3, 3))
 
 

@@ -42,7 +42,7 @@ def test_a_resolved_backbone_is_resolved_to_itself() -> None:
 
 def test_a_size_that_is_too_large_is_refused() -> None:
     for data in (GREY, PHOTOS):
-        with pytest.raises(InputError, match=r"--data\.size must be at most 8192 pixels, got 10000"):
+        with pytest.raises(InputError, match=r"data\.size must be at most 8192 pixels, got 10000"):
             describe(ModelConfig(weights="random"), data, size=10_000)
 
 
@@ -245,7 +245,7 @@ def test_without_network_access_weights_are_not_random(
     with pytest.raises(InputError, match="no route to host") as caught:
         build()
     assert "--model.weights FILE.safetensors" in str(caught.value)
-    assert "--model.weights random" in str(caught.value)
+    assert "model.weights=random" in str(caught.value)
     assert [line for line in lines if TINY in line and "pretrained" in line] == lines[:1]
     assert len(asked) == 1, "asked again after the first refusal"
 

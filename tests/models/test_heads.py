@@ -192,7 +192,7 @@ def test_the_size_of_a_code_per_class() -> None:
         head = GaussianPerClassHead(2048, 20, 1024, CodeSettings(256))
     size = sum(parameter.numel() for parameter in head.parameters())
     assert size == 20 * 2_622_976 + 257
-    message = r"2\.62 million .* of the 410 classes, 1\.08 billion in all, .* 17 GB: decrease --model\.hidden"
+    message = r"2\.62 million .* of the 410 classes, 1\.08 billion in all, .* 17 GB: decrease model\.hidden"
     with torch.device("meta"), pytest.raises(InputError, match=message):
         GaussianPerClassHead(2048, 410, 1024, CodeSettings(256))
     with torch.device("meta"):

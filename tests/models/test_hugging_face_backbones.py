@@ -160,7 +160,7 @@ def test_random_weights_and_another_size(tmp_path: Path) -> None:
     assert backbone.spec.mean == (0.485, 0.456, 0.406)
     assert backbone(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)).shape == (1, 16)
     with pytest.raises(
-        InputError, match=r"1 of another shape: embeddings.position_embeddings .* Leave out --data.si"
+        InputError, match=r"1 of another shape: embeddings.position_embeddings .* Leave out data.si"
     ):
         build(tmp_path, 32)
 

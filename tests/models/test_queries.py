@@ -526,12 +526,12 @@ def test_the_size_of_the_published_network() -> None:
         (
             6,
             QuerySettings(),
-            "multiple of its 4 attention heads, got 6, that of the feature map: change --model.width",
+            "multiple of its 4 attention heads, got 6, that of the feature map: change model.width",
         ),
         (
             64,
             QuerySettings(width=10),
-            "multiple of its 4 attention heads, got 10: change --model.width or --model",
+            "multiple of its 4 attention heads, got 10: change model.width or `model`",
         ),
         (5, QuerySettings(attention_heads=1), "needs an even width"),
     ],

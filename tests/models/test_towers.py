@@ -192,8 +192,8 @@ def test_without_a_network_the_command_that_fetches_it_is_named(no_network):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"backbone": "resnet50"}, "its image tower is the backbone, but --model.backbone is resnet50"),
-        ({"weights": "random"}, "the model has its weights inside, but --model.weights is random"),
+        ({"backbone": "resnet50"}, "its image tower is the backbone, but model.backbone is resnet50"),
+        ({"weights": "random"}, "the model has its weights inside, but model.weights is random"),
     ],
 )
 def test_settings_that_do_not_go_together(tmp_path, settings, message):

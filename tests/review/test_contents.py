@@ -121,7 +121,7 @@ def test_tables_that_do_not_fit(tmp_path, lines, message):
 
 def test_a_table_that_does_not_exist(tmp_path):
     with pytest.raises(
-        InputError, match=r"texts\.csv: no such file\. Pass a CSV, TSV or Parquet file as --rows\."
+        InputError, match=r"texts\.csv: no such file\. Pass a CSV, TSV or Parquet file as `rows`\."
     ):
         Contents(records(np.ones((2, 1), np.float32)), tmp_path / "texts.csv", [0])
 

@@ -70,7 +70,7 @@ def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch):
         site = open_site(Review(audit, "ann", rows=rows))
         monkeypatch.setattr(site.server, "run", interrupt)
         serve(site, browser=False, report=lines.append)
-        mentioned = any(line.startswith("The samples are shown by name only. --rows FILE") for line in lines)
+        mentioned = any(line.startswith("The samples are shown by name only. rows=FILE") for line in lines)
         assert mentioned == (name == "plain")
 
 

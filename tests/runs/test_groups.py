@@ -125,7 +125,7 @@ def test_more_folds_than_groups(tmp_path, capsys):
 def test_one_group_is_refused(tmp_path, capsys):
     path = write_features(tmp_path / "f.npz", groups=1)
     said = fails(capsys, "train", path, "--data.group", "patient", "--output", tmp_path / "run", *HIDE)
-    assert "all 300 training samples are in one group (--data.group), so none can be held out" in said
+    assert "all 300 training samples are in one group (data.group), so none can be held out" in said
     assert not (tmp_path / "run").exists()
 
 

@@ -292,8 +292,8 @@ def test_few_held_out_samples_do_not_decide(photos, tmp_path):
 
 def test_a_network_without_windows_is_refused_before_it_is_trained(photos, tmp_path, capsys):
     said = fails(capsys, "train", "digits", "--local", "on", "--output", tmp_path / "run")
-    assert "--local on: the features of backbone small_cnn are not the mean of its map" in said
-    assert "--local crops" in said
+    assert "local=on: the features of backbone small_cnn are not the mean of its map" in said
+    assert "local=crops" in said
     assert not (tmp_path / "run").exists()
 
 

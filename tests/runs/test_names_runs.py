@@ -204,10 +204,10 @@ def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, fo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "an"], "method 'an' makes no use of the names of classes: pass --method auto"),
+        (["--method", "an"], "method 'an' makes no use of the names of classes: pass method=auto"),
         (["--head", "ridge"], "but --model.head ridge is given: leave out one of the two"),
-        (["--frozen", "no"], "but --model.frozen no is given"),
-        (["--backbone", "resnet50"], "its image tower is the backbone, but --model.backbone is resnet50"),
+        (["--frozen", "no"], "but model.frozen=no is given"),
+        (["--backbone", "resnet50"], "its image tower is the backbone, but model.backbone is resnet50"),
     ],
 )
 def test_settings_that_do_not_go_together(capsys, folder, tmp_path, words, message):
@@ -219,7 +219,7 @@ def test_settings_that_do_not_go_together(capsys, folder, tmp_path, words, messa
 
 def test_what_does_not_suit_is_refused(capsys, folder, tmp_path):
     table = folder / "scenes" / "labels.csv"
-    assert "no model with one is named: pass --names MODEL" in fails(
+    assert "no model with one is named: pass names=MODEL" in fails(
         capsys, "train", table, "--model.prompts", "p.txt"
     )
     features = tmp_path / "x.npz"
@@ -425,7 +425,7 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     train = ["train", untagged / "photos", "--output", tmp_path / "run"]
     listed = ["--data.classes", untagged / "names.txt"]
     clip = ["--names", folder / "clip"]
-    assert "pass --names MODEL" in fails(capsys, *train, *listed)
+    assert "pass names=MODEL" in fails(capsys, *train, *listed)
     code, _, said = command(
         capsys, *train, *listed, *clip, "--local", "crops", "--model.names_lda", "yes", "--overwrite"
     )
@@ -438,7 +438,7 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert "ends in one vector, so" in fails(capsys, *train, *listed, *clip, "--local", "on")
     table = folder / "scenes" / "labels.csv"
     said = fails(capsys, "train", table, *clip, "--model.names_lda", "yes", "--output", tmp_path / "run")
-    assert "--model.names_lda is for photos without labels" in said
+    assert "model.names_lda is for photos without labels" in said
     assert "--model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
     many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))

@@ -100,7 +100,7 @@ def test_a_run_without_a_sound_checkpoint_is_refused(stopped):
         run_training(from_dict({"output": str(stopped)}), resume=True)
     assert str(caught.value) == (
         f"no checkpoint can be read. {stopped / CURRENT}: {reason}; {stopped / PREVIOUS}: {reason}. Restore "
-        "one of them, or start again with --overwrite."
+        "one of them, or start again with `overwrite`."
     )
 
 
@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_with_renamed_classes(settings, stopped, tmp_path):
     assert str(caught.value) == (
         f"{stopped}: can't be resumed, because the class names changed since this run was started: class 1 "
         "(counted from 0) is 'x' instead of 'b', class 3 (counted from 0) is 'y' instead of 'd'. Restore "
-        "them, or start again with --overwrite."
+        "them, or start again with `overwrite`."
     )
     rename_classes(settings, x="b", y="d")
     run_training(from_dict({"output": str(stopped)}), resume=True)
@@ -164,7 +164,7 @@ def test_a_checkpoint_of_another_model_is_explained(stopped):
     with pytest.raises(InputError) as caught:
         run_training(from_dict({"output": str(stopped)}), resume=True)
     assert str(caught.value).startswith(f"{stopped}: its checkpoint does not fit this run (RuntimeError: ")
-    assert str(caught.value).endswith("). Restore it, or start again with --overwrite.")
+    assert str(caught.value).endswith("). Restore it, or start again with `overwrite`.")
     assert "\n" not in str(caught.value)
 
 

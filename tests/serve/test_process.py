@@ -102,7 +102,7 @@ def test_what_is_not_finished_in_time_is_told_so(photo_run):
         code, _, err = server.end()
         assert answer.result().startswith(b"HTTP/1.1 503 ")
     assert code == 1
-    assert "1 request was not finished within --shutdown_timeout 0.5 seconds." in err
+    assert "1 request was not finished within shutdown_timeout=0.5 seconds." in err
 
 
 def test_a_second_signal_ends_at_once(photo_run):

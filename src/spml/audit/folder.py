@@ -217,7 +217,7 @@ def check_format(form: str) -> None:
         InputError: It needs a package that is not installed.
     """
     if form == "parquet":
-        require_pyarrow(Path("--format parquet"))
+        require_pyarrow(Path("format=parquet"))
 
 
 def write_list(path: Path, rows: Sequence[MissingLabel]) -> None:

@@ -73,10 +73,10 @@ def draw_sample(samples: int, rows: int, seed: int = 0) -> Integers:
     if rows < FEWEST_AUDITED:
         raise InputError(
             f"{rows} samples are too few to estimate anything: draw at least {FEWEST_AUDITED}, better 50 or "
-            "more (--rows)"
+            "more (`rows`)"
         )
     if rows > samples:
-        raise InputError(f"{rows:,} samples can't be drawn from {samples:,}: draw fewer (--rows)")
+        raise InputError(f"{rows:,} samples can't be drawn from {samples:,}: draw fewer (`rows`)")
     return permutation(samples, "audit", seed)[:rows]
 
 

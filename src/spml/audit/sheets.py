@@ -89,16 +89,16 @@ def check_sheet(sheet: Path, *, overwrite: bool) -> None:
             the files exists and `overwrite` is not set.
     """
     if sheet.suffix.lower() != ".csv":
-        raise InputError(f"{sheet}: the table is a CSV file, so its name must end in .csv (--output).")
+        raise InputError(f"{sheet}: the table is a CSV file, so its name must end in .csv (`output`).")
     if not sheet.parent.is_dir():
-        raise InputError(f"{sheet.parent}: no such folder. Make it, or name another --output.")
+        raise InputError(f"{sheet.parent}: no such folder. Make it, or name another `output`.")
     for path in sheet_files(sheet):
         if path.is_dir():
-            raise InputError(f"{path}: is a folder; name another --output.")
+            raise InputError(f"{path}: is a folder; name another `output`.")
         if path.exists() and not overwrite:
             raise InputError(
-                f"{path}: exists already, perhaps with labels that someone wrote. Name another --output, or "
-                "pass --overwrite to replace it."
+                f"{path}: exists already, perhaps with labels that someone wrote. Name another `output`, or "
+                "pass `overwrite` to replace it."
             )
         check_writable(path)
 

@@ -140,7 +140,7 @@ def check_data_paths(spec: Spec, root: Path) -> None:
         if path != "digits" and not (root / path).exists():
             raise Document(spec.path, spec.text).error(
                 ("data", data.name, "path"),
-                f"{root / path}: no such file or folder. Paths start from --root.",
+                f"{root / path}: no such file or folder. Paths start from `root`.",
             )
 
 

@@ -90,7 +90,7 @@ class Store:
         if version > VERSION:
             raise InputError(
                 f"{url}: was written by a newer version of spml (store version {version}, this one reads "
-                f"{VERSION}). Nothing was changed. Update spml, or pass another --output or --store."
+                f"{VERSION}). Nothing was changed. Update spml, or pass another `output` or `store`."
             )
 
     def _exists(self) -> bool:

@@ -181,7 +181,7 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
             path, what = str(pseudo_labels(trial.config)), "pseudo-labels"
     return InputError(
         f"{path}: its content changed since runs of this comparison were made from it. Those runs are kept, "
-        f"and none is added to them. Put the {what} back, or write to another --output."
+        f"and none is added to them. Put the {what} back, or write to another `output`."
     )
 
 

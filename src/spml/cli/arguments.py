@@ -9,6 +9,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -24,6 +25,9 @@ Settings = Annotated[dict[str, Any], Config]
 
 DataSettings = Annotated[dict[str, Any], DataConfig]
 """The part of `DataConfig` that a user states."""
+
+TYPED: ContextVar[Sequence[str]] = ContextVar("typed")
+"""Words of the command that runs, from `spml` on."""
 
 _SHORT = {setting: name for name, setting in SHORT_NAMES.items()} | {"init_from": "init-from"}
 
@@ -160,12 +164,12 @@ class Parser(argparse.ArgumentParser):
 
         Returns:
             Arguments and options by name; `settings`, those of `--config` and of the command line, nested as
-            in config.yaml; and `stated`, what the command line itself states, by name.
+            in config.yaml; `stated`, what the command line itself states, by name; and `typed`, its words.
 
         Raises:
             InputError: Says in one sentence what is wrong, and what comes nearest to it.
         """
-        words = [self._as_known(word) for word in words]
+        typed, words = (*self.prog.split(), *words), [self._as_known(word) for word in words]
         names: dict[str, str] = {}  # under which names options are stated
         options = words[: words.index("--") if "--" in words else None]
         for name in (word.partition("=")[0] for word in options if is_option(word)):
@@ -209,7 +213,7 @@ class Parser(argparse.ArgumentParser):
                 others[name] = value
             else:
                 _put(settings, name, value)
-        return argparse.Namespace(**others, settings=settings, stated=stated)
+        return argparse.Namespace(**others, settings=settings, stated=stated, typed=typed)
 
     def run(self, parsed: argparse.Namespace) -> None:
         """Run the command.
@@ -217,7 +221,11 @@ class Parser(argparse.ArgumentParser):
         Args:
             parsed: Result of `parse`.
         """
-        self.function(**self.values(self.function, parsed))
+        token = TYPED.set(parsed.typed)
+        try:
+            self.function(**self.values(self.function, parsed))
+        finally:
+            TYPED.reset(token)
 
     def values(self, source: Any, parsed: argparse.Namespace) -> dict[str, Any]:
         """Values of the parameters of a function, or of the fields of a dataclass, as they were typed."""

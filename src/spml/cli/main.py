@@ -11,7 +11,6 @@ from importlib import import_module
 from ..common.errors import InputError, SpmlError, escaped, memory_asked_for, nearest
 from ..common.messages import shown
 from ..common.spreadsheets import csv_cells
-from ..short_names import command_line
 from ..version import __version__
 from .arguments import Parser, is_option
 from .own_network import own_network
@@ -67,7 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             safe = getattr(parsed, "spreadsheet_safe", None)
             with (
                 shown(),
-                command_line(["spml", *typed]),
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe, _note),
             ):

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..config import Config, from_dict, to_yaml
-from ..short_names import typed_command
-from .arguments import Settings
+from .arguments import TYPED, Settings
 from .shared import Cluster, with_path
 
 COMMON = {
@@ -104,5 +103,5 @@ def train(
 
 def _command(config: Config) -> str:
     """The command that makes the run, without what only says how it goes on; empty if it names no data."""
-    words = (word for word in typed_command() if word not in ("--resume", "--overwrite"))
+    words = (word for word in TYPED.get() if word not in ("--resume", "--overwrite"))
     return shlex.join(words) if config.data.path else ""

@@ -79,15 +79,15 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
     """
     try:
         if path.is_dir():
-            raise InputError(f"{path}: is a folder; --output must name a file.")
+            raise InputError(f"{path}: is a folder; `output` must name a file.")
         if not path.parent.is_dir():
-            raise InputError(f"{path.parent}: no such folder. Make it, or name another --output.")
+            raise InputError(f"{path.parent}: no such folder. Make it, or name another `output`.")
         existing = path.resolve() if path.exists() else None
     except OSError as error:
-        raise InputError(f"{path}: can't be written ({error.strerror}). Name another --output.") from error
+        raise InputError(f"{path}: can't be written ({error.strerror}). Name another `output`.") from error
     for source in map(Path.resolve, read):
         if existing and (existing == source or source in existing.parents):
-            raise InputError(f"{path}: is read as input and would be replaced. Name another --output.")
+            raise InputError(f"{path}: is read as input and would be replaced. Name another `output`.")
     check_writable(path)
 
 
@@ -98,9 +98,9 @@ def check_writable(path: Path) -> None:
     device or a pipe must not be replaced.
     """
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is a device or a pipe; --output must name a file.")
+        raise InputError(f"{path}: is a device or a pipe; `output` must name a file.")
     if path.exists() and not os.access(path, os.W_OK):
-        raise InputError(f"{path}: is read-only. Name another --output, or make it writable.")
+        raise InputError(f"{path}: is read-only. Name another `output`, or make it writable.")
     _remove_own_leftovers(path.parent.absolute())
     trial = _temporary(path)
     try:
@@ -108,7 +108,7 @@ def check_writable(path: Path) -> None:
             pass
         trial.unlink()
     except OSError as error:
-        raise InputError(f"{path}: can't be written ({error.strerror}). Name another --output.") from error
+        raise InputError(f"{path}: can't be written ({error.strerror}). Name another `output`.") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -118,13 +118,13 @@ def check_folder(folder: Path) -> None:
         if nearest.is_dir() and os.access(nearest, os.W_OK):
             return
     except OSError as error:
-        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another `output`.") from error
     if nearest == folder and not nearest.is_dir():
-        raise InputError(f"{folder}: is a file; --output must name a folder.")
+        raise InputError(f"{folder}: is a file; `output` must name a folder.")
     if nearest == folder:
-        raise InputError(f"{folder}: may not be written to. Name another --output.")
+        raise InputError(f"{folder}: may not be written to. Name another `output`.")
     problem = "may not be written to" if nearest.is_dir() else "is a file"
-    raise InputError(f"{folder}: can't be made, because {nearest} {problem}. Name another --output.")
+    raise InputError(f"{folder}: can't be made, because {nearest} {problem}. Name another `output`.")
 
 
 def make_folder(folder: Path) -> None:
@@ -133,7 +133,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another `output`.") from error
 
 
 def same_path(first: str | Path, second: str | Path) -> bool:

@@ -1,7 +1,8 @@
 """What the package says while it works: lines of the logger "spml", and progress bars.
 
-Modules say lines with `log.info`, details with `log.debug`, and show long work with `progress`. Nothing appears
-unless somebody listens: the command line and `spml.train` call `shown`, others add a handler to the logger.
+Modules say lines with `log.info`, details with `log.debug`, and show long work with `progress`. Nothing
+appears unless somebody listens: the command line and `spml.train` call `shown`, others add a handler to the
+logger.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def progress(total: int, label: str, left: Callable[[], str] | None = None) -> I
     Args:
         total: Number of steps.
         label: Text before the bar.
-        left: Called after each advance for the text after the bar; by default, that is the number of steps per
-            second, and the time that the remaining ones take at this pace.
+        left: Called after each advance for the text after the bar; by default, that is the number of steps
+            per second, and the time that the remaining ones take at this pace.
     """
     display = _display
     if display is None or display.bar is not None or not bars_are_shown() or not total:

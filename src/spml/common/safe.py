@@ -15,7 +15,7 @@ from .errors import InputError
 MAX_NAME, MAX_PATH = 255, 4096
 _DRIVE = re.compile("[A-Za-z]:")
 _STARTS = re.compile(r"[/\\]+|\?d=")  # before the rest of a path; `?d=` is that of Label Studio
-_ELSEWHERE = "If the images are in another folder, pass that folder as --data.images."
+_ELSEWHERE = "If the images are in another folder, pass that folder as data.images."
 
 
 def inside(root: Path, text: str, where: str) -> Path:

@@ -71,7 +71,7 @@ def csv_cells(safe: bool | None, report: Callable[[str], None]) -> Iterator[None
         _CELLS.reset(token)
     if cells.count:
         advice = (
-            "do not open them there." if safe is None else "pass --spreadsheet_safe to put ' before them."
+            "do not open them there." if safe is None else "pass `spreadsheet_safe` to put ' before them."
         )
         begin = counted(cells.count, "cell begins", "cells begin")
         report(

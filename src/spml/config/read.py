@@ -51,9 +51,9 @@ def check(config: Config) -> None:
         for name, hint in get_type_hints(type(part), include_extras=True).items():
             value = getattr(part, name)
             if bounds := exceeded(value, hint):
-                raise InputError(f"--{prefix}{name} must be {bounds}, got {value}")
+                raise InputError(f"{prefix}{name} must be {bounds}, got {value}")
     if config.data.sample_classes < 0 or config.data.sample_classes == 1:
-        raise InputError(f"--data.sample_classes must be 0 or at least 2, got {config.data.sample_classes}")
+        raise InputError(f"data.sample_classes must be 0 or at least 2, got {config.data.sample_classes}")
 
 
 def to_yaml(config: Config) -> str:

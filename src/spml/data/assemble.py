@@ -145,7 +145,7 @@ def _split(
         if config.test_share and (split == "test").any():
             raise InputError(
                 f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} "
-                "has no effect: leave it out, or pass --data.split ignore."
+                "has no effect: leave it out, or pass data.split=ignore."
             )
         if config.test_share:
             notes.append(_hold_out(split, records.labels, groups, "test", config))
@@ -255,7 +255,7 @@ def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
     return (
         f"{counted(len(groups), 'group')} of class names may mean the same: "
         f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file for "
-        "--data.rename that merges them."
+        "data.rename that merges them."
     )
 
 

@@ -197,6 +197,6 @@ def note_separated(names: Sequence[str], groups: IntArray, split: npt.NDArray[np
     ]
     return [
         f"{SEPARATED}: {len(separated):,} of {len(found):,}, such as {first_few(examples, _EXAMPLES)}, which "
-        "makes results there too good. Correct the split, or pass --data.split ignore to draw one that keeps "
+        "makes results there too good. Correct the split, or pass data.split=ignore to draw one that keeps "
         "groups together."
     ]

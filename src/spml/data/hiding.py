@@ -61,7 +61,7 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
         raise InputError(
             f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
             "observed, or the array `observed` of a .npz file, but this data has neither. Choose another "
-            "rule, such as --data.observe single."
+            "rule, such as data.observe=single."
         )
     else:  # its labels are always full
         observed = records.protocol
@@ -85,7 +85,7 @@ def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]
     if not labels.full:
         raise InputError(
             f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
-            "label that is not listed is unknown. If every true label is listed, pass --data.unlisted "
+            "label that is not listed is unknown. If every true label is listed, pass data.unlisted="
             "negative; otherwise leave out data.observe."
         )
     summary = "One positive label per sample is observed"
@@ -113,7 +113,7 @@ def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]
             raise InputError(
                 f"{records.source}: data.observe={rule} needs boxes, but no label of this data has one. "
                 "Boxes are read from COCO JSON and VOC XML; for other data choose another rule, such as "
-                "--data.observe frequency."
+                "data.observe=frequency."
             )
         observed = biased_positive(labels, weights, seed)
         quantity = _QUANTITIES[rule].format(config.observe_power)
@@ -132,12 +132,12 @@ def check_observe(config: DataConfig) -> None:
         users = ", ".join(user for user, names in USES.items() if name in names)
         shown = "true" if value is True else f"{value:g}" if isinstance(value, float) else quoted(value)
         raise InputError(
-            f"--data.{name} {shown} has no effect with --data.observe {rule}: leave it out, or choose a "
+            f"data.{name} {shown} has no effect with data.observe={rule}: leave it out, or choose a "
             f"rule that uses it ({users})."
         )
     if rule == "protocol" and config.observe_seed and not config.observe_noise:
         raise InputError(
-            f"--data.observe_seed {config.observe_seed} has no effect with --data.observe protocol, whose "
+            f"data.observe_seed={config.observe_seed} has no effect with data.observe=protocol, whose "
             "labels were published: leave it out."
         )
     k, m, power = config.observe_positives, config.observe_negatives, config.observe_power
@@ -151,7 +151,7 @@ def check_observe(config: DataConfig) -> None:
     }
     for name, (valid, expected) in domains.items():
         if not valid:
-            raise InputError(f"--data.{name} must be {expected}, got {getattr(config, name)}")
+            raise InputError(f"data.{name} must be {expected}, got {getattr(config, name)}")
 
 
 def positives(labels: ObservedLabels) -> tuple[IntArray, IntArray]:

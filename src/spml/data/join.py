@@ -227,7 +227,7 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
             lie = counted(len(groups), "photograph lies", "photographs lie")
             notes.append(
                 f"{lie} {where}, byte for byte: {result}: {first_few(groups, 3, '; ')}. To keep a sample per "
-                "file: --data.same_content keep."
+                "file: data.same_content=keep."
             )
     reasons = ((records.ids[row], f"equal to {equal[int(of_row[row])][0]}") for row in copies.tolist())
     records = replace(

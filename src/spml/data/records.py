@@ -214,15 +214,15 @@ def select(records: Records, config: DataConfig) -> Records:
     """
     if config.group and records.groups is None:
         raise InputError(
-            f"{records.source}: --data.group {config.group}: groups are read from a column of a table (CSV, "
+            f"{records.source}: data.group={config.group}: groups are read from a column of a table (CSV, "
             "TSV, JSON Lines, Parquet) or of a Hugging Face data set, from a field of a FiftyOne dataset, "
             "from arrays of .npz files and shards, and from data in memory, but not from this format. Name "
-            "the images in a table, with labels and groups, or leave --data.group out."
+            "the images in a table, with labels and groups, or leave data.group out."
         )
     if config.split == "ignore":
         if config.observe == "protocol":
             raise InputError(
-                f"{records.source}: --data.split ignore contradicts --data.observe protocol, which includes "
+                f"{records.source}: data.split=ignore contradicts data.observe=protocol, which includes "
                 "the split of the publication. Leave one of them out."
             )
         split = records.split or ()
@@ -301,9 +301,9 @@ def note_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -
     if config.unlabelled == "skip":
         return [f"{text}; left out."]
     raise InputError(
-        f"{records.source}: {text}. Add labels, remove {them}, or pass --data.unlabelled skip to leave "
+        f"{records.source}: {text}. Add labels, remove {them}, or pass data.unlabelled=skip to leave "
         f"{them} out. If every true label is listed in this data, so that none applies here, pass "
-        "--data.unlisted negative."
+        "data.unlisted=negative."
     )
 
 

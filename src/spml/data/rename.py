@@ -151,7 +151,7 @@ def with_negatives(records: Records, negative: Records, names: Sequence[str], *,
     for name in names:
         if name not in position:
             raise InputError(
-                f"{records.source}: --data.unlisted names the class {name!r}, which the data does not have. "
+                f"{records.source}: data.unlisted names the class {name!r}, which the data does not have. "
                 f"{nearest(name, records.classes)}"
             )
     columns = sorted({position[name] for name in names})

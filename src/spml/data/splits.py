@@ -122,13 +122,13 @@ def _no_group(number: int, count: int, purpose: str) -> InputError:
     """Error of a draw of groups of which none can be held out."""
     if number == 1:
         return InputError(
-            f"all {count:,} training samples are in one group (--data.group), so none can be held out for "
-            f"{purpose}: provide samples of other groups or data that has a split, or leave --data.group out."
+            f"all {count:,} training samples are in one group (data.group), so none can be held out for "
+            f"{purpose}: provide samples of other groups or data that has a split, or leave data.group out."
         )
     return InputError(
         f"none of the {number:,} groups of training samples can be held out for {purpose}, because each has "
         "the only samples of a class: provide more groups or data that has a split, or draw without regard "
-        "to classes (--data.stratify false)."
+        "to classes (data.stratify=false)."
     )
 
 

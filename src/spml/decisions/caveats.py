@@ -50,7 +50,7 @@ def caveats(
     if priors.source == "default":
         lines.append(
             f"K, the mean labels per sample, is not known: thresholds are placed as for K = {k:g}, and no "
-            "precision, recall or probability is stated (--mean_labels K, or --audit FILE)."
+            "precision, recall or probability is stated (mean_labels=K, or audit=FILE)."
         )
     if calibrated and not full and priors.gamma is None:
         lines.append(

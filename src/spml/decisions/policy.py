@@ -20,8 +20,8 @@ from .scale import Scale, logits_of
 
 HOW_TO_KNOW_K = (
     "The mean number of labels per sample K is not known, and single positives can't reveal it: state it "
-    "(--mean_labels K), or label 50 or more random samples in full (spml audit sample) and pass them "
-    "(--audit FILE)."
+    "(mean_labels=K), or label 50 or more random samples in full (spml audit sample) and pass them "
+    "(audit=FILE)."
 )
 """Advice where something needs K and it is not known."""
 
@@ -71,11 +71,11 @@ def read_target(text: str, *, per_class: bool = False) -> Target:
         match = None
     if match is None or (value is not None and not 0 < value < 1):
         raise InputError(
-            "--target must be f1, labels, or precision=P or recall=R with a number between 0 and 1, such as "
+            "`target` must be f1, labels, or precision=P or recall=R with a number between 0 and 1, such as "
             f"recall=0.8; got {text!r}"
         )
     if match[1] == "labels" and per_class:
-        raise InputError("--target labels is one threshold for all classes: leave out --per_class.")
+        raise InputError("target=labels is one threshold for all classes: leave out `per_class`.")
     name = match[1] or match[2]
     return Target(name, value, per_class or name == "f1")  # type: ignore[arg-type]
 
@@ -288,5 +288,5 @@ def decide_cuts(
             scores, labels, priors, target.value, per_class=target.per_class, calibration=calibration
         )
     if calibration is None:
-        raise InputError(f"--target {target.describe()} needs probabilities. {HOW_TO_KNOW_K}")
+        raise InputError(f"target={target.describe()} needs probabilities. {HOW_TO_KNOW_K}")
     return precision_cuts(scores, labels, priors, calibration, target.value, per_class=target.per_class)

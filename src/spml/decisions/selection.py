@@ -63,13 +63,13 @@ class Judge:
         if not samples.observed.positives_per_class().any():
             raise InputError(
                 f"none of the {len(samples)} validation samples has a known positive label, so no model can "
-                "be selected. Label some of them, or hold out more (--data.val_share)."
+                "be selected. Label some of them, or hold out more (data.val_share)."
             )
         if select == "oracle" and truth is None:
             raise InputError(
-                "--select oracle needs fully labelled validation samples, but these have unknown labels. If "
-                "a label that is not listed is absent in your data, pass --data.unlisted negative; otherwise "
-                "use --select observed."
+                "select=oracle needs fully labelled validation samples, but these have unknown labels. If "
+                "a label that is not listed is absent in your data, pass data.unlisted=negative; otherwise "
+                "use select=observed."
             )
         oracle = select == "oracle" or (select == "auto" and samples.observed.full)
         self.metric = "val/mAP" if oracle else "val/SP"

@@ -79,7 +79,7 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     if damages:
         raise InputError(
             f"no checkpoint can be read. {'; '.join(damages)}. Restore one of them, or start again with "
-            "--overwrite."
+            "`overwrite`."
         )
     raise InputError(f"{folder}: holds no checkpoint to resume.")
 
@@ -94,7 +94,7 @@ def data_changed(folder: Path) -> InputError:
     return InputError(
         f"{folder}: can't be resumed, because the data changed since this run was started (its samples or "
         "labels, your own network, or the run that it started from). Restore it, or start again with "
-        "--overwrite."
+        "`overwrite`."
     )
 
 
@@ -103,7 +103,7 @@ def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> No
     if list(now) != list(before):
         raise InputError(
             f"{folder}: can't be resumed, because the class names changed since this run was started: "
-            f"{class_differences(now, before)}. Restore them, or start again with --overwrite."
+            f"{class_differences(now, before)}. Restore them, or start again with `overwrite`."
         )
 
 

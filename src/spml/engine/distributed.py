@@ -90,13 +90,13 @@ def _machines(devices: int) -> int:
         started, machines = started_processes(), int(os.environ["GROUP_WORLD_SIZE"])
         if started != devices:
             raise InputError(
-                f"--devices is {devices}, but torchrun has started {started} processes. Leave --devices out, "
+                f"`devices` is {devices}, but torchrun has started {started} processes. Leave `devices` out, "
                 "or start as many as the run that is resumed had."
             )
         if int(os.environ["LOCAL_WORLD_SIZE"]) * machines != started:
             raise InputError(
                 f"torchrun has started {started} processes on {machines} machines, but each machine needs "
-                "the same number (--nproc_per_node)."
+                "the same number (`nproc_per_node`)."
             )
         return machines
     if os.environ.get("SLURM_NTASKS") == str(devices):

@@ -64,8 +64,8 @@ def check_solvable(objective: Objective, method: str, samples: Samples, epochs: 
         obstacles = ["draws at random"]
     if obstacles:
         raise InputError(
-            f"--optim.name lbfgs minimises a loss that is a fixed function of logits and labels, but method "
-            f"{method!r} {' and '.join(obstacles)}: train it (--optim.name adamw), or choose another method."
+            f"optim.name=lbfgs minimises a loss that is a fixed function of logits and labels, but method "
+            f"{method!r} {' and '.join(obstacles)}: train it (optim.name=adamw), or choose another method."
         )
 
 
@@ -154,7 +154,7 @@ class _Problem:
             raise SpmlError(
                 f"{self._objective.card.title}: the loss of the whole training set, or its gradient, is "
                 "NaN or infinite at the start of a solution, so it can't be minimised. Scale the features "
-                "(--model.scaling standard), or train with small steps (--optim.name adamw)."
+                "(model.scaling=standard), or train with small steps (optim.name=adamw)."
             )
         largest = float(curvature.max())
         curvature = curvature.clamp(min=_LEAST_CURVATURE * largest if largest else 1.0)
@@ -247,7 +247,7 @@ def solve_path(
     if steepness == 0:
         raise SpmlError(
             f"{objective.card.title}: at the head's start the loss does not depend on the logits, so "
-            "there is nothing to minimise. Try another start (--model.head_bias)."
+            "there is nothing to minimise. Try another start (model.head_bias)."
         )
     records, before = [], problem.start
     for number, penalty in enumerate(penalties):

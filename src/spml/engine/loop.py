@@ -335,7 +335,7 @@ class Trainer:
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
             raise InputError(
                 f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start "
-                "again with --overwrite."
+                "again with `overwrite`."
             ) from error
 
     def _load(self, checkpoint: dict[str, Any]) -> None:
@@ -390,6 +390,6 @@ class Trainer:
         lr = self._learning_rate(step)
         return SpmlError(
             f"{what}, step {step}, epoch {self.state.epoch + 1}, learning rate {lr:g}. Try a smaller one "
-            f"(--optim.lr {lr / 10:g}), a warm-up (--optim.warmup_epochs 1) or gradient clipping "
-            "(--optim.clip 1). The last checkpoint is from before that step."
+            f"(optim.lr={lr / 10:g}), a warm-up (optim.warmup_epochs=1) or gradient clipping "
+            "(optim.clip=1). The last checkpoint is from before that step."
         )

@@ -119,7 +119,7 @@ def check_export(
     exporter = find_exporter(form)
     if variant not in exporter.variants:
         raise InputError(
-            f"--variant {variant} does not belong to --format {form}, which writes: "
+            f"variant={variant} does not belong to format={form}, which writes: "
             f"{', '.join(exporter.variants)}."
         )
     if output is None:
@@ -131,12 +131,12 @@ def check_export(
     if not exporter.suffix:
         check_folder(output)
         if (output / _RUN).exists():
-            raise InputError(f"{output}: holds a run, which would be replaced. Name another --output.")
+            raise InputError(f"{output}: holds a run, which would be replaced. Name another `output`.")
     elif output.parent != run / FOLDER or output.parent.is_dir():
         check_output(output)
     taken = any(output.iterdir()) if output.is_dir() else output.exists()
     if taken and not overwrite:
-        raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
+        raise InputError(f"{output}: already exists. Replace it (`overwrite`), or name another `output`.")
     return exporter, output
 
 

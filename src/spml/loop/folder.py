@@ -123,7 +123,7 @@ def begin(work: Path, stated: Begun) -> Begun:
     if other:
         raise InputError(
             f"{work}: this loop was begun with another {', another '.join(other)}. Leave it out to go on, or "
-            "begin in another folder (--output)."
+            "begin in another folder (`output`)."
         )
     return begun
 

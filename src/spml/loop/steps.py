@@ -127,7 +127,7 @@ class _Steps:
                 raise InputError(
                     f"{run.folder}: has held-out scores of {available} samples, but {FEWEST_AUDITED} or more "
                     "must be labelled in full to measure anything. Collect more data, or hold out more "
-                    "(--data.val_share)."
+                    "(data.val_share)."
                 )
             sample_for_audit({str(run.folder): run}, rows=rows, report=self._console.line).write(self._sheet)
         complete, rows = count_complete(self._sheet)

@@ -134,7 +134,7 @@ class Facts:
         if mean_labels is None or not 1 <= mean_labels < classes:
             raise InputError(
                 f"method {method} needs the mean number of labels per sample, at least 1 and less than the "
-                f"number of classes, {classes}: state it with --mean_labels (got {mean_labels})."
+                f"number of classes, {classes}: state it with `mean_labels` (got {mean_labels})."
             )
         return mean_labels
 

@@ -61,8 +61,8 @@ class FullLabels(Objective):
         if not facts.observed.full:
             raise InputError(
                 "method 'bce' is the ceiling on full labels, but this data has unknown labels. If every "
-                "label that is not listed is absent, pass --data.unlisted negative and do not hide labels "
-                "(--data.observe none); otherwise choose another method."
+                "label that is not listed is absent, pass data.unlisted=negative and do not hide labels "
+                "(data.observe=none); otherwise choose another method."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -173,7 +173,7 @@ class IgnoreUnknown(Objective):
             raise InputError(
                 "methods 'iu' and 'iun' learn from known labels alone, but this data has no known negative: "
                 "a model that predicts every label would be perfect. Provide known negatives (for 'iun', by "
-                "--data.observe_all_negatives true), use 'combine' with a memory that infers negatives, or "
+                "data.observe_all_negatives=true), use 'combine' with a memory that infers negatives, or "
                 "choose another method, for example 'an' or 'em'."
             )
 

@@ -48,7 +48,7 @@ def class_priors(facts: Facts, method: str, stated: Sequence[float] | None = Non
         if not positives.any():
             raise InputError(
                 f"method {method} derives the share of each class from its known positives, and no label is "
-                "known to be positive: state the shares with --hp.priors."
+                "known to be positive: state the shares with hp.priors."
             )
         priors = mean_labels * positives / positives.sum()
         return priors.clamp(positives / count, torch.tensor(1 - 1 / count))

@@ -165,7 +165,7 @@ class GeneralizedRobust(Objective):
             if facts.mean_labels is None or facts.mean_labels < 1:
                 raise InputError(
                     "method 'gr' with k = 'scar' needs the mean number of labels per sample, at least 1: "
-                    f"state it with --mean_labels (got {facts.mean_labels})."
+                    f"state it with `mean_labels` (got {facts.mean_labels})."
                 )
             self.a = 1 / facts.mean_labels
         automatic = [name for name, value in self.scheduled.items() if _has_auto(value)]
@@ -227,7 +227,7 @@ def _hidden_share(facts: Facts, method: str) -> float:
         raise InputError(
             f"method {method} derives the share of positives among unknown labels from the mean number of "
             f"labels per sample, which must exceed the known positives per sample, {positives:g}, by less "
-            f"than the unknown labels per sample, {unknown:g}: correct --mean_labels (got {mean_labels:g})."
+            f"than the unknown labels per sample, {unknown:g}: correct `mean_labels` (got {mean_labels:g})."
         )
     return float(hidden / unknown)
 

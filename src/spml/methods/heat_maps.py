@@ -49,8 +49,8 @@ class HeatMaps(nn.Module):
             raise InputError(
                 f"heat maps of {shape[0]:,} samples x {shape[1]:,} classes with {width} x {width} cells take "
                 f"{size:,.1f} GB, and as much again for the best epoch, but hp.gigabytes is {gigabytes:g}: "
-                f"pass --hp.gigabytes {math.ceil(10 * size) / 10:g} if the device has them, or fewer cells "
-                f"(--hp.width {max(1, int(width * (gigabytes / size) ** 0.5))})."
+                f"pass hp.gigabytes={math.ceil(10 * size) / 10:g} if the device has them, or fewer cells "
+                f"(hp.width={max(1, int(width * (gigabytes / size) ** 0.5))})."
             )
         self.register_buffer("maps", torch.full(shape, _UNSEEN, dtype=torch.float16))
 

@@ -115,7 +115,7 @@ def check_graph_size(samples: int, width: int) -> None:
         raise InputError(
             f"the graph of method 'smile' compares each of {samples:,} training samples with all others, in "
             f"{width:,} features, which is done for up to {most:,} samples with so many: pass "
-            "--hp.enhancement 'predictions'."
+            "hp.enhancement='predictions'."
         )
 
 

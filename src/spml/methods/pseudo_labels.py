@@ -70,7 +70,7 @@ def positive_by_name(probabilities: Tensor, path: str | None) -> Tensor:
     """
     if path is not None:
         raise InputError(
-            f"--names makes pseudo-labels, but --hp.pseudo_labels {path} gives others: leave out one of the "
+            f"`names` makes pseudo-labels, but hp.pseudo_labels={path} gives others: leave out one of the "
             "two."
         )
     return (probabilities > ABOVE).to(torch.int8)

@@ -143,8 +143,8 @@ class LabelEnhancement(Objective):
         if self.enhancement == "graph" and facts.width is None:
             raise InputError(
                 "method 'smile' with enhancement = graph compares the features of all samples, which must "
-                "not change during training, but the backbone is trained: pass --model.frozen yes or "
-                "--hp.enhancement 'predictions'."
+                "not change during training, but the backbone is trained: pass model.frozen=yes or "
+                "hp.enhancement='predictions'."
             )
         if self.enhancement == "predictions" or facts.width is None:
             self.averages = RunningAverage(facts.observed, self.decay)

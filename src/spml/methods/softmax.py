@@ -34,7 +34,7 @@ class SoftmaxCrossEntropy(Objective):
         if facts.observed.full:
             raise InputError(
                 "method 'softmax' contrasts the observed label with unknown ones, but this data has no "
-                "unknown label. Choose 'bce', or hide labels (--data.observe single)."
+                "unknown label. Choose 'bce', or hide labels (data.observe=single)."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

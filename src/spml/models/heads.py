@@ -176,8 +176,8 @@ class GaussianPerClassHead(nn.Module):
             raise InputError(
                 f"the head {GAUSSIAN_PER_CLASS!r} has a network of {each / 1e6:,.2f} million parameters for "
                 f"each of the {num_classes:,} classes, {num_classes * each / 1e9:,.2f} billion in all, for "
-                f"which training needs {16 * num_classes * each / 1e9:,.0f} GB: decrease --model.hidden or "
-                f"--model.code, or pass --model.head {GAUSSIAN}, with one code for all classes."
+                f"which training needs {16 * num_classes * each / 1e9:,.0f} GB: decrease model.hidden or "
+                f"model.code, or pass model.head={GAUSSIAN}, with one code for all classes."
             )
         self.hidden = nn.Linear(num_features, num_classes * hidden)
         self.code = _PerClass(num_classes, hidden, 2 * settings.code)
@@ -356,7 +356,7 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             source = "" if self.width else ", that of the feature map"
             raise InputError(
                 f"the head 'queries' needs an even width that is a multiple of its {self.attention_heads} "
-                f"attention heads, got {width}{source}: change --model.width or --model.attention_heads."
+                f"attention heads, got {width}{source}: change model.width or model.attention_heads."
             )
         return width
 

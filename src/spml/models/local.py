@@ -320,7 +320,7 @@ def windows_of(backbone: Backbone) -> Windows:
         if min(height, width) < _FEWEST:
             raise InputError(
                 f"backbone {spec.name} turns images of {spec.size} pixels into maps of {height} x {width} "
-                "positions, which have no windows: choose larger images (--data.size)."
+                "positions, which have no windows: choose larger images (data.size)."
             )
         whole = backbone.pool(maps)
         of_mean = backbone.features_by_position(maps.mean((2, 3), keepdim=True)).flatten(1)

@@ -99,20 +99,20 @@ def read_as_names(classes: Sequence[str], file: str = "") -> tuple[list[str], li
                 f"{nearest(given, classes)}"
             )
     names = [stated.get(each, readable(each)) for each in classes]
-    how = "--model.names_file FILE: rows of a class of the data and the name to read"
+    how = "model.names_file=FILE: rows of a class of the data and the name to read"
     codes = [
         quote(each) for each, name in zip(classes, names, strict=True) if not name and each not in stated
     ]
     if not any(names):
         raise InputError(
-            f"--names: no class has a name that a text tower could read ({first_few(codes, 3)}): give names "
-            f"({how}), or leave out --names."
+            f"`names`: no class has a name that a text tower could read ({first_few(codes, 3)}): give names "
+            f"({how}), or leave out `names`."
         )
     before: dict[str, str] = {}
     for each, name in zip(classes, names, strict=True):
         if name and before.setdefault(name, each) != each:
             raise InputError(
-                f"--names: the classes {quote(before[name])} and {quote(each)} both read {quote(name)}, so "
+                f"`names`: the classes {quote(before[name])} and {quote(each)} both read {quote(name)}, so "
                 f"that names can't tell them apart: give one of them another name ({how})."
             )
     remarks = []

@@ -263,7 +263,7 @@ class Top(nn.Module):
         if ensemble.start is None or ensemble.start_scaling is None:
             raise InputError(
                 "the auto head has no linear member to start from, because it has names alone or "
-                f"{self.num_features:,} features: name a run with a linear head (--model.head linear)."
+                f"{self.num_features:,} features: name a run with a linear head (model.head=linear)."
             )
         top = Top(self.num_features, self.num_classes, scaling=ensemble.settings.start)
         weight, bias = ensemble.linear_start()
@@ -302,7 +302,7 @@ def start_bias(top: Top, start: str, mean_labels: float) -> None:
         if not 0 < mean_labels < classes:
             raise InputError(
                 f"a head bias of logit(K / C) needs mean labels per sample K between 0 and the {classes} "
-                f"classes, got {mean_labels:g}: change --mean_labels, or pass --model.head_bias zero."
+                f"classes, got {mean_labels:g}: change `mean_labels`, or pass model.head_bias=zero."
             )
         value = math.log(mean_labels / (classes - mean_labels))
     nn.init.constant_(last_layer(top.head).bias, value)

@@ -92,7 +92,7 @@ class _Features:
 def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
     """Columns of the wanted samples."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file. Pass a CSV, TSV or Parquet file as --rows.")
+        raise InputError(f"{path}: no such file. Pass a CSV, TSV or Parquet file as `rows`.")
     table = open_table(path)
     names = table.names
     if len(names) < 2:

@@ -262,7 +262,7 @@ class Labelling:
         if config is None:
             raise InputError(
                 f"{sheet}: the run was trained on data in memory, so the page can't find the samples. "
-                "Name a file or folder that holds them, under the same names: --data PATH."
+                "Name a file or folder that holds them, under the same names: data=PATH."
             )
         self.records: Records = read_observed(config)
         self.max_pixels: int = config.max_pixels
@@ -271,7 +271,7 @@ class Labelling:
         if lost:
             raise InputError(
                 f"{self.records.source}: lacks {counted(len(lost), 'sample')} of {sheet}, such as "
-                f"{quote(lost[0])}. Was the data moved? Pass --data PATH. If it was changed, draw the sample "
+                f"{quote(lost[0])}. Was the data moved? Pass data=PATH. If it was changed, draw the sample "
                 "again with spml audit sample."
             )
         self._data_rows = [row_of[name] for name in self.sample.ids]

@@ -94,7 +94,7 @@ def next_commands(review: Review) -> list[str]:
         "export",
         str(review.store.path.parent),
         output,
-        "--format",
+        "`format`",
         "csv" if files else "nan",
     ]
     return [f"spml {shlex.join(export)}", f"spml {shlex.join(['train', output])}"]

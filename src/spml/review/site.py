@@ -71,7 +71,7 @@ def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
     report(f"{site.address}\n{work} as {review.reviewer}. Ctrl-C stops: every answer is on disk.")
     if not (site.pictures or review.contents.available):
         report(
-            "The samples are shown by name only. --rows FILE shows the columns of a table with them, such as "
+            "The samples are shown by name only. rows=FILE shows the columns of a table with them, such as "
             "their text."
         )
     if browser:

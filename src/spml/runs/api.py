@@ -15,7 +15,7 @@ from ..common.files import same_path
 from ..common.messages import shown
 from ..config import Config, from_dict
 from ..models import OwnNetwork, at_hand
-from ..short_names import from_arguments, python_names
+from ..short_names import from_arguments
 from .compute.cluster.connection import check_engine
 from .console import Console
 from .folder.contents import load_model
@@ -30,7 +30,6 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 
-@python_names()
 def train(
     source: Any,
     /,
@@ -146,7 +145,6 @@ def train(
         return load(folder)
 
 
-@python_names()
 def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
     """Load a trained run from its folder.
 

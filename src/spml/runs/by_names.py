@@ -77,7 +77,7 @@ def run_by_names(
     if unnamed := [quote(each) for each, name in zip(run.data.classes, names.names, strict=True) if not name]:
         raise InputError(
             f"{config.data.classes}: no label is known, and {first_few(unnamed, 3)} can't be read as a name "
-            "either, so that nothing is known about it: give a name (--model.names_file FILE: rows of a "
+            "either, so that nothing is known about it: give a name (model.names_file=FILE: rows of a "
             "class and the name to read), or leave it out."
         )
     _check_enough(config, run, len(names.names))
@@ -129,11 +129,11 @@ def _check(config: Config, *, resume: bool) -> None:
     check(config)
     if not config.model.names:
         raise InputError(
-            "--data.classes is for photos of which no label is known, which names of classes alone can "
-            "score: pass --names MODEL, or for labelled data leave it out."
+            "data.classes is for photos of which no label is known, which names of classes alone can "
+            "score: pass names=MODEL, or for labelled data leave it out."
         )
     if resume:
-        raise InputError("--resume: nothing is trained without a known label. Start again with --overwrite.")
+        raise InputError("`resume`: nothing is trained without a known label. Start again with `overwrite`.")
     model, data = config.model, config.data
     used = Config(
         data=DataConfig(
@@ -155,13 +155,13 @@ def _check(config: Config, *, resume: bool) -> None:
     )  # fmt: skip
     if model.local == "on":
         raise InputError(
-            f"--local on: the image tower of {model.names} ends in one vector, so that it has no feature "
-            "map. Pass --local off, or --local crops, which takes 14 times as long."
+            f"local=on: the image tower of {model.names} ends in one vector, so that it has no feature "
+            "map. Pass local=off, or local=crops, which takes 14 times as long."
         )
     if idle := differences(config, used):
         raise InputError(
-            f"--data.classes: no label is known, so nothing is trained and nothing judged, and "
-            f"{first_few([f'--{name}' for name in idle], 5)} would have no effect: leave it out."
+            f"data.classes: no label is known, so nothing is trained and nothing judged, and "
+            f"{first_few(idle, 5)} would have no effect: leave it out."
         )
 
 
@@ -173,9 +173,9 @@ def _check_enough(config: Config, run: Resolved, classes: int) -> None:
     needed = models.LEAST_PER_NAME * classes
     if config.model.names_lda and found < needed:
         raise InputError(
-            f"--model.names_lda: LDA of {classes:,} classes needs {needed:,} "
+            f"model.names_lda: LDA of {classes:,} classes needs {needed:,} "
             f"{'photos and crops' if with_crops else 'photos'}, {models.LEAST_PER_NAME} of each class, but "
-            f"there are {found:,}: leave it out{'' if with_crops else ', or pass --local crops, 14 for 1'}."
+            f"there are {found:,}: leave it out{'' if with_crops else ', or pass local=crops, 14 for 1'}."
         )
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ..common.errors import escaped
-from ..short_names import as_called
 
 
 class Console:
@@ -36,7 +35,7 @@ class Console:
         """Print one line, above the progress bar if there is one."""
         if self._silent:
             return
-        text = escaped(as_called(text))
+        text = escaped(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:

@@ -19,7 +19,6 @@ from ..export import Model, check_export, write_export
 from ..metrics import FEWEST_SHOWN, shown_score
 from ..models import GaussianPerClassHead, QueryHead
 from ..scores import fits
-from ..short_names import python_names
 from .compute.cluster.connection import check_engine
 from .compute.predict import Engine
 from .compute.predictions import Predictions
@@ -69,7 +68,6 @@ class Run(TrainedModel):
         )
         return f"<table>{''.join(rows)}</table>"
 
-    @python_names()
     def predict(
         self,
         samples: Any,
@@ -157,15 +155,13 @@ class Run(TrainedModel):
         Raises:
             InputError: As for `predict`.
         """
-        with python_names():
-            decide = self.decision(**decision)
-            ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns)
-            workers = 0 if in_memory and workers < 0 else workers
-            computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
-            for batch in self.stream(inputs, computing, where=where):
-                yield self.labelled(ids, batch, decide, sparse=sparse)
+        decide = self.decision(**decision)
+        ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns)
+        workers = 0 if in_memory and workers < 0 else workers
+        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
+        for batch in self.stream(inputs, computing, where=where):
+            yield self.labelled(ids, batch, decide, sparse=sparse)
 
-    @python_names()
     def export(
         self,
         output: str | Path | None = None,
@@ -196,7 +192,6 @@ class Run(TrainedModel):
         check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
         return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
 
-    @python_names(data_by_name=True)
     def evaluate(
         self,
         data: Any,
@@ -267,7 +262,6 @@ class Run(TrainedModel):
         )
         return of_one(result)
 
-    @python_names(data_by_name=True)
     def set_thresholds(
         self,
         data: Any = None,

@@ -176,7 +176,7 @@ def _with_folder(config: Config, resume: bool) -> Config:
     """Settings with the folder of the run; those of the run to resume where only its folder is named."""
     if resume and not config.data.path:
         if not config.output:
-            raise InputError("--resume needs the folder of the run: --output FOLDER.")
+            raise InputError("`resume` needs the folder of the run: output=FOLDER.")
         folder = Path(config.output)
         if not (folder / run_files.CONFIG).exists():
             raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
@@ -209,8 +209,8 @@ def _check_same_settings(config: Config) -> None:
     if changed:
         raise InputError(
             f"{config.output}: can't be resumed with other settings; these differ from its "
-            f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only `--output "
-            f"{config.output} --resume`), or start again in another folder."
+            f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` and "
+            "`resume` alone), or start again in another folder."
         )
 
 

@@ -39,10 +39,10 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if not (value > 0 and math.isfinite(value)):
-                raise InputError(f"--{field.name} must be greater than 0, got {value:g}.")
+                raise InputError(f"{field.name} must be greater than 0, got {value:g}.")
         if self.max_queue < self.max_samples:
             raise InputError(
-                f"--max_queue must be at least --max_samples ({self.max_samples}), or a request with so many "
+                f"`max_queue` must be at least `max_samples` ({self.max_samples}), or a request with so many "
                 f"could never be taken; got {self.max_queue}."
             )
 

@@ -34,8 +34,8 @@ from .service import Service
 
 _MOST_FAILURES = 3
 _NO_MEMORY = (
-    f"{_MOST_FAILURES} requests in a row failed for lack of memory. Use a smaller --batch_size, fewer "
-    "--decoders, a smaller --max_pixels, a smaller model, or a machine with more memory."
+    f"{_MOST_FAILURES} requests in a row failed for lack of memory. Use a smaller `batch_size`, fewer "
+    "`decoders`, a smaller `max_pixels`, a smaller model, or a machine with more memory."
 )
 
 
@@ -56,9 +56,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.workers < 1:
-            raise InputError(f"--workers must be at least 1, got {self.workers}.")
+            raise InputError(f"`workers` must be at least 1, got {self.workers}.")
         if not 0 < self.shutdown_timeout < float("inf"):
-            raise InputError(f"--shutdown_timeout must be greater than 0, got {self.shutdown_timeout:g}.")
+            raise InputError(f"`shutdown_timeout` must be greater than 0, got {self.shutdown_timeout:g}.")
 
     def open(self) -> Service:
         """Load the run; a folder that holds none, or a number out of its domain, is an `InputError`."""
@@ -81,7 +81,7 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
     if settings.workers > 1 and service.run.spec.is_own:
         raise InputError(
             f"{settings.run}: its backbone is a network of your own, which other processes don't have: leave "
-            "out --workers."
+            "out `workers`."
         )
     listener = listen(settings.port, settings.host)
     _end_on_hang_up()
@@ -107,7 +107,7 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
     if service.cut_off:
         raise SpmlError(
             f"{counted(service.cut_off, 'request was', 'requests were')} not finished within "
-            f"--shutdown_timeout {settings.shutdown_timeout:g} seconds."
+            f"shutdown_timeout={settings.shutdown_timeout:g} seconds."
         )
 
 

@@ -54,7 +54,7 @@ class Service:
     ) -> None:
         for name, value in (("batch_size", batch_size), ("decoders", decoders), ("threads", threads)):
             if value < 1:
-                raise InputError(f"--{name} must be at least 1, got {value}.")
+                raise InputError(f"{name} must be at least 1, got {value}.")
         self.run, self.limits = run, limits
         self.decision = run.decision()  # reads thresholds.json
         self.metrics = Metrics()

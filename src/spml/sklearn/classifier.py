@@ -27,7 +27,7 @@ from ..runs.api import load, train
 from ..runs.compute.predict import Engine
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.run import Run
-from ..short_names import from_arguments, python_names
+from ..short_names import from_arguments
 from ..version import __version__
 from .inputs import Labels, read_labels, text_columns, validated
 from .scorers import map_of, sp_of
@@ -41,8 +41,6 @@ _SETTINGS = (
     *("lr", "epochs", "batch_size", "mean_labels", "hp"),
 )
 """Arguments that are settings of a run under the same name."""
-
-_named = python_names(arguments=(*_SETTINGS, "unlisted", "classes", "output"))
 
 
 class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -135,7 +133,6 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.verbose = verbose
         self.random_state = random_state
 
-    @_named
     def fit(self, X: Any, y: Any, groups: Any = None) -> SinglePositiveClassifier:
         """Train on samples of which some labels are known.
 
@@ -221,7 +218,6 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         probabilities = self._run.calibrated(logits)
         return self._run.probabilities(logits) if probabilities is None else probabilities
 
-    @_named
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Compute the logit of every label.
 

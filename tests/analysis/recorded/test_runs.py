@@ -92,9 +92,7 @@ def test_on_the_command_line(tmp_path, labels, monkeypatch, capsys, figure):
     (tmp_path / "plain" / "config.yaml").write_text("")
     with pytest.raises(SystemExit):
         main(["analyse", figure, "plain", "--overwrite"])
-    assert (
-        "plain: this run did not record its scores. Train it with --record scores" in capsys.readouterr().err
-    )
+    assert "plain: this run did not record its scores. Train it with record=scores" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("draw", [*WITH_TRUTH, observed_only])

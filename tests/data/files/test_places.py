@@ -22,8 +22,8 @@ from spml.data.readers import find_files, read
         ("a.jpg", "a.JPG", "There is 'a.jpg', which differs in case: rename"),
         ("Images/A.jpg", "images\\a.jpg", "There is 'Images/A.jpg', which differs in case: rename"),
         ("a.jpeg", "a.jpg", "There is 'a.jpeg', with another suffix: rename"),
-        ("sub/a.jpg", "a.jpg", "It is in another folder: pass --data.images /"),
-        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass --data.images /"),
+        ("sub/a.jpg", "a.jpg", "It is in another folder: pass data.images /"),
+        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass data.images /"),
         ("0007.jpg", "7", "There is '0007.jpg', with zeros in front, which spreadsheets remove: rename"),
         ("img/0007.jpg", "img/7.jpg", "There is 'img/0007.jpg', with zeros in front"),
         ("007.jpg", "17.jpg", ""),
@@ -76,7 +76,7 @@ def test_hint_at_images_in_several_folders(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
     missing = [["a", "a.jpg"], ["b", "b.jpg"]]
-    assert hint_at(Path(), missing[0], missing) == "It is in another folder: pass --data.images train/cat. "
+    assert hint_at(Path(), missing[0], missing) == "It is in another folder: pass data.images train/cat. "
     expected = (
         "It is in train/cat, others are elsewhere: write the names with folders, as in 'train/cat/a.jpg'. "
     )
@@ -112,7 +112,7 @@ def test_missing_files_stop_by_default(table):
         read(DataConfig(path=str(table(*TABLE))))
     assert "row 3: there is no file 'x.png' in" in str(caught.value)
     assert "(2 of 6 files are missing: 'x.png', 'y.png')" in str(caught.value)
-    assert str(caught.value).endswith("Or leave out what is missing: --data.missing skip.")
+    assert str(caught.value).endswith("Or leave out what is missing: data.missing=skip.")
 
 
 def test_missing_files_are_skipped(table):
@@ -195,7 +195,7 @@ def voc(folder, **options):
 def test_one_policy_for_all_readers(picture, tmp_path, reader):
     for name in "ab":
         picture(f"{name}.png")
-    with pytest.raises(InputError, match=r"there is no file 'x\.\w+'.*--data\.missing skip"):
+    with pytest.raises(InputError, match=r"there is no file 'x\.\w+'.*data\.missing=skip"):
         reader(tmp_path)
     assert {path.stem for path in reader(tmp_path, missing="skip").inputs} == {"a", "b", "x"}
 

@@ -232,7 +232,7 @@ def test_boxes_are_needed(rule):
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("none", "protocol")])
 def test_labels_must_be_full(rule):
     partial = ObservedLabels.from_multi_hot(LABELS.to_multi_hot())
-    with pytest.raises(InputError, match=rf"observe={rule} hides.*pass --data.unlisted negative"):
+    with pytest.raises(InputError, match=rf"observe={rule} hides.*pass data.unlisted=negative"):
         hide(records(partial, objects=boxes()), DataConfig(observe=rule))
 
 
@@ -247,23 +247,21 @@ CHANGED = {"observe_positives": 2, "observe_negatives": 3, "observe_share": 0.5,
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_setting_without_effect_is_refused(rule, name, tmp_path):
     config = DataConfig(path=str(tmp_path / "absent.csv"), observe=rule, **{name: CHANGED[name]})
-    message = "no such file" if name in USES.get(rule, ()) else rf"--data\.{name} .* no effect with .*{rule}"
+    message = "no such file" if name in USES.get(rule, ()) else rf"data\.{name} .* no effect with .*{rule}"
     with pytest.raises(InputError, match=message):
         open_dataset(config)
 
 
 def test_the_message_names_the_rules_that_use_a_setting():
-    with pytest.raises(
-        InputError, match=r"0\.5 has no effect with --data\.observe single: .* \(fraction\)\."
-    ):
+    with pytest.raises(InputError, match=r"0\.5 has no effect with data\.observe=single: .* \(fraction\)\."):
         open_dataset(DataConfig(path="digits", observe="single", observe_share=0.5))
     with pytest.raises(InputError, match=r"\(frequency, salience, size, position\)\."):
         open_dataset(DataConfig(path="digits", observe_power=2.0))
     with pytest.raises(InputError, match=r"negatives true has no .* counts: .* size, position, protocol\)\."):
         open_dataset(DataConfig(path="digits", observe="counts", observe_all_negatives=True))
-    with pytest.raises(InputError, match=r"observe_noise 0\.1 has no effect with --data\.observe none"):
+    with pytest.raises(InputError, match=r"observe_noise 0\.1 has no effect with data\.observe=none"):
         open_dataset(DataConfig(path="digits", observe_noise=0.1))
-    with pytest.raises(InputError, match=r"observe_seed 4 has no effect with --data\.observe protocol"):
+    with pytest.raises(InputError, match=r"observe_seed 4 has no effect with data\.observe=protocol"):
         open_dataset(DataConfig(path="digits", observe="protocol", observe_seed=4))
 
 
@@ -326,7 +324,7 @@ def features(tmp_path_factory):
 def test_a_run_on_the_observed_labels(method, rule, settings, features, tmp_path, capsys):
     main([
         "train", str(features), "--data.unlisted", "negative", "--data.observe", rule, "--method", method,
-        *(text for name, value in settings.items() for text in (f"--data.{name}", str(value))),
+        *(text for name, value in settings.items() for text in (f"data.{name}", str(value))),
         "--epochs", "12", "--batch_size", "16", "--optim.lr", "0.01", "--threads", "1",
         "--output", str(tmp_path / "run"),
     ])  # fmt: skip

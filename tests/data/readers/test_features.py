@@ -336,7 +336,7 @@ def test_labels_that_people_gave(save, observed):
     assert "The observed labels are those of the array `observed` of data." in data.notes
     full = open_dataset(DataConfig(path=str(path), unlisted="negative"))
     assert full.splits["val"].observed.to_ternary().tolist() == [[1, 1]]
-    assert "data.npz: `observed` is not used; --data.observe protocol learns from it." in full.notes
+    assert "data.npz: `observed` is not used; data.observe=protocol learns from it." in full.notes
 
 
 @pytest.mark.parametrize(

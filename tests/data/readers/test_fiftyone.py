@@ -89,7 +89,7 @@ def test_a_field_that_is_not_set_says_nothing_and_an_empty_one_that_nothing_appl
     assert records.ids == ("data/b.png", "data/a.png", "data/c.png")
     assert records.labels.to_ternary().tolist() == [[1, -1, 1], [1, -1, -1], [-1, -1, -1]]
     assert records.skipped == (("data/d.png", "no label"),)
-    with pytest.raises(InputError, match=r"1 of 4 samples has no label.*d\.png.*--data\.unlabelled skip"):
+    with pytest.raises(InputError, match=r"1 of 4 samples has no label.*d\.png.*data\.unlabelled=skip"):
         opened(write(), unlisted="negative", unlabelled="stop")
 
 

@@ -71,7 +71,7 @@ def test_labels(write):
         records.notes[2] == "1 of 4 samples has no label, so that nothing is known about it: d.png; left out."
     )
     assert records.skipped == (("d.png", "no label"),)
-    with pytest.raises(InputError, match=r"1 of 4 samples has no label.*d\.png.*--data\.unlabelled skip"):
+    with pytest.raises(InputError, match=r"1 of 4 samples has no label.*d\.png.*data\.unlabelled=skip"):
         opened(write(), unlisted="negative", unlabelled="stop")
 
 

@@ -145,44 +145,44 @@ def test_one_cell_never_decides():
             ["Cattle, domestic", "Cattle, wild", "Sheep, domestic", "Dog"],
             (
                 "one label per cell (4 classes, 1.00 labels per sample, such as 'Cattle, domestic'): pass "
-                "--data.separator ''"
+                "data.separator=''"
             ),
             (
                 "separated by commas (5 classes, 1.75 labels per sample, such as 'Cattle', 'domestic'): pass "
-                "--data.separator ','"
+                "data.separator=','"
             ),
         ),
         (
             ["dog / beach", "dog + beach", "dog", "beach"],
             (
                 "separated by slashes (3 classes, 1.25 labels per sample, such as 'dog', 'beach'): pass "
-                "--data.separator '/'"
+                "data.separator='/'"
             ),
             (
                 "separated by plus signs (3 classes, 1.25 labels per sample, such as 'dog', 'beach'): pass "
-                "--data.separator '+'"
+                "data.separator='+'"
             ),
         ),
         (
             ["animal/dog", "animal/cat", "plant/rose"],
             (
                 "one label per cell (3 classes, 1.00 labels per sample, such as 'animal/dog'): pass"
-                " --data.separator ''"
+                " data.separator=''"
             ),
             (
                 "separated by slashes (5 classes, 2.00 labels per sample, such as 'animal', 'dog'): pass "
-                "--data.separator '/'"
+                "data.separator='/'"
             ),
         ),
         (
             ["red car", "red bus", "blue car", "blue bus"],
             (
                 "one label per cell (4 classes, 1.00 labels per sample, such as 'blue car'): pass"
-                " --data.separator ''"
+                " data.separator=''"
             ),
             (
                 "separated by spaces (4 classes, 2.00 labels per sample, such as 'blue', 'car'): pass"
-                " --data.separator ' '"
+                " data.separator=' '"
             ),
         ),
     ],

@@ -201,7 +201,7 @@ def test_columns_of_classes_that_the_user_names(table):
         (
             ["filename,breed,indoor", "a.png,pug,yes", "b.png,lab,no", "c.png,pug,yes"],
             r"the columns indoor hold .*, but 'breed' holds 2 different words that repeat \('pug', 'lab'\)\. "
-            r"If these are the labels, pass --data\.label_column breed; .* --data\.label_column indoor\.$",
+            r"If these are the labels, pass data\.label_column breed; .* data\.label_column indoor\.$",
         ),
         (
             ["file,dog,cat,cow", "a.png,there,1,1", "b.png,away,1,", "c.png,there,,1"],

@@ -98,7 +98,7 @@ def test_cells_that_can_not_be_read(table):
             == "data.csv: column 'labels': 1 cell can't be read as separated by semicolons and counts as"
             f" without a label, such as 'cat;;dog' ({table()}: row 3)."
         )
-    with pytest.raises(InputError, match=r"1 cell can't be read .*row 3.*pass --data.unlabelled skip"):
+    with pytest.raises(InputError, match=r"1 cell can't be read .*row 3.*pass data.unlabelled=skip"):
         read_table(table(*lines), DataConfig(unlabelled="stop"))
     with pytest.raises(InputError, match=r"no row has a label\. data.csv: .*'cat;;dog'"):
         read_table(table("file,labels", "a.png,cat;;dog"), DataConfig(separator=";"))

@@ -29,7 +29,7 @@ def test_names_are_relative_to_the_root_in_every_format(folder, tmp_path, form, 
     records = image_records(folder, MATRIX, CLASSES, split)
     output = tmp_path / (OUTPUTS[form] if form != "coco" or split is None else "coco")
     note = write(named_from(records, folder.parent), output, form)[0]
-    assert note == f"File names are relative to {folder.parent}: read it with --data.images {folder.parent}"
+    assert note == f"File names are relative to {folder.parent}: read it with data.images={folder.parent}"
     read_back = read(DataConfig(path=str(output), images=str(folder.parent)))
     assert_same(read_back, records)
     assert set(read_back.ids) == {f"{folder.name}/{name}" for name in FILES[:3]}
@@ -58,7 +58,7 @@ def test_a_root_relative_to_the_current_folder_and_with_a_space(folder, tmp_path
     names, notes = image_names(named_from(records, (tmp_path / "my photos").relative_to(tmp_path)), tmp_path)
     assert names == ["a.png"]
     assert notes == (
-        f"File names are relative to my photos: read it with --data.images '{tmp_path}/my photos'",
+        f"File names are relative to my photos: read it with data.images='{tmp_path}/my photos'",
     )
 
 
@@ -77,5 +77,5 @@ def test_roots_that_are_refused(folder, tmp_path):
     outside = dataclasses.replace(records, inputs=tuple(tmp_path / folder.name / name for name in FILES[:3]))
     with pytest.raises(InputError, match="3 images lie outside this folder"):
         named_from(outside, sibling)
-    with pytest.raises(InputError, match=r"these samples are not image files, .* without --root\."):
+    with pytest.raises(InputError, match=r"these samples are not image files, .* without `root`\."):
         named_from(feature_records(MATRIX, CLASSES), folder)

@@ -253,7 +253,7 @@ def test_images_of_two_folders_are_named_from_the_one_above(folder, tmp_path):
     records = dataclasses.replace(made, ids=("a.png", "b.png"), inputs=files)
     (tmp_path / "z").mkdir()
     (note,) = write(records, tmp_path / "z" / "out.csv", "csv")
-    assert note.endswith(f"read it with --data.images {tmp_path}")
+    assert note.endswith(f"read it with data.images={tmp_path}")
     read_back = read(DataConfig(path=str(tmp_path / "z" / "out.csv"), images=str(tmp_path)))
     assert read_back.ids == ("x/a.png", "y/b.png")
     assert read_back.labels.to_ternary().tolist() == [[1, 0], [0, 1]]
@@ -293,7 +293,7 @@ def test_inferred_labels_in_a_nan_matrix(folder):
             ("cat", "Split", "x"),
             "the class 'Split' would be a column with another meaning",
         ),
-        ("csv", "old", CLASSES, "old: exists already. Name another file, or replace it with --overwrite"),
+        ("csv", "old", CLASSES, "old: exists already. Name another file, or replace it with `overwrite`"),
         ("csv", "sub", CLASSES, "sub: is a folder"),
         ("csv", "none/new.csv", CLASSES, "none: no such folder. Make it"),
         ("nan", "new.csv", CLASSES, "a NaN matrix needs a file name that ends in .npz"),
@@ -325,7 +325,7 @@ def test_features_are_not_images(tmp_path):
     notes = write(read(DataConfig(path="digits")), tmp_path / "digits.npz", "nan")
     assert notes == (
         "The images are not in files of their own, so only their names and labels are written.",
-        "Every label is known: read it with --data.unlisted negative.",
+        "Every label is known: read it with data.unlisted=negative.",
     )
 
 
@@ -344,7 +344,7 @@ def test_images_elsewhere(folder, tmp_path, form, split):
     records = image_records(folder, MATRIX, CLASSES, split)
     output = tmp_path / (OUTPUTS[form] if form != "coco" or split is None else "coco")
     note = write(records, output, form)[0]
-    assert note.endswith(f"read it with --data.images {folder}")
+    assert note.endswith(f"read it with data.images={folder}")
     assert_same(read(DataConfig(path=str(output), images=str(folder))), records)
 
 

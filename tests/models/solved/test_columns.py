@@ -208,7 +208,7 @@ def test_spaces_that_do_not_fit_are_left_out(monkeypatch, lines):
     assert all(space.width == 0 for space in head.settings.spaces)
     assert "without Gaussian kernels, because heads of 30 classes" in lines[0]
     monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * D * C - 1)
-    with pytest.raises(InputError, match=r"30 classes with known positives on 5 features .*--head ridge"):
+    with pytest.raises(InputError, match=r"30 classes with known positives on 5 features .*head=ridge"):
         fit()
 
 

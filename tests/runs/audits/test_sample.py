@@ -170,7 +170,7 @@ def test_what_can_not_be_drawn(folder, tmp_path, capsys):
         assert not any(tmp_path.glob("s.*"))
         return said
 
-    assert "61 samples can't be drawn from 60: draw fewer (--rows)" in refused(ridge, "--rows", "61")
+    assert "61 samples can't be drawn from 60: draw fewer (`rows`)" in refused(ridge, "--rows", "61")
     assert "5 samples are too few to estimate anything" in refused(ridge, "--rows", "5")
     assert "is named twice" in refused(ridge, ridge, "--rows", "20")
     assert "no such file" in refused(ridge, tmp_path / "none.npz", "--rows", "20").lower()

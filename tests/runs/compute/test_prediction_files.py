@@ -335,5 +335,5 @@ def test_an_excel_sheet(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1,048,576 rows.*1,048,576 samples\. Write \.csv"):
         form.check(1_048_576)
     form.check(1_048_575)
-    with pytest.raises(InputError, match=r"at most 16,384 columns.*--scores predicted"):
+    with pytest.raises(InputError, match=r"at most 16,384 columns.*scores=predicted"):
         make_format("xlsx", [f"c{k}" for k in range(16_383)], "all")

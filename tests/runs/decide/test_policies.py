@@ -168,7 +168,7 @@ def test_thresholds_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"thresholds\.json: can't be read \(Is a directory\)\.$"):
         read_thresholds(path, CLASSES, "abc")
     path.rmdir()
-    with pytest.raises(InputError, match=r"thresholds\.json: is missing.*--thresholds global"):
+    with pytest.raises(InputError, match=r"thresholds\.json: is missing.*thresholds=global"):
         read_thresholds(path, CLASSES, "abc")
 
 
@@ -261,7 +261,7 @@ def test_predict_and_evaluate_use_them(run, features, capsys, tmp_path):
 
 def test_without_its_file_a_run_has_one_threshold_and_no_probabilities(run):
     (run / "thresholds.json").unlink()
-    with pytest.raises(InputError, match=r"is missing. Copy it .*--thresholds global"):
+    with pytest.raises(InputError, match=r"is missing. Copy it .*thresholds=global"):
         spml.load(run).decision()
     loaded = spml.load(run)
     assert loaded.decision(thresholds="global").threshold == loaded.global_logit

@@ -72,9 +72,7 @@ def write_sheet(path, features, names, **changed):
 def test_k_must_be_known(runs, capsys):
     before = (runs / "ridge" / "thresholds.json").read_bytes()
     said = fails(capsys, "thresholds", runs / "ridge")
-    assert (
-        "state it (--mean_labels K), or label 50 or more random samples in full (spml audit sample)" in said
-    )
+    assert "state it (mean_labels=K), or label 50 or more random samples in full (spml audit sample)" in said
     assert "(--audit FILE)" in said
     assert (runs / "ridge" / "thresholds.json").read_bytes() == before
 
@@ -134,8 +132,8 @@ def test_the_table_and_the_warnings_are_printed(runs, capsys):
 def test_settings_that_contradict_each_other_are_refused(runs, features, capsys):
     run = runs / "ridge"
     said = fails(capsys, "thresholds", run, "--mean_labels", "2", "--audit", "x.csv")
-    assert "pass --audit or --mean_labels, not both" in said
-    assert "--target must be f1" in fails(capsys, "thresholds", run, "--target", "f3")
+    assert "pass `audit` or `mean_labels`, not both" in said
+    assert "`target` must be f1" in fails(capsys, "thresholds", run, "--target", "f3")
     assert "between 0 and the 4 classes" in fails(capsys, "thresholds", run, "--mean_labels", "9")
     assert "named twice" in fails(capsys, "thresholds", run, features, "--data.path", "x.npz")
 

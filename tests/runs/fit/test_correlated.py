@@ -188,7 +188,7 @@ def test_what_does_not_go_together_is_refused(features, tmp_path, capsys):
         capsys, "train", features, *HIDE, "--method", "an", *CORRELATED, "--optim.name", "lbfgs", *output
     )
     assert (
-        "solves a linear head, but method 'an' has a 'correlated' head here: pass --model.head linear" in said
+        "solves a linear head, but method 'an' has a 'correlated' head here: pass model.head=linear" in said
     )
     mlp = train(features, tmp_path / "mlp", "--method", "an", "--epochs", "1", "--head", "mlp")
     said = fails(capsys, "train", features, *HIDE, "--method", "an", *CORRELATED, "--init-from", mlp, *output)

@@ -32,7 +32,7 @@ def test_a_loss_ten_times_that_of_the_first_step_is_told(start, last, diverged):
     if diverged:
         assert found[0].startswith(
             "training diverged: the loss rose from 0.7 in the first step to 7.1 in epoch 2. "
-            "Try a smaller learning rate (--lr 0.002)"
+            "Try a smaller learning rate (lr=0.002)"
         )
 
 

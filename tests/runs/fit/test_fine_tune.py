@@ -36,7 +36,7 @@ def test_a_finished_part_is_not_reused_with_renamed_classes(tmp_path):
         resume(["a", "x", "c"])
     assert str(caught.value) == (
         f"{head}: can't be resumed, because the class names changed since this run was started: class 1 "
-        "(counted from 0) is 'x' instead of 'b'. Restore them, or start again with --overwrite."
+        "(counted from 0) is 'x' instead of 'b'. Restore them, or start again with `overwrite`."
     )
     assert not trained
     with pytest.raises(Started):

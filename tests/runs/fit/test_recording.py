@@ -263,12 +263,12 @@ def test_a_run_of_an_earlier_version_goes_on_without_recording(features, tmp_pat
     [
         (
             "nowhere.txt",
-            r"--record_samples must name splits \(train, val, test\) or a text file .*'nowhere.txt'",
+            r"`record_samples` must name splits \(train, val, test\) or a text file .*'nowhere.txt'",
         ),
         ("unknown.txt", r"unknown.txt, line 2: x has no sample 'Z9'"),
         ("twice.txt", r"twice.txt, line 3: names '161' for the second time"),
         ("empty.txt", r"empty.txt: names no sample to record"),
-        ("bytes.txt", r"--record_samples must name splits"),
+        ("bytes.txt", r"`record_samples` must name splits"),
     ],
 )
 def test_samples_that_are_not_there(features, tmp_path, monkeypatch, samples, message):
@@ -296,11 +296,11 @@ def test_a_split_that_is_not_there(features, tmp_path):
     ("more", "solver"),
     [
         ({"method": "", "model": {"head": "ridge"}}, "--model.head ridge"),
-        ({"method": "softmax", "model": {}, "optim": {"name": "lbfgs"}}, "--optim.name lbfgs"),
+        ({"method": "softmax", "model": {}, "optim": {"name": "lbfgs"}}, "optim.name=lbfgs"),
     ],
 )
 def test_a_head_that_is_solved_has_no_epochs_to_record(features, tmp_path, more, solver):
-    with pytest.raises(InputError, match=f"--record scores keeps the scores of every epoch, but {solver}"):
+    with pytest.raises(InputError, match=f"record=scores keeps the scores of every epoch, but {solver}"):
         train(features, tmp_path / "run", **more)
 
 
@@ -309,7 +309,7 @@ def test_a_list_that_changed_is_noticed_when_resuming(features, tmp_path):
     names.write_text("161\n162\n")
     run = train(features, tmp_path / "run", record_samples=str(names), epochs=1)
     names.write_text("161\n163\n")
-    with pytest.raises(InputError, match="names other samples than --record_samples"):
+    with pytest.raises(InputError, match="names other samples than `record_samples`"):
         train(features, run, record_samples=str(names), epochs=1, resume=True)
 
 
@@ -318,7 +318,7 @@ def test_a_folder_without_a_recording(features, tmp_path):
         read_recording(tmp_path / "nothing")
     run = train(features, tmp_path / "run", record="none", epochs=1)
     with pytest.raises(
-        InputError, match=r"did not record its scores\. Train it with --record scores: spml train"
+        InputError, match=r"did not record its scores\. Train it with record=scores: spml train"
     ):
         read_recording(run)
     with pytest.raises(InputError, match=r"epoch 2 was not recorded, only 0 .* to 1"):

@@ -257,7 +257,7 @@ def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
     for options, said in (
         (["--head", "mlp"], "--model.head mlp is given"),
         (["--hp.beta", "1"], "--hp is given"),
-        (["--optim.name", "lbfgs"], "--optim.name lbfgs is given"),
+        (["--optim.name", "lbfgs"], "optim.name=lbfgs is given"),
         (["--init_from", "runs/x"], "--init_from runs/x is given"),
         (["--record", "scores"], "--method auto solves a head without epochs"),
     ):
@@ -366,7 +366,7 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
 def test_two_runs_are_made_on_one_device(tmp_path):
     output = str(tmp_path / "run")
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2, "output": output})
-    with pytest.raises(InputError, match="on one device only, but --devices is 2"):
+    with pytest.raises(InputError, match="on one device only, but `devices` is 2"):
         fine_tune.fine_tune(
             config, (), resume=False, train=None, console=Console(silent=True), pictures=False
         )

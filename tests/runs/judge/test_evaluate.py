@@ -139,7 +139,7 @@ def test_k_is_that_of_the_runs_unless_it_is_stated(folder, names, tmp_path, caps
     assert "K = 2.6 labels per sample (as the runs know it)." in capsys.readouterr().out
     both = spml.compare([copies[3.1], copies[2.6]], data)
     assert both["mean_labels"] == 3.1
-    note = f"K is that of {copies[3.1]}; other runs have 2.6 (--mean_labels states one)."
+    note = f"K is that of {copies[3.1]}; other runs have 2.6 (`mean_labels` states one)."
     assert note in both["notes"]
     with pytest.raises(InputError, match=r"mean_labels=0\.9 is below 1, the mean number of"):
         spml.compare(names, data, mean_labels=0.9)
@@ -350,7 +350,7 @@ def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsy
     truth = other_classes(folder, path, full=True)
     said = fails(capsys, "evaluate", run, path, "--data.unlisted", "negative")
     assert f"{path}: has the class 'new' (and 1 more), which the model in {run} does not know" in said
-    assert "pass --unknown_classes leave_out" in said
+    assert "pass unknown_classes=leave_out" in said
     options = ["--data.unlisted", "negative", "--unknown_classes", "leave_out"]
     main(["evaluate", run, str(path), *options, "--output", str(tmp_path / "e.json")])
     said = capsys.readouterr().out
@@ -441,7 +441,7 @@ def test_options_of_a_decision_are_checked_and_have_no_effect_without_full_label
     assert "between 0 and 1" in fails(capsys, "evaluate", names[0], *full, "--threshold", "3")
     assert "top_k must be at least 0" in fails(capsys, "evaluate", names[0], *full, "--top_k", "-1")
     for data in ([known], full):
-        assert "--draws must be at least 50, got 7" in fails(
+        assert "`draws` must be at least 50, got 7" in fails(
             capsys, "evaluate", *names, *data, "--draws", "7"
         )
     assert spml.load(names[0]).evaluate(full[0], unlisted="negative", top_k=1)["top_k_limit"] == 1
@@ -573,7 +573,7 @@ def test_mistakes_are_named(folder, names, tmp_path, capsys):
     assert "--mean_labels" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
     (tmp_path / "file").write_text("kept")
     said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
-    assert "is a file; --output must name a .json file or a folder" in said
+    assert "is a file; `output` must name a .json file or a folder" in said
     assert (tmp_path / "file").read_text() == "kept"
     assert "is a file" in fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below")
     fails(capsys, "evaluate", names[0], tmp_path / "nothing", known)

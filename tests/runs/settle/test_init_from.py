@@ -215,7 +215,7 @@ def test_what_does_not_fit_is_refused(first, features, tmp_path, capsys):
     ):  # fmt: skip
         said = fails(capsys, "train", features, *HIDE, *start, f"--model.{setting}", value, *output)
         assert f"--model.{setting} is" in said
-        assert f"{first} (--init_from) has {theirs}" in said
+        assert f"{first} (`init_from`) has {theirs}" in said
     assert "solved from scratch" in fails(capsys, "train", features, *start, "--head", "ridge", *output)
     said = fails(capsys, "train", features, *HIDE, *start, "--output", first, "--overwrite")
     assert "can't be both" in said

@@ -97,5 +97,5 @@ def test_what_is_refused(run, tmp_path, capsys):
     )  # fmt: skip
     message = fails(capsys, "train", "--like", str(tmp_path / "memory"), "--output", str(tmp_path / "again"))
     assert (
-        "was trained on data in memory, so --like can't read it again. Name data: spml train DATA" in message
+        "was trained on data in memory, so `like` can't read it again. Name data: spml train DATA" in message
     )

@@ -97,8 +97,8 @@ def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed() -> None
 def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str) -> None:
     frozen = refusal(ModelConfig(head=head, frozen="yes"), PHOTOS, needs)
     assert frozen.startswith(who)
-    assert "--model.frozen is 'yes'" in frozen
-    assert "pass --model.frozen no" in frozen
+    assert "model.frozen is 'yes'" in frozen
+    assert "pass model.frozen=no" in frozen
     vectors = refusal(ModelConfig(head=head), FEATURES, needs)
     assert vectors.startswith(who)
     assert "feature vectors" in vectors
@@ -126,7 +126,7 @@ def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -
         with pytest.raises(InputError) as caught:
             make_backbone(run, print)
         assert str(caught.value).startswith(f"{who} needs a feature map, but backbone test_vit")
-        assert "--model.backbone resnet50" in str(caught.value)
+        assert "model.backbone resnet50" in str(caught.value)
 
 
 def test_a_random_code_needs_its_head() -> None:
@@ -134,19 +134,19 @@ def test_a_random_code_needs_its_head() -> None:
         message = refusal(ModelConfig(head="mlp"), data, LATENT)
         assert "method 'an'" in message
         assert "--model.head is 'mlp'" in message
-        assert "pass --model.head gaussian, or for images --model.head queries" in message
+        assert "pass model.head=gaussian, or for images model.head=queries" in message
         assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
     for needs, code in ((LATENT, 9), (NOTHING, 0)):
         top = resolved(ModelConfig(head="queries", code=9), GREY, needs).top
         assert (top["queries"].code, top["queries"].embedding) == (code, 0)
-    assert "--model.code is 0" in refusal(ModelConfig(head="queries", code=0), GREY, LATENT)
+    assert "model.code is 0" in refusal(ModelConfig(head="queries", code=0), GREY, LATENT)
 
 
 def test_a_distribution_of_every_label_needs_its_head() -> None:
     needs = Needs(latent=True, posterior=True)
     message = refusal(ModelConfig(head="gaussian"), PHOTOS, needs)
-    assert "distribution of every label, but --model.head is 'gaussian': pass --model.head beta" in message
-    assert "or for images --model.head queries" in message
+    assert "distribution of every label, but model.head is 'gaussian': pass model.head=beta" in message
+    assert "or for images model.head=queries" in message
     assert settled(ModelConfig(head="beta"), GREY, needs).model.head == "beta"
     top = resolved(ModelConfig(head="queries", code=9), GREY, needs).top
     assert (top["queries"].code, top["queries"].posterior) == (9, True)
@@ -156,8 +156,8 @@ def test_a_distribution_of_every_label_needs_its_head() -> None:
 def test_an_embedding_of_each_class_needs_label_queries() -> None:
     needs = Needs(embedding=5)
     message = refusal(ModelConfig(head="gaussian"), GREY, needs)
-    assert "needs a head with an embedding of each class, but --model.head is 'gaussian'" in message
-    assert "pass --model.head queries" in message
+    assert "needs a head with an embedding of each class, but model.head is 'gaussian'" in message
+    assert "pass model.head=queries" in message
     assert resolved(ModelConfig(head="queries"), GREY, needs).top["queries"].embedding == 5
 
 
@@ -166,7 +166,7 @@ def test_distributions_of_labels_need_their_head() -> None:
     for head in ("mlp", "gaussian"):
         message = refusal(ModelConfig(head=head), PHOTOS, needs)  # type: ignore[arg-type]
         assert "needs a head that predicts a distribution of every label" in message
-        assert "pass --model.head beta" in message
+        assert "pass model.head=beta" in message
     assert settled(ModelConfig(head="beta"), PHOTOS, needs).model.head == "beta"
     assert settled(ModelConfig(head="beta"), PHOTOS, LATENT).model.head == "beta"
 
@@ -299,7 +299,7 @@ def test_a_code_per_class_belongs_to_the_model(tmp_path: Path) -> None:
     assert again.card["top"] == run.card["top"]
     with pytest.raises(InputError, match=r"is 6, but the model of .* has 5"):
         spml.train(X, y, model={"code": 6}, output=str(tmp_path / "third"), **settings)
-    assert "has a random code of each class, but --model.code is 0" in refusal(
+    assert "has a random code of each class, but model.code is 0" in refusal(
         ModelConfig(head="gaussian_per_class", code=0), FEATURES, NOTHING
     )
 

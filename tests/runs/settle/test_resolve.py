@@ -43,7 +43,7 @@ RIDGE = {"model": {"head": "ridge"}}
 )
 def test_the_remark_names_what_an_assumed_k_affects(settings, for_what):
     assert remark(**settings) == (
-        f"2 labels per sample assumed for {for_what}: pass --mean_labels K if you know better"
+        f"2 labels per sample assumed for {for_what}: pass mean_labels=K if you know better"
     )
 
 

@@ -123,10 +123,10 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, (socket.gaierror, UnicodeError)):
             raise InputError(
-                f"--host {host} can't be used ({reason}). Pass an address of this machine."
+                f"host={host} can't be used ({reason}). Pass an address of this machine."
             ) from error
         where = f"port {port}" if host == LOOPBACK else f"port {port} of {host}"
         raise InputError(
-            f"{where} can't be used ({reason}). Pass another --port; 0 takes a free one."
+            f"{where} can't be used ({reason}). Pass another `port`; 0 takes a free one."
         ) from error
     return listener

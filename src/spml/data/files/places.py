@@ -30,7 +30,7 @@ _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may cha
 _NEARBY = 1000  # folders that are looked into for a missing file, and files that are looked for
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-_ELSEWHERE = "pass --data.images with the folder that the names are relative to"
+_ELSEWHERE = "pass data.images with the folder that the names are relative to"
 
 
 def images_folder(config: DataConfig) -> Path | None:
@@ -114,7 +114,7 @@ def locate_names(
     if absent and (missing == "stop" or len(absent) == len(names)):
         missed = [names[image] for image in absent]
         # There is nothing to skip to if no file exists.
-        skip = "Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
+        skip = "Or leave out what is missing: data.missing=skip." if len(absent) < len(names) else ""
         hint = hint_at(root, missed[0], missed) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
         raise _absent(where(absent[0]), [root], len(names), missed, hint + skip)
     return found
@@ -176,7 +176,7 @@ def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] =
         if not (file := _in_folder(folder, names)):
             continue
         if folder == above or all(_in_folder(folder, options) for options in missing[:_NEARBY]):
-            return f"It is in another folder: pass --data.images {shlex.quote(shown(folder))}. "
+            return f"It is in another folder: pass data.images={shlex.quote(shown(folder))}. "
         full = (folder / file).relative_to(root).as_posix()
         return f"It is in {folder}, others are elsewhere: write the names with folders, as in {quote(full)}. "
     return ""

@@ -140,7 +140,7 @@ class FeatureStore:
         except OSError as error:
             raise SpmlError(
                 f"{self.folder}: features could not be written ({error.strerror or error}). Those computed "
-                "so far are kept. Free some space or choose another --data.cache, then run again."
+                "so far are kept. Free some space or choose another data.cache, then run again."
             ) from error
         _, positions = self._read(segment, written=True)
         self._recent.update(zip(map(bytes, identities), positions.tolist(), strict=True))

@@ -155,12 +155,12 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         raise not_read(source)
     if config.checked_column and reader.name != "table":
         raise InputError(
-            f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
+            f"{source.path}: data.unlisted={config.unlisted} names a column of a table, but this is "
             f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
         )
     if config.text and reader.name != "table":
         raise InputError(
-            f"{source.path}: --data.text {config.text} names columns of a table, but this is {reader.title}. "
+            f"{source.path}: data.text={config.text} names columns of a table, but this is {reader.title}. "
             "Leave it out, or give a CSV, TSV, JSON Lines or Parquet file."
         )
     records = read_as_stated(partial(reader.read, source.path), config, may_lack=may_lack)
@@ -171,7 +171,7 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
 def existing(text: str) -> Path:
     """Convert to the path of a file or folder that exists."""
     if not text:
-        raise InputError("No data given. Pass --data.path with a folder, a .csv or .npz file, or `digits`.")
+        raise InputError("No data given. Pass data.path with a folder, a .csv or .npz file, or `digits`.")
     path = Path(text)
     try:
         special, exists = is_special(path), path.exists()

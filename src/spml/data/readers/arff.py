@@ -177,7 +177,7 @@ def _label_positions(
     else:
         raise InputError(
             f"{path}: ambiguous which attributes are labels: there is neither {files[0].name} in the same "
-            "folder, as in Mulan, nor -C in @relation, as in MEKA. Pass --data.label_columns N if the first "
+            "folder, as in Mulan, nor -C in @relation, as in MEKA. Pass data.label_columns=N if the first "
             "N are labels, or -N if the last N are."
         )
     if not 0 < len(positions) < count:

@@ -80,10 +80,10 @@ def read_features(path: Path, config: DataConfig) -> Records:
             raise InputError(
                 f"{source}: observed holds labels of {len(protocol):,} samples and {protocol.num_classes:,} "
                 f"classes, Y of {count:,} and {labels.num_classes:,}. They must match, and Y must hold every "
-                "label: pass --data.unlisted negative if it does, otherwise leave observed out."
+                "label: pass data.unlisted=negative if it does, otherwise leave observed out."
             )
         if config.observe != "protocol":
-            notes.append(f"{path.name}: `observed` is not used; --data.observe protocol learns from it.")
+            notes.append(f"{path.name}: `observed` is not used; data.observe=protocol learns from it.")
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),
@@ -358,7 +358,7 @@ def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
 def _groups(arrays: Arrays, key: str, count: int, source: str) -> tuple[str, ...]:
     if key not in arrays:
         raise InputError(
-            f"{source}: --data.group {key}: there is no array of this name. Save one that has the group of "
+            f"{source}: data.group={key}: there is no array of this name. Save one that has the group of "
             f"each of the {count:,} rows, as text or integers."
         )
     return group_names(keys(arrays[key], f"{source}: {key}", count))

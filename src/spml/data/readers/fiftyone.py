@@ -88,7 +88,7 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     if config.group and not any(image.group for image in images):
         keys = first_few([*map(quote, dict.fromkeys(chain(*entries)))], 12)
         raise InputError(
-            f"{file}: --data.group {config.group}: no sample has a field of this name with a text or a "
+            f"{file}: data.group={config.group}: no sample has a field of this name with a text or a "
             f"number; found: {keys}."
         )
     root = images_folder(config) or file.parent
@@ -135,7 +135,7 @@ def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
     found = first_few([f"{quote(key)} ({quote(kind)[1:-1]})" for key, kind in kinds.items()], 12)
     raise InputError(
         f"{file}: expected one field of type {SEVERAL} or {SINGLE} with given labels; found "
-        f"{found or 'no labels at all'}. To name the field with the labels, pass --data.label_column FIELD."
+        f"{found or 'no labels at all'}. To name the field with the labels, pass data.label_column=FIELD."
     )
 
 
@@ -204,7 +204,7 @@ def _names_below(files: Sequence[str], root: Path, config: DataConfig, where: st
     if config.images is None:
         raise InputError(
             f"{where}: the images are in {quote(common)}, outside the folder of the export. Pass "
-            "--data.images with this folder, or with the one that they were moved to."
+            "data.images with this folder, or with the one that they were moved to."
         )
     return [
         posixpath.relpath(path, common) if path else file for path, file in zip(paths, files, strict=True)

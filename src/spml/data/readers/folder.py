@@ -209,8 +209,8 @@ def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str
         holds = f"{first_few([f'{place.prefix}{name}' for name in names], 3)} {are}."
     if listing.images:
         expected += (
-            " If no label is known yet, names of the classes can make a beginning: --data.classes FILE, with "
-            "one per line, and --names MODEL."
+            " If no label is known yet, names of the classes can make a beginning: data.classes=FILE, with "
+            "one per line, and names=MODEL."
         )
     return InputError(" ".join([f"{path}: {holds} {expected}", *listing.notes()]))
 

@@ -173,7 +173,7 @@ def _features(folder: Path, config: DataConfig) -> _Features:
     if not images or (len(images) > 1 and "image" not in images) or columns[images[0]].kind != "Image":
         raise InputError(
             f"{where}: expected one column of the type Image; {listing}. If there are several, pass "
-            "--data.file_column with one of them."
+            "data.file_column with one of them."
         )
     class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
     usable = [name for name, column in columns.items() if column.kind in ("ClassLabel", "string")]
@@ -186,13 +186,13 @@ def _features(folder: Path, config: DataConfig) -> _Features:
     if len(labels) != 1 or labels[0] not in usable:
         raise InputError(
             f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "
-            f"ClassLabel, a list of it, or names; {listing}. Pass --data.label_column with one of them."
+            f"ClassLabel, a list of it, or names; {listing}. Pass data.label_column with one of them."
         )
     image, label = "image" if "image" in images else images[0], labels[0]
     group = names[find_stated(names, config.group, "group", where)] if config.group else ""
     if group and (columns[group].several or columns[group].kind == "Image"):
         raise InputError(
-            f"{where}: --data.group: the column {quote(group)} holds lists or images. Name one that holds a "
+            f"{where}: data.group: the column {quote(group)} holds lists or images. Name one that holds a "
             "text or a number for each sample."
         )
     unused = tuple(name for name in columns if name not in (image, label, group))

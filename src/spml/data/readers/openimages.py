@@ -146,7 +146,7 @@ def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple
             return folder, np.flatnonzero(exists)
     tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
     raise InputError(
-        f"{path}: none of its images, such as {images[0][:100]}.jpg, is in {tried}. Pass --data.images with "
+        f"{path}: none of its images, such as {images[0][:100]}.jpg, is in {tried}. Pass data.images with "
         "the folder that holds them."
     )
 

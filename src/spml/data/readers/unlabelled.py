@@ -52,7 +52,7 @@ def read_unlabelled(path: Path, config: DataConfig) -> Records:
         ids, files = read_file_list(path, config.images)
     else:
         raise InputError(
-            f"{path}: --data.classes is for photos without labels: name a folder of them, or a table "
+            f"{path}: data.classes is for photos without labels: name a folder of them, or a table "
             f"({', '.join(TABLES)}) with a column of file names. For data that has labels, leave it out."
         )
     if not ids:

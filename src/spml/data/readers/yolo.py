@@ -131,6 +131,6 @@ def _splits(path: Path, images: Sequence[str]) -> tuple[str, ...] | None:
     if "" in splits:
         raise InputError(
             f"{path}: {quote(images[splits.index('')])} lies in no folder named train, val or test, while "
-            "other images do. Move it, or pass --data.path with the folder of one split."
+            "other images do. Move it, or pass data.path with the folder of one split."
         )
     return tuple(splits)

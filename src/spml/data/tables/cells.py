@@ -250,7 +250,7 @@ def _are_lists(
         example = quote(cells[max(loose, key=lambda k: len(loose[k]))])
         raise InputError(
             f"{where}: ambiguous: cells such as {example} may be lists, but others are not written so. If"
-            " each cell is one name, pass --data.separator ''; otherwise write all of them as JSON lists,"
+            " each cell is one name, pass data.separator=''; otherwise write all of them as JSON lists,"
             ' such as ["cat", "dog"].'
         )
     return recur >= max(1, RECOMBINE * len(entries))
@@ -345,7 +345,7 @@ def _ambiguous(
         option = reading.option if reading.option.isprintable() else repr(reading.option)[1:-1]
         quoted = f'"{option}"' if option == "'" else f"'{option}'"
         texts.append(
-            f"{reading.how} ({summary(reading.names, counts)}, such as {example}): pass --data.separator"
+            f"{reading.how} ({summary(reading.names, counts)}, such as {example}): pass data.separator"
             f" {quoted}"
         )
     return InputError(f"{where}: ambiguous: labels may be {texts[0]}; or {texts[1]}.")

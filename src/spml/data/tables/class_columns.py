@@ -90,7 +90,7 @@ def _are_counts(table: Table, column: int, empty: float) -> bool:
     raise InputError(
         f"{table.path}: ambiguous: the column {quote(table.names[column])} holds numbers, hardly any of them"
         " 0, so they may be counts of a class or something else. Name the columns of the classes:"
-        " --data.label_column CLASS,CLASS,..."
+        " data.label_column=CLASS,CLASS,..."
     )
 
 

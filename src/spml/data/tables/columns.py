@@ -126,10 +126,10 @@ def find_text(table: Table, stated: str) -> tuple[int, ...]:
         elif all(map(_looks_like_file, words)):
             problem = (
                 f"names of image files, such as {quote(words[0])}. To learn from the images, pass "
-                f"{option('file_column', name)} without --data.text"
+                f"{option('file_column', name)} without data.text"
             )
         if problem:
-            raise InputError(f"{table.path}: --data.text: the column {quote(name)} holds {problem}.")
+            raise InputError(f"{table.path}: data.text: the column {quote(name)} holds {problem}.")
     return found
 
 
@@ -159,14 +159,14 @@ def find_stated(names: Sequence[str], stated: str, setting: str, source: str) ->
         return found[0]
     by_lower = {name.lower(): name for name in names if name}
     raise InputError(
-        f"{source}: --data.{setting} {stated}: no column has this name; found: {shorten(names)}. "
+        f"{source}: data.{setting} {stated}: no column has this name; found: {shorten(names)}. "
         f"{nearest(stated, by_lower)}"
     )
 
 
 def option(setting: str, name: str) -> str:
     """An option with the name of a column, as it is typed."""
-    return f"--data.{setting} {quote(name) if CONTROL.search(name) else shlex.quote(name)}"
+    return f"data.{setting} {quote(name) if CONTROL.search(name) else shlex.quote(name)}"
 
 
 def repeating(cells: Sequence[object], *, numbers: bool = False) -> int:
@@ -273,9 +273,7 @@ def _no_file(table: Table) -> InputError:
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
         )
-    return InputError(
-        f"{found} If another column names the images, pass it as --data.file_column. {EXPECTED}."
-    )
+    return InputError(f"{found} If another column names the images, pass it as data.file_column. {EXPECTED}.")
 
 
 def propose_labels(table: Table, columns: Iterable[int]) -> str:

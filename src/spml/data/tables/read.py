@@ -64,7 +64,7 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
     table = open_table(path)
     root = path.parent if images is None else Path(images)
     if not root.is_dir():
-        raise InputError(f"--images: {quote(str(root))} is not a folder.")
+        raise InputError(f"`images`: {quote(str(root))} is not a folder.")
     if not names_files(table.names):
         raise InputError(
             f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found: "
@@ -74,7 +74,7 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
         rows = ImageRows(table, Columns(find_file(table), -1), root, DataConfig(max_unreadable=0))
         rows.read_columns([])
     except InputError as error:
-        raise InputError(str(error).replace("--data.images", "--images")) from error
+        raise InputError(str(error).replace("data.images", "`images`")) from error
     _, first = np.unique(rows.image_of_written, return_index=True)
     return tuple(rows.written[position] for position in first.tolist()), rows.inputs
 
@@ -138,7 +138,7 @@ def _name_guarded(table: Table, classes: Sequence[str]) -> str:
         return ""
     return (
         f"{table.path.name}: class names are read as they are: {counted(len(names), 'name')} such as "
-        f"{quote(names[0])} may be from a file that was written with --spreadsheet_safe. Write it without, "
+        f"{quote(names[0])} may be from a file that was written with `spreadsheet_safe`. Write it without, "
         "or rename the classes with data.rename."
     )
 
@@ -184,7 +184,7 @@ def _read_names(rows: ImageRows) -> _Content:
     classes = labels.classes
     if len(labels.unread) and config.unlabelled == "stop":
         raise InputError(
-            f"{labels.notes[-1]} Correct it, or pass --data.unlabelled skip to leave such rows out."
+            f"{labels.notes[-1]} Correct it, or pass data.unlabelled=skip to leave such rows out."
         )
     if not classes:
         unread = f" {labels.notes[-1]}" if len(labels.unread) else ""

@@ -72,7 +72,7 @@ class ImageRows:
             count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
             more = count if len(broken) > 1 else ""
             raise InputError(
-                f"{self.table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
+                f"{self.table.where(number)} {problem}{more} Or leave such rows out: data.max_unreadable="
                 f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
             )
         if not self._numbers:
@@ -160,7 +160,7 @@ class ImageRows:
             raise InputError(
                 f"{self.where(cells.first[code])}: the split is {quote(cells.values[code])}, but must be "
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
-                "--data.split ignore."
+                "data.split=ignore."
             )
         splits = np.array(names, np.str_)[cells.codes]
         first_rows = self.first[self.of_row]

@@ -58,7 +58,7 @@ class TextRows(ImageRows):
             if texts[first] != texts[row]:
                 raise InputError(
                     f"{self.both(first, row)}, with different texts. Names of samples must be distinct: "
-                    "correct one, or name another column (--data.file_column)."
+                    "correct one, or name another column (data.file_column)."
                 )
         self.inputs = Texts.of(texts[row] for row in self.first.tolist())
         self._texts = []
@@ -97,7 +97,7 @@ def _split_by_text(
     """Rows whose text is not empty, names of the others, and a note on these."""
     filled = np.array([bool(each.strip()) for each in texts], bool)
     if not filled.any():
-        raise InputError(f"{source}: every text is empty. Name other columns (--data.text).")
+        raise InputError(f"{source}: every text is empty. Name other columns (data.text).")
     empty = [names[row] for row in np.flatnonzero(~filled).tolist()]
     shown = first_few([*map(quote, empty)], 3)
     notes = (f"{counted(len(empty), 'sample')} without text left out: {shown}.",) if empty else ()

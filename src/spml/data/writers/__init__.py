@@ -127,7 +127,7 @@ def write(
             else:
                 write_with(path, content)
     if records.groups is not None and writer.holds_groups:
-        notes = (*notes, "Groups are written: read them with --data.group group.")
+        notes = (*notes, "Groups are written: read them with data.group=group.")
     elif records.groups is not None:
         notes = (*notes, f"Groups are not written, because {writer.title} has no place for them.")
     if inferred is None or writer.needs_scores:
@@ -157,7 +157,7 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder, but a file is written; name a file.")
     if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already. Name another file, or replace it with --overwrite.")
+        raise InputError(f"{path}: exists already. Name another file, or replace it with `overwrite`.")
 
 
 __all__ = [

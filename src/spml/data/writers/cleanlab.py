@@ -34,7 +34,7 @@ def write_cleanlab(records: Records, inferred: Inferred, output: Path) -> tuple[
             f"{records.source}: cleanlab needs the score of every class for every sample, but "
             f"{counted(len(rows), 'sample lacks some', 'samples lack some')}, such as "
             f"{quote(records.ids[rows[0]])}: no score of {quote(records.classes[column])}. Pass "
-            "--predictions with the folder of a run, or with what `spml predict --scores all` wrote of all "
+            "`predictions` with the folder of a run, or with what `spml predict --scores all` wrote of all "
             "samples."
         )
     rows, columns = records.labels.entries(1)

@@ -46,7 +46,7 @@ def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files
             arrays[key] = np.full((len(names), len(records.classes)), np.nan, np.float32)
             arrays[key][inferred.rows, inferred.columns] = values
     if records.labels.full:
-        notes = (*notes, "Every label is known: read it with --data.unlisted negative.")
+        notes = (*notes, "Every label is known: read it with data.unlisted=negative.")
     return {output: lambda stream: np.savez_compressed(stream, **arrays)}, notes
 
 

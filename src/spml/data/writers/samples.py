@@ -128,7 +128,7 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
         if not base or paths != [base + end for end in ends]:
             base = _innermost(paths)
         reason = f"The images do not lie below {folder}"
-    notes = () if base == own else (f"{reason}: read it with --data.images {shlex.quote(base)}",)
+    notes = () if base == own else (f"{reason}: read it with data.images={shlex.quote(base)}",)
     names = [os.path.relpath(path, base).replace(os.sep, "/") for path in paths]
     for name in names:
         if name != name.strip() or "\\" in name or CONTROL.search(name):
@@ -142,11 +142,11 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
 def named_from(records: Records, root: Path) -> Records:
     """The same data, with the names of its files relative to `root` wherever they are written."""
     if not root.is_dir():
-        raise InputError(f"--root {root}: is not a folder. Name a folder that holds all images.")
+        raise InputError(f"root={root}: is not a folder. Name a folder that holds all images.")
     paths = _absolute_paths(records)
     if outside := _outside(paths, os.path.abspath(root)):
         raise InputError(
-            f"--root {root}: {counted(len(outside), 'image lies', 'images lie')} outside this folder, such "
+            f"root={root}: {counted(len(outside), 'image lies', 'images lie')} outside this folder, such "
             f"as {quote(outside[0])}. Name a folder that holds all images, such as {_innermost(paths)}."
         )
     return replace(records, root=root)
@@ -157,7 +157,7 @@ def _absolute_paths(records: Records) -> list[str]:
     if files is None:
         raise InputError(
             f"{records.source}: these samples are not image files, which have names to be written. Use "
-            f"--format {'csv' if isinstance(records.inputs, Texts) else 'nan'}, without --root."
+            f"format={'csv' if isinstance(records.inputs, Texts) else 'nan'}, without `root`."
         )
     return [os.path.abspath(path) for path in files]
 

@@ -46,12 +46,12 @@ def make_onnx(model: Model, variant: str) -> Files:
     if size > _LARGEST:
         raise InputError(
             f"{model.folder}: has {size / 1e9:.1f} GB of weights, but an ONNX file holds 2 GB at most: use "
-            "--format torch-export or safetensors-hf."
+            "format=torch-export or safetensors-hf."
         )
     if variant != FLOAT32 and not model.size:
         raise InputError(
             f"{model.folder}: takes features, so it has no backbone to convert to {variant}: leave out "
-            "--variant."
+            "`variant`."
         )
     proto = _convert(model)
     backbone = set()
@@ -93,7 +93,7 @@ def _convert(model: Model) -> Any:
             cause = cause.__cause__
         raise InputError(
             f"{model.folder}: can't be exported, because ONNX can't express a part of the backbone "
-            f"{model.classifier.spec.name} or of the head {head} ({first_line(cause)}). Use --format "
+            f"{model.classifier.spec.name} or of the head {head} ({first_line(cause)}). Use format="
             "torch-export."
         ) from error
     assert converted is not None

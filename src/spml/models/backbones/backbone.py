@@ -110,8 +110,8 @@ class Backbone(nn.Module):
                 )
             raise InputError(
                 f"backbone {self.spec.name} has no feature map of {self.num_features} channels x height x "
-                f"width{why}: choose a convolutional backbone such as resnet50 (--model.backbone "
-                "resnet50), and do not freeze it (--model.frozen no)."
+                f"width{why}: choose a convolutional backbone such as resnet50 (model.backbone="
+                "resnet50), and do not freeze it (model.frozen=no)."
             )
         return maps
 

@@ -42,7 +42,7 @@ def describe_backbone(
             is damaged, or a network of the user's own was not passed.
     """
     if size > LARGEST_SIZE:
-        raise InputError(f"--data.size must be at most {LARGEST_SIZE} pixels, got {size}.")
+        raise InputError(f"data.size must be at most {LARGEST_SIZE} pixels, got {size}.")
     name = config.backbone
     origin = origin_of(name)
     if config.names:
@@ -53,20 +53,20 @@ def describe_backbone(
     if origin in (TFIDF, SENTENCES):
         raise InputError(
             f"backbone {name!r} takes texts, but {source} holds {kind}s: name the columns of a table that "
-            "hold texts (--data.text title,abstract), or leave out --model.backbone."
+            "hold texts (data.text title,abstract), or leave out model.backbone."
         )
     if kind == "feature":
         if name not in ("auto", NONE):
             advice = (
                 "pass the features that it computes as data, or leave it out"
                 if origin == OWN
-                else "leave out --model.backbone, or pass --model.backbone none"
+                else "leave out model.backbone, or pass model.backbone=none"
             )
             raise InputError(f"backbone {name!r} takes images, but {source} holds feature vectors: {advice}.")
         return BackboneSpec(NONE, width=width)
     if name == NONE:
         raise InputError(
-            f"backbone none takes feature vectors, but {source} holds images: leave out --model.backbone, "
+            f"backbone none takes feature vectors, but {source} holds images: leave out model.backbone, "
             "or pass the name of a timm model."
         )
     if origin == OWN:
@@ -76,8 +76,8 @@ def describe_backbone(
     of_file = config.weights not in ("pretrained", "random")
     if name == SMALL_CNN and of_file:
         raise InputError(
-            f"small_cnn starts from random weights only, but --model.weights is {config.weights}: leave it "
-            "out, or pass the backbone of these weights to --model.backbone."
+            f"small_cnn starts from random weights only, but model.weights is {config.weights}: leave it "
+            "out, or pass the backbone of these weights to model.backbone."
         )
     if name == SMALL_CNN or (name == "auto" and width == 1 and not of_file):
         return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
@@ -88,17 +88,17 @@ def _check_names(config: ModelConfig, kind: Kind, source: str) -> None:
     """Check that a model that knows names can be the backbone."""
     if kind != "image":
         raise InputError(
-            f"--names {config.names}: its towers compare names with images, but {source} holds {kind}s: "
+            f"names={config.names}: its towers compare names with images, but {source} holds {kind}s: "
             "leave it out."
         )
     if config.backbone not in ("auto", f"{HUGGING_FACE}/{config.names}"):
         raise InputError(
-            f"--names {config.names}: its image tower is the backbone, but --model.backbone is "
+            f"names={config.names}: its image tower is the backbone, but model.backbone is "
             f"{config.backbone}: leave out one of the two."
         )
     if config.weights != "pretrained":
         raise InputError(
-            f"--names {config.names}: the model has its weights inside, but --model.weights is "
+            f"names={config.names}: the model has its weights inside, but model.weights is "
             f"{config.weights}: leave it out."
         )
 
@@ -150,7 +150,7 @@ def create_backbone(spec: BackboneSpec) -> Backbone:
     if origin == SMALL_CNN:
         if spec.size < 8:
             raise InputError(
-                f"small_cnn halves images three times: --data.size must be at least 8, got {spec.size}."
+                f"small_cnn halves images three times: data.size must be at least 8, got {spec.size}."
             )
         return Backbone(spec, SmallCNN(len(spec.mean)), SmallCNN.num_features)
     if origin == OWN:

@@ -74,7 +74,7 @@ def describe(config: ModelConfig, size: int) -> BackboneSpec:
     require_transformers()
     if config.weights not in ("pretrained", "random"):
         raise InputError(
-            f"--model.weights {config.weights}: a Hugging Face folder has its weights inside ({WEIGHTS}): "
+            f"model.weights={config.weights}: a Hugging Face folder has its weights inside ({WEIGHTS}): "
             "leave it out, or pass random."
         )
     name = config.names or config.backbone.removeprefix(f"{HUGGING_FACE}/")
@@ -127,8 +127,8 @@ def pair_of_towers(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         return content
     raise InputError(
         f"{path}: model_type is {kind!r}, but names of classes are scored by a whole CLIP or SigLIP model, "
-        f"with towers for images and for texts ({', '.join(PAIRS)}). Name one (--names MODEL), or use this "
-        f"network without names (--backbone {HUGGING_FACE}/...)."
+        f"with towers for images and for texts ({', '.join(PAIRS)}). Name one (names=MODEL), or use this "
+        f"network without names (backbone={HUGGING_FACE}/...)."
     )
 
 
@@ -271,7 +271,7 @@ def filled(model: Any, source: Source, name: str) -> nn.Module:
     names = sorted(name.removeprefix(f"{model.base_model_prefix}.") for name in told["missing_keys"])
     missing = [name for name in names if not name.startswith("pooler.")]
     for wrong, label, advice in (
-        (shapes, "of another shape", "Leave out --data.size, or save it again."),
+        (shapes, "of another shape", "Leave out data.size, or save it again."),
         (missing, "missing", _SAVE_AGAIN),
     ):
         if wrong:

@@ -118,7 +118,7 @@ class OwnNetwork:
     def line(self, spec: BackboneSpec, num_features: int) -> str:
         """Description of the network for the user."""
         state = {
-            "pretrained": "its own, which count as trained (--weights random if they are not)",
+            "pretrained": "its own, which count as trained (weights=random if they are not)",
             "random": "its own, which count as untrained",
         }.get(spec.weights, spec.file)
         trained = [parameter.requires_grad for parameter in self._module.parameters()]
@@ -194,10 +194,10 @@ def needed(name: str, where: str = "") -> OwnNetwork:
         raise InputError(
             f"{where}: its backbone {name} is a network of the user's own, and no file of a run can bring "
             "its code along: pass the network, in Python as spml.load(folder, backbone=module), on the "
-            "command line as --backbone module:callable."
+            "command line as `--backbone module:callable`."
         )
     raise InputError(
         f"backbone {name!r} is code of your own, which is imported only where you name it yourself, never "
-        f"because a file does: write it on the command line (--backbone {name}), or pass the network in "
+        f"because a file does: write it on the command line (`--backbone {name}`), or pass the network in "
         "Python (backbone=module)."
     )

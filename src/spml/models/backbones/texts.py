@@ -125,11 +125,11 @@ def describe(config: ModelConfig, source: str) -> BackboneSpec:
     name = TFIDF if config.backbone == "auto" else config.backbone
     if name != TFIDF and not name.startswith(f"{SENTENCES}:"):
         raise InputError(
-            f"backbone {name!r} takes no texts, but {source} holds texts: leave out --model.backbone, or "
-            f"pass an embedding (--backbone {SENTENCES}:NAME)."
+            f"backbone {name!r} takes no texts, but {source} holds texts: leave out model.backbone, or "
+            f"pass an embedding (backbone={SENTENCES}:NAME)."
         )
     if config.weights != "pretrained" or config.frozen == "no":
-        stated = "--model.frozen no" if config.frozen == "no" else f"--model.weights {config.weights}"
+        stated = "model.frozen=no" if config.frozen == "no" else f"model.weights={config.weights}"
         raise InputError(f"{stated}: backbone {name} is fixed, and its head alone is trained: leave it out.")
     return BackboneSpec(name, weights="pretrained")
 
@@ -187,8 +187,8 @@ def _fit(spec: BackboneSpec, texts: Texts) -> Backbone:
     except ValueError as error:  # no term is left
         raise InputError(
             f"the {len(texts):,} training texts have no word in common: none occurs in {FEWEST_TEXTS} of "
-            f"them, such as {quote(texts[0][:60])}. Name columns with longer texts (--data.text), give more "
-            f"of them, or use an embedding (--backbone {SENTENCES}:NAME)."
+            f"them, such as {quote(texts[0][:60])}. Name columns with longer texts (data.text), give more "
+            f"of them, or use an embedding (backbone={SENTENCES}:NAME)."
         ) from error
     terms = vectoriser.get_feature_names_out().tolist()
     backbone = create(replace(spec, architecture={"terms": terms}))
@@ -206,7 +206,7 @@ def _check_blanks(texts: Texts) -> None:
         raise InputError(
             f"{share:.0%} of the letters of the texts are of scripts without blanks between words, such as "
             f"Chinese, Japanese and Thai, so that {TFIDF} finds no words in them: use an embedding for this "
-            f"language (--backbone {SENTENCES}:NAME)."
+            f"language (backbone={SENTENCES}:NAME)."
         )
 
 
@@ -262,5 +262,5 @@ def _folder(name: str) -> Path:
         raise InputError(
             f"{SENTENCES}:{name}: there is no such folder, and {repository} could not be downloaded from "
             f"huggingface.co ({first_line(error)}). Check the name and the connection, or name the folder of "
-            f"a model (--backbone {SENTENCES}:FOLDER)."
+            f"a model (backbone={SENTENCES}:FOLDER)."
         ) from error

@@ -55,7 +55,7 @@ def describe(config: ModelConfig, size: int) -> BackboneSpec:
     elif sidecar.timm_model and name.split(".")[0] != sidecar.timm_model.split(".")[0]:
         raise InputError(
             f"{weights}: according to {path.name} these are weights of {sidecar.timm_model}, not of {name}: "
-            "leave out --model.backbone, or pass other weights."
+            "leave out model.backbone, or pass other weights."
         )
     try:
         spec = _describe(name, "file", size, sidecar)
@@ -162,7 +162,7 @@ def set_size(name: str, model: Any, size: int) -> None:
         except (AttributeError, AssertionError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(
                 f"backbone {name} takes images of {default} pixels, not of {size}: leave out "
-                "--data.size, or choose another backbone."
+                "data.size, or choose another backbone."
             ) from error
 
 
@@ -170,7 +170,7 @@ def _pretrained(spec: BackboneSpec) -> Any:
     import timm
 
     known = timm.get_pretrained_cfg(spec.name)
-    advice = "Pass a file that you have (--model.weights FILE.safetensors), or --model.weights random."
+    advice = "Pass a file that you have (model.weights=FILE.safetensors), or model.weights=random."
     if known is None or not known.hf_hub_id:
         raise InputError(f"timm has no pretrained weights for {spec.name}. {advice}")
     # By default timm falls back to a pickle, and leaves out layers whose shape differs.

@@ -28,7 +28,7 @@ def with_file(spec: BackboneSpec, path: Path) -> BackboneSpec:
         return replace(spec, weights="file", file=path.name, sha256=sha256_file(path))
     except OSError as error:
         raise InputError(
-            f"{path}: can't be read ({error.strerror or error}): check --model.weights."
+            f"{path}: can't be read ({error.strerror or error}): check model.weights."
         ) from error
 
 
@@ -36,7 +36,7 @@ def check_suffix(path: Path) -> None:
     """Refuse a weights file of another format."""
     if path.suffix != ".safetensors":
         raise InputError(
-            f"--model.weights must be pretrained, random, or a .safetensors file, got {str(path)!r}. "
+            f"model.weights must be pretrained, random, or a .safetensors file, got {str(path)!r}. "
             "Other formats are not opened, because they can contain programs."
         )
 
@@ -128,7 +128,7 @@ class Source:
     def __init__(self, name: str, *, of_names: bool = False) -> None:
         self.name = name
         self.folder = Path(name) if Path(name).is_dir() else None
-        self._form = "--names " if of_names else f"{HUGGING_FACE}/"
+        self._form = "`names` " if of_names else f"{HUGGING_FACE}/"
         if self.folder is None and not _REPOSITORY.fullmatch(name):
             raise InputError(
                 f"{'' if of_names else 'backbone '}{self._form}{name}: no such folder. Name one with "

@@ -178,7 +178,7 @@ def check_size(samples: int, width: int) -> None:
         raise InputError(
             f"a head in closed form of {samples:,} training samples with {width:,} features uses a matrix of "
             f"{rows:,} x {width:,} numbers ({size:.1f} GiB, and a multiple while it is solved), more than "
-            f"{most:.1f} GiB: train a head instead (--model.head linear), or reduce the number of features."
+            f"{most:.1f} GiB: train a head instead (model.head=linear), or reduce the number of features."
         )
 
 

@@ -171,7 +171,7 @@ def _too_many(pool: Pool, weights: int) -> InputError:
     return InputError(
         f"the auto head of {len(pool.columns):,} classes with known positives on {pool.width:,} features "
         f"would solve heads of {size:.1f} GiB, more than {limit:.1f} GiB, and several times as much memory: "
-        "solve a single head (--head ridge or --head lda), train one (--model.head linear), or reduce the "
+        "solve a single head (head=ridge or head=lda), train one (model.head=linear), or reduce the "
         "number of features."
     )
 

@@ -208,7 +208,7 @@ def _predict(run: TrainedModel, audited: Audited, rows: list[int], engine: Engin
             if not file.is_file():
                 raise InputError(
                     f"{audited.source}: the run has kept no score of {quote(audited.ids[row])}, and there is "
-                    f"no file {quote(str(file))} to predict. Name the folder of the images (--data.images), "
+                    f"no file {quote(str(file))} to predict. Name the folder of the images (data.images), "
                     "or draw the samples to label with spml audit sample."
                 )
         inputs = run.list_inputs([str(file) for file in files])[1]

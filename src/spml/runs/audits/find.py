@@ -104,8 +104,8 @@ def run_audit(
     with only_writer_in(output, report), connected(engine.cluster, report):
         if (output / ABOUT).exists() and not overwrite:
             raise InputError(
-                f"{output}: already holds an audit. Replace it (--overwrite), or name another folder "
-                "(--output)."
+                f"{output}: already holds an audit. Replace it (`overwrite`), or name another folder "
+                "(`output`)."
             )
         run = load(folder)
         check_labels_known(run.folder, run.config, "missing labels can't be told from absent ones")
@@ -116,7 +116,7 @@ def run_audit(
         if all(samples.observed.full for samples in data.splits.values()):
             raise InputError(
                 f"{config.path}: every label is known, so none is missing. To try an audit on such data, "
-                "hide labels (--data.observe single)."
+                "hide labels (data.observe=single)."
             )
         check_mean_labels(k.value, len(data.classes), [part.observed for part in data.splits.values()])
         scored = score_samples(
@@ -251,7 +251,7 @@ def _mean_labels(stated: float | None, run: Run) -> MeanLabels:
     if not run.thresholds.mean_labels.known:
         raise InputError(
             "The mean number of labels per sample K is not known, and single positives can't reveal it: "
-            "state it (--mean_labels K), or label 50 or more random samples in full (spml audit sample, then "
+            "state it (mean_labels=K), or label 50 or more random samples in full (spml audit sample, then "
             "spml audit use)."
         )
     return run.thresholds.mean_labels

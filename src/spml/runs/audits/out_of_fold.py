@@ -103,7 +103,7 @@ def score_samples(
         SpmlError: A training failed.
     """
     if folds is not None and (folds == 1 or folds < 0):
-        raise InputError(f"--folds must be 0 or at least 2, got {folds}.")
+        raise InputError(f"`folds` must be 0 or at least 2, got {folds}.")
     scorer = _Scorer(trained, data, config, engine)
     if scorer.unseen:
         return scorer.gather(f"scores of the model in {trained.folder}, which has seen none of the samples")
@@ -244,13 +244,13 @@ class _Scorer:
             self._warnings.append(
                 f"{counted(count, 'sample')} may be scored by a model that was fitted to them. It has "
                 "learned not to predict what was not shown, so missing labels rank too low and probabilities "
-                f"are wrong. --folds {SOLVED_FOLDS} fits models without them."
+                f"are wrong. folds={SOLVED_FOLDS} fits models without them."
             )
 
 
 def _parts(train: Samples, folds: int, config: Config) -> npt.NDArray[np.int64]:
     if len(train) < 2 * folds:
-        raise InputError(f"--folds {folds} is too many for {counted(len(train), 'training sample')}.")
+        raise InputError(f"folds={folds} is too many for {counted(len(train), 'training sample')}.")
     return draw_folds(train.observed, folds, config.seed, train.groups)
 
 
@@ -262,7 +262,7 @@ def _settle_folds(folds: int | None, train: Samples, *, solved: bool) -> int:
         return folds if folds > 1 else 0
     if 0 < groups < folds:
         raise InputError(
-            f"--folds {folds} is too many for {counted(groups, 'group')} of training samples, since a group "
-            f"is in one part only. Pass --folds {groups if groups > 1 else 0}, or leave --data.group out."
+            f"folds={folds} is too many for {counted(groups, 'group')} of training samples, since a group "
+            f"is in one part only. Pass folds={groups if groups > 1 else 0}, or leave data.group out."
         )
     return folds

@@ -186,7 +186,7 @@ class SolvedHead:
             raise InputError(
                 f"scores of {counted(len(val), 'sample')} x {len(data.classes):,} classes do not fit into "
                 "the memory, so an auto head can't score them all without being solved on them. Audit fewer "
-                "samples, or with a ridge head (--head ridge)."
+                "samples, or with a ridge head (head=ridge)."
             )
         return build, scores
 
@@ -259,8 +259,8 @@ def train_folds(
             stale = started and (finished or changed)
             if stale and not overwrite:
                 raise InputError(
-                    f"{own}: holds a training with other settings or data. Replace it (--overwrite), or name "
-                    "another --output."
+                    f"{own}: holds a training with other settings or data. Replace it (`overwrite`), or name "
+                    "another `output`."
                 )
             run_training(
                 own_config,

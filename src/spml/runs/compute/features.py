@@ -83,7 +83,7 @@ def cached_features(
                 name.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise SpmlError(
-                    f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
+                    f"{folder}: can't be created ({error.strerror}). Choose another data.cache."
                 ) from error
             lock = name / f".{inputs.fingerprint()[:32]}.lock"
             with one_at_a_time(lock, report, "computes the same features"):
@@ -208,5 +208,5 @@ def find_features(
         report(f"{place}: can't be written to, so features that are computed are not kept")
         return KeptFeatures(store, keep=False)
     if (size := 4 * backbone.num_features * len(inputs)) > _MUCH:
-        report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (--cache none keeps none)")
+        report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (cache=none keeps none)")
     return KeptFeatures(store, keep=True)

@@ -155,7 +155,7 @@ def predict_batches(
         raise InputError(
             f"the model takes images of {spec.size:,} x {spec.size:,} pixels, {most} of which need at least "
             f"{size / 1e9:.1f} GB, but there are {memory / 1e9:.1f} GB of memory. Choose a smaller "
-            "--batch_size."
+            "`batch_size`."
         )
     model.eval()
     classes = model.top.num_classes

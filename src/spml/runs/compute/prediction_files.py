@@ -146,7 +146,7 @@ class Xlsx(Csv):
         if len(self._header) > _SHEET_COLUMNS:
             raise InputError(
                 f"an Excel sheet has at most {_SHEET_COLUMNS:,} columns, but {len(self._header):,} are "
-                "needed. Use --scores predicted, or write .csv or .parquet."
+                "needed. Use scores=predicted, or write .csv or .parquet."
             )
 
     def check(self, samples: int) -> None:
@@ -213,7 +213,7 @@ class Parquet(Format):
     """
 
     def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
-        pyarrow = require_pyarrow(Path("--format parquet"))
+        pyarrow = require_pyarrow(Path("format=parquet"))
         super().__init__(classes, scores, calibrated, where)
         listed = pyarrow.list_(pyarrow.float32())
         numbers = repeat(pyarrow.float32() if scores == "all" else listed, len(self._header) - 2 - where)

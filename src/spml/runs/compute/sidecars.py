@@ -60,7 +60,7 @@ class Sidecars:
     def __init__(self, inputs: Inputs, overwrite: bool) -> None:
         if not isinstance(inputs, ImageFiles):
             raise InputError(
-                "--sidecars writes next to photos, but the samples are features. Leave it out, or name the "
+                "`sidecars` writes next to photos, but the samples are features. Leave it out, or name the "
                 "photos."
             )
         self._photos, self._overwrite = inputs.paths, overwrite
@@ -69,7 +69,7 @@ class Sidecars:
         if existing:
             raise InputError(
                 f"{counted(len(existing), 'sidecar exists', 'sidecars exist')} already "
-                f"({first_few(existing, 3)}). Pass --overwrite to replace them with all that they hold, such "
+                f"({first_few(existing, 3)}). Pass `overwrite` to replace them with all that they hold, such "
                 "as ratings and captions of another program, or move them away."
             )
         for folder in sorted({os.path.dirname(_sidecar(photo)) or "." for photo in self._photos}):

@@ -266,7 +266,7 @@ class TrainedModel(RunRecords):
                 domain, or the file of thresholds does not suit.
         """
         options = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
-        stated = [f"--{name}" for name, value in options.items() if value is not None]
+        stated = [f"{name}" for name, value in options.items() if value is not None]
         if len(stated) > 1:
             raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
         cut: float | tuple[float, ...] | None

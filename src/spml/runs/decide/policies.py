@@ -224,7 +224,7 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
     except FileNotFoundError as error:
         raise InputError(
             f"{path}: is missing. Copy it from the folder that the run was trained in, make it again (spml "
-            "thresholds RUN), or use one threshold for all classes (--thresholds global)."
+            "thresholds RUN), or use one threshold for all classes (thresholds=global)."
         ) from error
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror}).") from error

@@ -66,7 +66,7 @@ def set_thresholds(
         SpmlError: A file could not be written.
     """
     if audit is not None and mean_labels is not None:
-        raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
+        raise InputError("pass `audit` or `mean_labels`, not both: an audit estimates K.")
     check_labels_known(run.folder, run.config, "no threshold can be decided")
     check_no_writer(run.folder, inside=True)
     own = data is None or (records is None and same_path(run.trained_on, data.path))

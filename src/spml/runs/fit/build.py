@@ -126,8 +126,8 @@ def with_parts(samples: Samples) -> Samples:
 
 def no_windows(local: str, reason: InputError) -> InputError:
     """Refusal of windows that `model.local` requires."""
-    other = "" if local == "crops" else ", or --local crops, which takes 14 times as long"
-    return InputError(f"--local {local}: {reason} Pass --local off{other}.")
+    other = "" if local == "crops" else ", or local=crops, which takes 14 times as long"
+    return InputError(f"local={local}: {reason} Pass local=off{other}.")
 
 
 class Build:
@@ -347,7 +347,7 @@ class Build:
             if not finite:
                 raise SpmlError(
                     f"{self.run.config.data.path}: some scores are NaN or infinite in float32. Scale the "
-                    "features (--model.scaling standard), or try a smaller learning rate."
+                    "features (model.scaling=standard), or try a smaller learning rate."
                 )
 
         return predict_scores(

@@ -27,14 +27,14 @@ def fit_warnings(fitted: Fitted, config: Config, *, positives: int, share: float
         positives: Number of known positives among the validation samples.
         share: Mean share of the classes that are labels of a sample, K / C.
     """
-    advice = f"Try a smaller learning rate (--lr {(config.optim.lr or 1e-3) / 10:g})"
+    advice = f"Try a smaller learning rate (lr={(config.optim.lr or 1e-3) / 10:g})"
     found = []
     last = fitted.history[-1].get("train/loss")
     if fitted.start_loss is not None and last is not None and last > _RISE * fitted.start_loss > 0:
         found.append(
             f"training diverged: the loss rose from {fitted.start_loss:.3g} in the first step to {last:.3g} "
-            f"in epoch {fitted.history[-1]['epoch']}. {advice}, a warm-up (--optim.warmup_epochs 1) or "
-            "gradient clipping (--optim.clip 1)."
+            f"in epoch {fitted.history[-1]['epoch']}. {advice}, a warm-up (optim.warmup_epochs=1) or "
+            "gradient clipping (optim.clip=1)."
         )
     a = fitted.history[fitted.best]["val/A"]
     # Ranks of random rankings are uniform, and A divides by 1 - share.

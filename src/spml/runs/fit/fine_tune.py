@@ -68,9 +68,9 @@ def fine_tune(
     if config.devices > 1:
         # Every process would make both runs.
         raise InputError(
-            f"--method {config.method} --model.frozen no is two runs, which are made on one device only, but "
-            f"--devices is {config.devices}: make the first (--model.frozen yes), then the second from it "
-            f"(--method {recipes.read('default')['trained']} --init-from RUN --model.frozen no)."
+            f"method={config.method} model.frozen=no is two runs, which are made on one device only, but "
+            f"`devices` is {config.devices}: make the first (model.frozen=yes), then the second from it "
+            f"(method={recipes.read('default')['trained']} init_from=RUN model.frozen=no)."
         )
     folder = Path(config.output)
     if not resume:

@@ -167,7 +167,7 @@ def use_windows(
     if best == "whole image":
         report(
             f"local evidence: held-out samples score {of_parts} by {what}, {whole}, "
-            + (f"but --local is {local}, so {what} are scored, too" if required else "so both are averaged")
+            + (f"but `local` is {local}, so {what} are scored, too" if required else "so both are averaged")
         )
     else:
         report(

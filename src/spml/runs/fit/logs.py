@@ -163,7 +163,7 @@ def open_log(name: str, config: Config, *, resume: bool, report: Report) -> Iter
         if not resume:
             run_files.clear(folder)  # so that the next command finds no run there
         raise InputError(
-            f"--logger {name} can't be used ({first_line(error)}). Correct its settings, or leave it out."
+            f"logger={name} can't be used ({first_line(error)}). Correct its settings, or leave it out."
         ) from error
     write_json(path, {**logs, name: log.id})
     works, finished = True, False

@@ -34,7 +34,7 @@ Rows = npt.NDArray[np.int64]
 
 _EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
-_AGAIN = "Train the run again with --record scores --overwrite."
+_AGAIN = "Train the run again with record=scores `overwrite`."
 
 
 # -- writing ---------------------------------------------------------------------------------------------
@@ -58,14 +58,14 @@ def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
         if missing := [name for name in names if name not in data.splits]:
             raise InputError(
                 f"{data.name}: has no {missing[0]!r} split to record, but {', '.join(data.splits)} "
-                "(--record_samples)."
+                "(`record_samples`)."
             )
         return dict.fromkeys(names)
     try:
         lines = Path(setting).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise InputError(
-            f"--record_samples must name splits (train, val, test) or a text file with the name of one "
+            f"`record_samples` must name splits (train, val, test) or a text file with the name of one "
             f"sample per line, got {setting!r} ({error})."
         ) from error
     position = {
@@ -78,14 +78,14 @@ def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
             continue
         if name not in position:
             raise InputError(
-                f"{setting}, line {number}: {data.name} has no sample {name!r} (--record_samples)."
+                f"{setting}, line {number}: {data.name} has no sample {name!r} (`record_samples`)."
             )
         split, row = position[name]
         if row in rows.setdefault(split, {}):
-            raise InputError(f"{where}: names {name!r} for the second time (--record_samples).")
+            raise InputError(f"{where}: names {name!r} for the second time (`record_samples`).")
         rows[split][row] = None
     if not rows:
-        raise InputError(f"{setting}: names no sample to record (--record_samples).")
+        raise InputError(f"{setting}: names no sample to record (`record_samples`).")
     return {split: np.asarray([*chosen], np.int64) for split, chosen in rows.items()}
 
 
@@ -127,8 +127,8 @@ class Recorder:
         path = self._folder / run_files.SCORED_SAMPLES
         if path.exists() and _read_samples(path).ids != self._ids:
             raise InputError(
-                f"{path}: names other samples than --record_samples {self._config.record_samples} does now. "
-                "Restore that file, or start again with --overwrite."
+                f"{path}: names other samples than record_samples={self._config.record_samples} does now. "
+                "Restore that file, or start again with `overwrite`."
             )
 
     def write(self, epoch: int, logits: Logits) -> None:
@@ -245,10 +245,10 @@ def read_recording(run: str | Path) -> Recording:
     if not path.is_file():
         if not run_files.holds_run(folder):
             raise InputError(
-                f"{folder}: holds no run: name the folder of one that was trained with --record scores."
+                f"{folder}: holds no run: name the folder of one that was trained with record=scores."
             )
         raise InputError(
-            f"{folder}: this run did not record its scores. Train it with --record scores: spml train "
+            f"{folder}: this run did not record its scores. Train it with record=scores: spml train "
             f"--config {folder / run_files.CONFIG} --record scores --output ANOTHER"
         )
     found = sorted(int(match[1]) for file in scores.iterdir() if (match := _EPOCH.fullmatch(file.name)))
@@ -256,7 +256,7 @@ def read_recording(run: str | Path) -> Recording:
     if missing := sorted({*epochs} - {*found}):
         raise InputError(
             f"{scores / _epoch_file(missing[0])}: is missing, so the recording is not complete. Restore it, "
-            "or train the run again with --overwrite."
+            "or train the run again with `overwrite`."
         )
     recording = replace(_read_samples(path), folder=folder, epochs=epochs)
     for epoch in epochs:

@@ -315,7 +315,7 @@ class Solver:
         if not np.isfinite(scores).all():
             raise SpmlError(
                 f"{self._config.data.path}: with these features, scores become NaN or infinite in float32: "
-                "scale them (--model.scaling standard)."
+                "scale them (model.scaling=standard)."
             )
 
 

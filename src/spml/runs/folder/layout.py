@@ -67,9 +67,9 @@ def holds_run(folder: Path) -> bool:
 def how_to_continue(folder: Path) -> str:
     """Say what an interrupted run left in its folder, and how to go on."""
     if has_checkpoint(folder):
-        return f"the last checkpoint is in {folder}. Continue with the same command and --resume."
+        return f"the last checkpoint is in {folder}. Continue with the same command and `resume`."
     if holds_run(folder):
-        return f"{folder} holds no checkpoint yet. Start again with the same command and --overwrite."
+        return f"{folder} holds no checkpoint yet. Start again with the same command and `overwrite`."
     return "nothing was written."
 
 
@@ -95,11 +95,11 @@ def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 def _check_content(folder: Path, *, resume: bool, overwrite: bool) -> None:
     if resume and not holds_run(folder):
-        raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
+        raise InputError(f"{folder}: holds no run to resume. Start one without `resume`.")
     if holds_run(folder) and not resume and not overwrite:
         raise InputError(
-            f"{folder}: already holds a run. Continue it (--resume), replace it (--overwrite), or name "
-            "another folder (--output)."
+            f"{folder}: already holds a run. Continue it (`resume`), replace it (`overwrite`), or name "
+            "another folder (`output`)."
         )
 
 

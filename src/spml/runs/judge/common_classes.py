@@ -90,7 +90,7 @@ def common_classes(
         raise InputError(
             f"{path}: has the class {unknown[0]!r}{others}, which the model in {run} does not know. "
             f"{nearest(unknown[0], known)} To evaluate over the classes that both have, pass "
-            "--unknown_classes leave_out."
+            "unknown_classes=leave_out."
         )
     if not len(columns):
         raise InputError(

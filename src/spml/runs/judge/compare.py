@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...short_names import python_names
 from ..api import load_each
 from ..compute.predict import Engine
 from ..console import Console
@@ -15,7 +14,6 @@ from .common_classes import UnknownClasses
 from .evaluate import evaluate
 
 
-@python_names(data_by_name=True)
 def compare(
     runs: Sequence[Run | str | Path],
     data: Any,

@@ -94,7 +94,7 @@ def evaluate(
     check_classes(named)
     name, first = next(iter(named.items()))
     if draws < MIN_DRAWS:
-        raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
+        raise InputError(f"`draws` must be at least {MIN_DRAWS}, got {draws}")
     for run in runs:
         run.decision(**decision)  # refuses wrong values before images are read
     config, records = labelled(
@@ -123,7 +123,7 @@ def evaluate(
 
     dataset = finish(first.spec.size, first.spec.interpolation)
     if split not in dataset.splits:
-        raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split).")
+        raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (`split`).")
     truth, labels = dataset.truth.get(split), dataset.splits[split].observed
     full = truth is not None and not observed
     if full and truth is not None:
@@ -135,14 +135,14 @@ def evaluate(
     if not labels.positives_per_class().any():
         raise InputError(
             f"{config.path}: no sample of the {split!r} split has a label of a class that can be measured. "
-            "Name another --split, or other data."
+            "Name another `split`, or other data."
         )
     whole = fits(len(labels), len(first.classes))
     if full and intervals and not whole:
         raise InputError(
             f"{config.path}: {len(labels)} samples x {len(first.classes)} classes are too many scores to "
-            "keep for a comparison on full labels. Evaluate one run at a time, without a folder as --output, "
-            "or compare by observed labels (--observed)."
+            "keep for a comparison on full labels. Evaluate one run at a time, without a folder as `output`, "
+            "or compare by observed labels (`observed`)."
         )
 
     def logits(name: str) -> Scores:
@@ -298,7 +298,7 @@ def _mean_labels(stated: float | None, runs: Mapping[str, TrainedModel]) -> _Set
         return _SettledK(default_mean_labels(len(next(iter(runs.values())).classes)), "default")
     name, k = next(iter(known.items()))
     others = sorted({f"{value:g}" for value in known.values()} - {f"{k:g}"})
-    note = f"K is that of {name}; other runs have {first_few(others, 5)} (--mean_labels states one)."
+    note = f"K is that of {name}; other runs have {first_few(others, 5)} (`mean_labels` states one)."
     return _SettledK(k, "runs", (note,) if others else ())
 
 
@@ -335,12 +335,12 @@ def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
     if labels.full:
         raise InputError(
             f"{path}: every label of the {split!r} split is known, so nothing is left to estimate. Leave "
-            "out --observed to measure mAP, or hide labels (--data.observe single)."
+            "out `observed` to measure mAP, or hide labels (data.observe=single)."
         )
     if not labels.positives_per_class().any():
         raise InputError(
             f"{path}: no sample of the {split!r} split has a known positive label, so models can't be judged "
-            "on it. Label some, or name another --split."
+            "on it. Label some, or name another `split`."
         )
 
 
@@ -367,7 +367,7 @@ def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
 
 def _notes(fully_labelled: bool, decision: Mapping[str, Any]) -> list[str]:
     notes = ["The data is fully labelled; its true labels were not used."] if fully_labelled else []
-    stated = [f"--{name}" for name, value in decision.items() if value]
+    stated = [f"{name}" for name, value in decision.items() if value]
     if stated:
         notes.append(f"The SP-score needs no predicted labels: {', '.join(stated)} changed nothing.")
     return notes
@@ -382,6 +382,6 @@ def _assumptions(runs: Mapping[str, TrainedModel]) -> list[str]:
             assumed.setdefault(k.value, []).append(name)
     return [
         f"{', '.join(names)}: K is not known, so thresholds are placed as for {k:g} labels per sample (spml "
-        "thresholds, with --mean_labels or --audit, decides them again)."
+        "thresholds, with `mean_labels` or `audit`, decides them again)."
         for k, names in assumed.items()
     ]

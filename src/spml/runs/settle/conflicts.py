@@ -40,41 +40,41 @@ def check_without_data(config: Config) -> None:
     if config.objective and config.model.head not in models.CLOSED_FORM:
         find(config.objective, [AUTO])
     check(config)
-    head = f"--model.head {config.model.head}"
+    head = f"model.head={config.model.head}"
     if config.method == AUTO:
         _leave_out_one(
-            f"--method {AUTO} chooses and solves its heads from scratch",
+            f"method={AUTO} chooses and solves its heads from scratch",
             {
                 head: config.model.head != "auto",
-                "--hp": bool(config.hp),
-                f"--optim.name {LBFGS}": config.optim.name == LBFGS,
-                f"--init_from {config.init_from}": bool(config.init_from),
+                "`hp`": bool(config.hp),
+                f"optim.name={LBFGS}": config.optim.name == LBFGS,
+                f"init_from={config.init_from}": bool(config.init_from),
             },
         )
     if config.model.head in models.CLOSED_FORM:
-        stated = {f"--method {config.method}": bool(config.method), "--hp": bool(config.hp)}
+        stated = {f"method={config.method}": bool(config.method), "`hp`": bool(config.hp)}
         _leave_out_one(f"{head} is solved without a method", stated)
         if config.init_from:
             raise InputError(
-                f"{head} is solved from scratch, but --init_from {config.init_from} is given: leave out "
-                "--model.head to train the head of that run further."
+                f"{head} is solved from scratch, but init_from={config.init_from} is given: leave out "
+                "model.head to train the head of that run further."
             )
     _check_names(config)
     if config.record != "none":
         solvers = {
             head: config.model.head in models.CLOSED_FORM,
-            f"--method {AUTO}": config.method == AUTO,
-            f"--optim.name {LBFGS}": config.optim.name == LBFGS,
+            f"method={AUTO}": config.method == AUTO,
+            f"optim.name={LBFGS}": config.optim.name == LBFGS,
         }
         if solver := next((option for option, stated in solvers.items() if stated), ""):
             raise InputError(
-                f"--record {config.record} keeps the scores of every epoch, but {solver} solves a head "
+                f"record={config.record} keeps the scores of every epoch, but {solver} solves a head "
                 "without epochs: leave out one of the two."
             )
     if same_path(config.init_from, config.output):
         raise InputError(
-            f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
-            "run (--output): name another --output."
+            f"{config.output}: can't be both the run to start from (`init_from`) and the folder of the new "
+            "run (`output`): name another `output`."
         )
 
 
@@ -83,24 +83,24 @@ def _check_names(config: Config) -> None:
     model = config.model
     if model.names_lda:
         raise InputError(
-            "--model.names_lda is for photos without labels (--data.classes FILE --names MODEL). With "
-            "labels, an auto head with --names tries it by itself: leave it out."
+            "model.names_lda is for photos without labels (data.classes=FILE names=MODEL). With "
+            "labels, an auto head with `names` tries it by itself: leave it out."
         )
     if not model.names:
         for name in ("names_file", "prompts"):
             if getattr(model, name):
                 raise InputError(
-                    f"--model.{name} is about what a text tower reads, but no model with one is named: pass "
-                    "--names MODEL, or leave it out."
+                    f"model.{name} is about what a text tower reads, but no model with one is named: pass "
+                    "names=MODEL, or leave it out."
                 )
         return
     _leave_out_one(
-        f"--names {model.names}: names of classes are compared with the features of its image tower, by the "
+        f"names={model.names}: names of classes are compared with the features of its image tower, by the "
         "auto head or a method that takes pseudo-labels",
         {
-            f"--model.head {model.head}": model.head in models.CLOSED_FORM,
-            "--model.frozen no": model.frozen == "no",
-            f"--init_from {config.init_from}": bool(config.init_from),
+            f"model.head={model.head}": model.head in models.CLOSED_FORM,
+            "model.frozen=no": model.frozen == "no",
+            f"init_from={config.init_from}": bool(config.init_from),
         },
     )
 
@@ -115,7 +115,7 @@ def first_training(config: Config, table: str) -> str:
     """Command that learns from a table of labels what a run knows by the names of the classes alone."""
     path, names = Path(config.data.path), shlex.quote(config.model.names)
     images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
-    return f"spml train {shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
+    return f"spml train {shlex.quote(table)} --data.images {images} data.unlisted=negative names={names}"
 
 
 def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
@@ -154,7 +154,7 @@ def check_mean_labels(
     """
     if mean_labels is not None and not 0 < mean_labels < classes:
         raise InputError(
-            f"--mean_labels is the mean number of labels per sample, between 0 and the {classes} classes, "
+            f"`mean_labels` is the mean number of labels per sample, between 0 and the {classes} classes, "
             f"got {mean_labels:g}. State another value, or leave it out if you do not know it."
         )
     known = np.concatenate([np.zeros(0, np.int64), *(part.positives_per_sample() for part in observed)])
@@ -163,7 +163,7 @@ def check_mean_labels(
         return
     if mean_labels < counted.mean() - max(_ROUNDED, 3 * counted.std() / math.sqrt(len(counted))):
         raise InputError(
-            f"--mean_labels {mean_labels:g} is below {counted.mean():.3g}, the mean number of labels that "
+            f"mean_labels={mean_labels:g} is below {counted.mean():.3g}, the mean number of labels that "
             "are known of a sample. It counts all labels of a sample, the known ones included: state a "
             "larger number, or leave it out if you do not know it."
         )
@@ -186,21 +186,21 @@ def check_solver(config: Config, model: ModelConfig, spec: models.BackboneSpec, 
         _check_lbfgs(config, model.head)
     if kind == "feature" or (config.objective and not minimised):
         return
-    solver, instead = f"--model.head {model.head}", "--model.head linear"
+    solver, instead = f"model.head={model.head}", "model.head=linear"
     if config.method == AUTO:
-        solver, instead = f"--method {AUTO}", f"--method {recipes.read('default')['trained']}"
+        solver, instead = f"method={AUTO}", f"method={recipes.read('default')['trained']}"
     elif minimised:
-        solver, instead = f"--optim.name {LBFGS}", "--optim.name adamw"
+        solver, instead = f"optim.name={LBFGS}", "optim.name=adamw"
     if not spec.is_pretrained:
         raise InputError(
             f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
-            "random weights: choose a pretrained one (--model.backbone resnet50, or --model.weights FILE), "
+            "random weights: choose a pretrained one (model.backbone=resnet50, or model.weights=FILE), "
             f"give a feature file, or train both ({instead})."
         )
     if model.frozen == "no" and config.method != AUTO:
         raise InputError(
-            f"{solver} needs features that do not change, but --model.frozen is 'no': leave it out. To train "
-            "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."
+            f"{solver} needs features that do not change, but model.frozen is 'no': leave it out. To train "
+            "the backbone too, start a second run from this one (init_from=RUN model.frozen=no)."
         )
 
 
@@ -216,10 +216,10 @@ def check_crop(config: Config, inputs: Inputs) -> None:
     if not isinstance(inputs, ImageFiles):
         reason = "the data holds no image files"
     elif config.model.frozen == "yes":
-        reason = "features of a frozen backbone are computed once (--model.frozen no trains it)"
+        reason = "features of a frozen backbone are computed once (model.frozen=no trains it)"
     if reason:
         raise InputError(
-            f"--data.crop {config.data.crop:g} trains on random parts of images, but {reason}: leave it out."
+            f"data.crop={config.data.crop:g} trains on random parts of images, but {reason}: leave it out."
         )
 
 
@@ -233,29 +233,29 @@ def check_local(model: ModelConfig, inputs: Inputs) -> None:
         return
     if isinstance(inputs, Texts):
         raise InputError(
-            f"--local {model.local} scores parts of images, but the data holds texts: leave it out."
+            f"local={model.local} scores parts of images, but the data holds texts: leave it out."
         )
     if not isinstance(inputs, FeatureMatrix):
         return
     if model.local == "crops" or not inputs.num_parts:
         raise InputError(
-            f"--local {model.local} scores parts of images, but the data holds one feature vector of each "
-            "sample: give the images, features of the parts of each sample as X of shape (N, P, D) (--local "
+            f"local={model.local} scores parts of images, but the data holds one feature vector of each "
+            "sample: give the images, features of the parts of each sample as X of shape (N, P, D) (local="
             "on), or leave it out."
         )
 
 
 def _check_lbfgs(config: Config, head: str) -> None:
-    solver = f"--optim.name {LBFGS}"
+    solver = f"optim.name={LBFGS}"
     if head != models.LINEAR:
         raise InputError(
             f"{solver} solves a linear head, but method {config.method!r} has a {head!r} head here: pass "
-            "--model.head linear, or train it (--optim.name adamw)."
+            "model.head=linear, or train it (optim.name=adamw)."
         )
     if config.init_from:
         raise InputError(
-            f"{solver} starts from scratch, but --init_from {config.init_from} is given: leave it out, or "
-            "train further (--optim.name adamw)."
+            f"{solver} starts from scratch, but init_from={config.init_from} is given: leave it out, or "
+            "train further (optim.name=adamw)."
         )
     penalties = {
         "optim.l1": config.optim.l1,
@@ -265,8 +265,8 @@ def _check_lbfgs(config: Config, head: str) -> None:
     for name, value in penalties.items():
         if value:
             raise InputError(
-                f"{solver} tries L2 penalties of its own and no other ones, but --{name} is {value:g}: leave "
-                "it out, or train (--optim.name adamw)."
+                f"{solver} tries L2 penalties of its own and no other ones, but {name} is {value:g}: leave "
+                "it out, or train (optim.name=adamw)."
             )
 
 
@@ -280,8 +280,8 @@ def check_needs(config: Config, needs: Needs) -> None:
     model = config.model
     if model.names and config.objective and not needs.names:
         raise InputError(
-            f"--names {model.names}: method {config.method!r} makes no use of the names of classes: pass "
-            f"--method {AUTO}, or leave it out."
+            f"names={model.names}: method {config.method!r} makes no use of the names of classes: pass "
+            f"method={AUTO}, or leave it out."
         )
     _check_head(config.method, model, needs)
     consumer = needs_maps(config.method, model.head, needs)
@@ -297,53 +297,53 @@ def check_needs(config: Config, needs: Needs) -> None:
         )
     if consumer and model.frozen == "yes":
         raise InputError(
-            f"{consumer} needs the feature map of the backbone in every step, but --model.frozen is 'yes', "
-            "which keeps pooled features only: pass --model.frozen no."
+            f"{consumer} needs the feature map of the backbone in every step, but model.frozen is 'yes', "
+            "which keeps pooled features only: pass model.frozen=no."
         )
     reason = ""
     if model.backbone == "none":
         reason = "the data holds feature vectors"
     elif model.frozen == "yes":
-        reason = "the backbone is frozen (--model.frozen no trains it)"
+        reason = "the backbone is frozen (model.frozen=no trains it)"
     if reason and model.frozen_parts:
         raise InputError(
-            f"--model.frozen_parts {quote(model.frozen_parts)} names parts of a network that is trained, but "
+            f"model.frozen_parts={quote(model.frozen_parts)} names parts of a network that is trained, but "
             f"{reason}: leave it out."
         )
     if consumer and not reason:
         reason = f"{consumer} calls only the first part of the network, for its feature map"
     if config.compile and reason:
-        raise InputError(f"--compile yes compiles the network that is trained, but {reason}: leave it out.")
+        raise InputError(f"compile=yes compiles the network that is trained, but {reason}: leave it out.")
 
 
 def _check_head(method: str, model: ModelConfig, needs: Needs) -> None:
     """Check that the head gives what the method needs."""
     if model.head == models.GAUSSIAN_PER_CLASS and not model.code:
         raise InputError(
-            f"the head {model.head!r} has a random code of each class, but --model.code is 0: pass "
-            "--model.code 64, or another head."
+            f"the head {model.head!r} has a random code of each class, but model.code is 0: pass "
+            "model.code=64, or another head."
         )
     if needs.posterior and model.head not in (models.BETA, models.QUERIES):
         raise InputError(
-            f"method {method!r} needs a head that predicts a distribution of every label, but --model.head "
-            f"is {model.head!r}: pass --model.head {models.BETA}, or for images --model.head "
+            f"method {method!r} needs a head that predicts a distribution of every label, but model.head "
+            f"is {model.head!r}: pass model.head={models.BETA}, or for images model.head="
             f"{models.QUERIES}."
         )
     coded = (models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES)
     if needs.latent and model.head not in coded:
         raise InputError(
-            f"method {method!r} needs a head with a random code, but --model.head is {model.head!r}: pass "
-            f"--model.head {models.GAUSSIAN}, or for images --model.head {models.QUERIES}."
+            f"method {method!r} needs a head with a random code, but model.head is {model.head!r}: pass "
+            f"model.head={models.GAUSSIAN}, or for images model.head={models.QUERIES}."
         )
     if needs.latent and model.head == models.QUERIES and not model.code:
         raise InputError(
-            f"method {method!r} needs a head with a random code, but --model.code is 0, or the head of the "
-            "run to start from has none: pass --model.code 64, or start from a run of this method."
+            f"method {method!r} needs a head with a random code, but model.code is 0, or the head of the "
+            "run to start from has none: pass model.code=64, or start from a run of this method."
         )
     if needs.embedding and model.head != models.QUERIES:
         raise InputError(
-            f"method {method!r} needs a head with an embedding of each class, but --model.head is "
-            f"{model.head!r}: pass --model.head {models.QUERIES}, which takes images."
+            f"method {method!r} needs a head with an embedding of each class, but model.head is "
+            f"{model.head!r}: pass model.head={models.QUERIES}, which takes images."
         )
 
 

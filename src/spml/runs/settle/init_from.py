@@ -75,8 +75,8 @@ class Start:
         if needs.latent and isinstance(head, models.QueryHead) and head.settings.posterior != needs.posterior:
             has = "predicts" if head.settings.posterior else "does not predict"
             raise InputError(
-                f"the head of {self.folder} (--init_from) {has} a distribution of every label, unlike that "
-                f"of method {method!r}: start from a run of this method, or leave out --init_from."
+                f"the head of {self.folder} (`init_from`) {has} a distribution of every label, unlike that "
+                f"of method {method!r}: start from a run of this method, or leave out `init_from`."
             )
 
     def model_settings(self, config: ModelConfig) -> ModelConfig:
@@ -107,8 +107,8 @@ class Start:
                 same = value in (chosen, Path(chosen).name)
             if not same and chosen != getattr(ModelConfig(), key):
                 raise InputError(
-                    f"--model.{key} is {chosen!r}, but the model of {self.folder} (--init_from) has "
-                    f"{value!r}: leave out --model.{key}, or start from another run."
+                    f"model.{key} is {chosen!r}, but the model of {self.folder} (`init_from`) has "
+                    f"{value!r}: leave out model.{key}, or start from another run."
                 )
         return replace(config, **settings)
 
@@ -128,7 +128,7 @@ class Start:
             return trained
         backbone, weights = create_backbone(spec), trained.state_dict()
         what = f"{self.folder}: its weights are for images of {trained.spec.size} pixels, not of {spec.size}"
-        check_fit(backbone.state_dict(), weights, what, "Leave out --data.size.")
+        check_fit(backbone.state_dict(), weights, what, "Leave out data.size.")
         backbone.load_state_dict(weights)
         return backbone
 
@@ -142,19 +142,19 @@ class Start:
         spec, classes = self.classifier.spec, tuple(self.card["classes"])
         if classes != data.classes:
             raise InputError(
-                f"the model of {self.folder} (--init_from) has other classes than {data.name}: "
+                f"the model of {self.folder} (`init_from`) has other classes than {data.name}: "
                 f"{class_differences(classes, data.classes)}. A run can start only from one with the same "
                 "classes in the same order."
             )
         if data.kind != (kind := spec.kind):
             raise InputError(
-                f"the model of {self.folder} (--init_from) takes {kind}s, but {data.name} holds "
+                f"the model of {self.folder} (`init_from`) takes {kind}s, but {data.name} holds "
                 f"{data.kind}s. Start from a run on {data.kind}s; one on images may keep its backbone frozen "
-                "(--model.frozen yes)."
+                "(model.frozen=yes)."
             )
         if spec.width and data.width != spec.width:
             raise InputError(
-                f"the model of {self.folder} (--init_from) takes {spec.width} features per sample, but "
+                f"the model of {self.folder} (`init_from`) takes {spec.width} features per sample, but "
                 f"{data.name} has {data.width}. Give features made in the same way."
             )
 
@@ -196,14 +196,14 @@ def read_start(folder: Path) -> Start:
         InputError: The folder holds no run, the run has not finished, or its files are damaged.
     """
     if not folder.is_dir():
-        raise InputError(f"{no_folder(folder)} (--init_from)")
+        raise InputError(f"{no_folder(folder)} (`init_from`)")
     if not (folder / run_files.SUMMARY).is_file():
         if run_files.holds_run(folder):
             raise InputError(
-                f"{folder}: this run has not finished, so no other run can start from it (--init_from). "
+                f"{folder}: this run has not finished, so no other run can start from it (`init_from`). "
                 f"Finish it first: spml train --output {folder} --resume."
             )
-        raise InputError(f"{folder}: holds no run to start from (--init_from): name the folder of a run.")
+        raise InputError(f"{folder}: holds no run to start from (`init_from`): name the folder of a run.")
     classifier, card = load_model(folder)
     classifier.top = classifier.top.linear_start()
     return Start(folder, classifier.eval(), card)

@@ -80,7 +80,7 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
         }
     elif config.data.path == MEMORY:
         raise InputError(
-            f"{folder}: was trained on data in memory, so --like can't read it again. Name data: spml train "
+            f"{folder}: was trained on data in memory, so `like` can't read it again. Name data: spml train "
             f"DATA --like {folder}."
         )
     if "hp" in given:  # one at a time, as for --config

@@ -57,7 +57,7 @@ def check_method_memory(objective: Objective, method: str, facts: Facts) -> None
         raise InputError(
             f"method {method!r} keeps {_gigabytes(needed)} for {counted(samples, 'sample')} x {classes} "
             f"classes, and this process may take {_gigabytes(total_memory())}. Choose a method that keeps "
-            f"nothing of each sample (--method): {others}; or train on fewer samples or classes."
+            f"nothing of each sample (`method`): {others}; or train on fewer samples or classes."
         )
 
 
@@ -99,7 +99,7 @@ def check_recording(data: Dataset, rows: Mapping[str, Any]) -> None:
         raise InputError(
             f"recording the scores of {counted(samples, 'sample')} x {classes} classes takes "
             f"{_gigabytes(needed)} of memory, and this process may take {_gigabytes(total_memory())}. Record "
-            "fewer samples: --record_samples FILE, with the name of one sample per line."
+            "fewer samples: record_samples=FILE, with the name of one sample per line."
         )
 
 

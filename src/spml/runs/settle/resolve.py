@@ -182,12 +182,12 @@ def resolve(
         )
     # Settings that say how to train, where they are stated although heads are solved.
     unstated = replace(config, epochs=Config().epochs, patience=Config().patience, optim=OptimConfig())
-    idle = [f"--{name}" for name in differences(config, unstated)] if config.method == AUTO else []
+    idle = [f"{name}" for name in differences(config, unstated)] if config.method == AUTO else []
     if idle:
         have = "have" if len(idle) > 1 else "has"
         notes.append(
             f"heads of method {AUTO} are solved, so {', '.join(idle)} {have} no effect: to train instead, "
-            f"name a method, such as --method {recipes.read('default')['trained']}"
+            f"name a method, such as method={recipes.read('default')['trained']}"
         )
     objective = create(config.objective, config.hp) if config.objective else None
     needs = objective.needs if objective else Needs()
@@ -209,7 +209,7 @@ def resolve(
     if needs.features and data.kind == "image" and model.frozen == "no":
         notes.append(
             f"method {config.method!r} uses the features of all training samples, but they change, because "
-            "the backbone is trained (--model.frozen no): it takes the form that does without them"
+            "the backbone is trained (model.frozen=no): it takes the form that does without them"
         )
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
@@ -319,7 +319,7 @@ def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str
     if labels < 2:
         assumed += f" (half of the {len(data.classes)} classes)"
     listed = ", ".join(uses[:-1]) + (" and " if uses[1:] else "") + uses[-1]
-    return f"{assumed} for {listed}: pass --mean_labels K if you know better"
+    return f"{assumed} for {listed}: pass mean_labels=K if you know better"
 
 
 # -- what data, backbone and method decide ---------------------------------------------------------------

@@ -237,7 +237,7 @@ def test_an_address_needs_the_engine(command, capsys):
         main([*command, "--address", "10.0.0.1:6379"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
-        f"spml {command[0]}: --address is the address of a Ray cluster: pass --engine ray as well.\n"
+        f"spml {command[0]}: `address` is the address of a Ray cluster: pass engine=ray as well.\n"
     )
 
 

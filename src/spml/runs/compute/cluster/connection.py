@@ -26,7 +26,7 @@ def check_engine(engine: str, address: str) -> str | None:
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be local or ray, got {engine!r}")
     if address and engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: pass --engine ray as well.")
+        raise InputError("`address` is the address of a Ray cluster: pass engine=ray as well.")
     return address if engine == "ray" else None
 
 
@@ -65,7 +65,7 @@ def connected(address: str | None, report: Callable[[str], None] = lambda line: 
             stack.callback(ray.shutdown)
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+            raise InputError(f"address={address}: there is no Ray cluster ({error}).") from error
         stack.enter_context(ended_by_signals())  # in place of Ray's own handler, which aborts the process
         yield ray
 
@@ -78,7 +78,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+        raise InputError(f"address={address}: there is no Ray cluster ({error}).") from error
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def _slots(machines: list[dict[str, float]], cpus: int, gpus: int) -> int:
         raise InputError(
             f"no machine of the Ray cluster has {what}; the largest offers {most}. A task takes as many as "
             "this process has threads, so that the numbers are the same: set OMP_NUM_THREADS=1 for one task "
-            "per core" + (", or --device cpu." if gpus else ".")
+            "per core" + (", or device=cpu." if gpus else ".")
         )
     return slots
 
