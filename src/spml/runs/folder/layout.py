@@ -67,9 +67,9 @@ def holds_run(folder: Path) -> bool:
 def how_to_continue(folder: Path) -> str:
     """Say what an interrupted run left in its folder, and how to go on."""
     if has_checkpoint(folder):
-        return f"the last checkpoint is in {folder}. Continue with the same command and `resume`."
+        return f"the last checkpoint is in {folder}. Continue with the same command and --resume."
     if holds_run(folder):
-        return f"{folder} holds no checkpoint yet. Start again with the same command and `overwrite`."
+        return f"{folder} holds no checkpoint yet. Start again with the same command and --overwrite."
     return "nothing was written."
 
 

@@ -115,7 +115,7 @@ def first_training(config: Config, table: str) -> str:
     """Command that learns from a table of labels what a run knows by the names of the classes alone."""
     path, names = Path(config.data.path), shlex.quote(config.model.names)
     images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
-    return f"spml train {shlex.quote(table)} --data.images {images} data.unlisted=negative names={names}"
+    return f"spml train {shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
 
 
 def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
