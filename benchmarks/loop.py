@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from loop_page import AUTO, CORRECTED, GR, ORDERS, write_results
 
-from spml.bench.read_spec import find_spec
+from spml.bench.spec import find_spec
 from spml.common.draws import permutation
 from spml.common.files import write_text
 from spml.config import from_dict

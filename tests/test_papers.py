@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spml.analysis import figures
-from spml.bench.read_spec import find_spec
+from spml.bench.spec import find_spec
 from spml.bench.space import Range
 from spml.cli.main import parse, split_command
 

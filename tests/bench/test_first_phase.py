@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spml.bench.plan import all_series, next_trial
-from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch
+from spml.bench.spec import read_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import work

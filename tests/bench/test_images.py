@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from spml.bench.plan import CODE_VERSION, all_series, next_trial
-from spml.bench.read_spec import find_spec, read_spec
 from spml.bench.rows import Row, best_epoch
+from spml.bench.spec import find_spec, read_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, work

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from spml.bench.plan import CODE_VERSION, all_series, next_trial
-from spml.bench.read_spec import read_spec
 from spml.bench.runner import Runner
+from spml.bench.spec import read_spec
 from tests.bench.toys import save_spec, save_toy
 
 STORED = Path(__file__).parent / "numbers.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spml.bench import plan
-from spml.bench.read_spec import find_spec, read_spec
 from spml.bench.space import Range, propose
+from spml.bench.spec import find_spec, read_spec
 from spml.common.errors import InputError
 from spml.data.hiding import check_observe
 from tests.bench.toys import GRID, TOY, save_spec

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spml.analysis import sensitivity
-from spml.bench.read_spec import find_spec
+from spml.bench.spec import find_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import work

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from spml.bench.plan import CODE_VERSION, _point, all_series, next_trial
-from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch, picks
 from spml.bench.runner import Runner
+from spml.bench.spec import read_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, used_files, work

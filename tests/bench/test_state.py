@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spml.bench.plan import CODE_VERSION, all_series, plan_trial
-from spml.bench.read_spec import read_spec
 from spml.bench.rows import SeriesKey
+from spml.bench.spec import read_spec
 from spml.bench.state import State, Tracker, in_words, read_state, time_left
 from spml.bench.store import Store
 from spml.config import AUTO

@@ -12,7 +12,7 @@ import pytest
 
 from spml.bench import workers
 from spml.bench.plan import CODE_VERSION
-from spml.bench.read_spec import read_spec
+from spml.bench.spec import read_spec
 from spml.bench.store import Store
 from spml.bench.workers import Job, watch
 from spml.runs.console import Console

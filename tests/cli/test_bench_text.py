@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spml.bench.read_spec import read_spec
 from spml.bench.rows import SeriesKey
+from spml.bench.spec import read_spec
 from spml.bench.state import State
 from spml.cli.bench_text import print_status
 from tests.bench.rows import row

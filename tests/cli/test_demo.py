@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from spml.bench.plan import all_series
-from spml.bench.read_spec import read_ready_made
+from spml.bench.spec import read_ready_made
 from spml.cli import demo
 from spml.runs import train
 

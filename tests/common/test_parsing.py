@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from spml.bench.spec import read_spec
 
 from spml.analysis.loss_curves import parse_method
-from spml.bench.yaml_lines import Document
 from spml.cli.main import parse
 from spml.common.errors import InputError
 from spml.common.parsing import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
@@ -53,7 +53,7 @@ TEXTS = {
 def test_hostile_yaml_in_files(tmp_path, text):
     path = tmp_path / "hostile.yaml"
     path.write_text(text)
-    for read in (read_yaml, Document):
+    for read in (read_yaml, read_spec):
         with pytest.raises(InputError) as caught:
             read(path)
         assert str(caught.value) == f"{path}{TEXTS[text]}"

@@ -14,7 +14,7 @@ import yaml
 from torch import Tensor
 
 import spml
-from spml.bench.read_spec import read_spec
+from spml.bench.spec import read_spec
 from spml.common.errors import InputError
 from spml.config import Config, ModelConfig
 from spml.engine import Interrupted

@@ -1,16 +1,40 @@
-"""Specification of a comparison: data sets, ways of hiding labels, candidates, budget, seeds, modes."""
+"""Specification of a comparison: data sets, ways of hiding labels, candidates, budget, seeds, modes.
+
+A specification is read completely, and every mistake in it is reported before anything runs.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from .space import Sampler, Space, grid_size
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from ..common.errors import InputError, nearest, quoted
+from ..common.parsing import check_yaml, read_yaml_text, yaml_errors
+from ..config import AUTO, LBFGS, Config, DataConfig, check, from_dict
+from ..data.hiding import check_observe
+from ..methods.registry import create, find, methods
+from ..models import CLOSED_FORM
+from ..models.spec import OWN, origin_of
+from ..runs.settle.resolve import missed_warmup
+from ..setting_types import describe_type
+from ..short_names import nested
+from .rows import OBSERVED, ORACLE
+from .space import Range, Sampler, Space, grid_size
+
+T = TypeVar("T")
 
 AUDIT = re.compile(r"audit:([1-9]\d*)")
+MAX_RUNS = 1_000_000
 
 Labels = Literal["observed", "positive_and_negatives", "full"]
 """Labels that a candidate is given: those that stay observed, every true negative as well, or all."""
@@ -131,6 +155,13 @@ class Spec:
         return self.sampler_of(candidate) == "tpe" and bool(candidate.space)
 
     @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return (
+            sum(map(self.trials_of, self.candidates)) * len(self.data) * len(self.hidings) * len(self.seeds)
+        )
+
+    @property
     def audits(self) -> tuple[str, ...]:
         """Modes that use a limited number of fully labelled validation samples."""
         return tuple(mode for mode in self.modes if AUDIT.fullmatch(mode))
@@ -151,3 +182,385 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
                 value = merged(before, value)
             result[key] = value
     return result
+
+
+# -- types of the YAML -----------------------------------------------------------------------------------
+
+_RESERVED = {
+    "data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices", "record",
+    "record_samples",
+}  # fmt: skip
+"""Settings of a run that `train` can't state: another part of the specification decides them, or, for
+`record`, a comparison does without."""
+
+_TRAIN = [part.name for part in fields(Config) if part.name not in _RESERVED]
+_OF_CANDIDATE = [*_TRAIN, "method", "hp"]
+_SEARCHABLE = {*_TRAIN, "hp"} - {"threads", "checkpoint_steps"}  # these two change no number
+
+_FIRST = ["epochs", "batch_size", "select", "patience", "optim", "model"]
+"""Settings in which a first phase may differ; of `model` only `frozen`, as both phases train one model."""
+
+_OBSERVE = [part.name for part in fields(DataConfig) if part.name.startswith("observe")]
+_SET_BY_COMPARISON = {"observe_seed", "split_seed", "stratify", "cache"}
+_DATA = [part.name for part in fields(DataConfig) if part.name not in {*_OBSERVE, *_SET_BY_COMPARISON}]
+_HIDING = [name for name in _OBSERVE if name not in _SET_BY_COMPARISON]
+
+_OF_TRAINING = {"epochs", "batch_size", "patience", "optim", "hp"}
+"""Settings that have no effect where heads are solved in closed form."""
+
+Seed = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class _Spec(Struct):
+    data: Annotated[dict[str, Any], Meta(min_length=1)]
+    hiding: Annotated[dict[str, Any], Meta(min_length=1)]
+    candidates: Annotated[list[Any], Meta(min_length=1)]
+    title: str | None = None
+    about: str = ""
+    baseline: str = ""
+    ceiling: str = ""
+    modes: Annotated[tuple[str, ...], Meta(min_length=1)] = (ORACLE, OBSERVED)
+    seeds: Annotated[int, Meta(ge=1, le=1000)] | Annotated[tuple[Seed, ...], Meta(min_length=1)] = 5
+    search: dict[str, Any] = {}
+    train: dict[str, Any] = {}
+    card: Literal["voc", "coco", "nus", "cub"] | None = None
+    draws: Annotated[int, Meta(ge=2)] = 200
+
+
+class _Search(Struct):
+    sampler: Sampler = "tpe"
+    trials: Annotated[int, Meta(ge=1)] = 12
+    guided_by: str | None = None
+    space: dict[str, Any] = {}
+
+
+class _DataSet(Struct):
+    """Keys of a data set that are not settings of `Config.data`."""
+
+    path: str
+    mean_labels: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    empty: Literal["exclude", "zero"] | None = None
+    train: dict[str, Any] = {}
+
+
+class _Candidate(Struct):
+    name: Annotated[str, Meta(min_length=1)]
+    labels: Labels = "observed"
+    mean_labels: str | float = "stated"
+    space: dict[str, Any] | None = None
+    sampler: Sampler | None = None
+    first: dict[str, Any] | None = None
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `1e-4` as a number, which YAML 1.1 treats as text, and refuses a key that is stated twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = set()
+        for key, _ in node.value:
+            problem = ""
+            if key.tag != "tag:yaml.org,2002:str":
+                problem = f"{getattr(key, 'value', 'a list')!r} is not a name; put it in quotes if it is one"
+            elif key.value in names:
+                problem = f"{key.value!r} is stated twice"
+            if problem:
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+# -- finding and reading ---------------------------------------------------------------------------------
+
+
+def ready_made() -> list[str]:
+    """Names of the specifications that come with the package."""
+    folder = resources.files(__package__) / "specs"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir())
+
+
+def find_spec(name: str) -> Spec:
+    """Read a specification from a file, or a ready-made one by its name."""
+    path = Path(name)
+    if path.is_file():
+        return read_spec(path)
+    if name in ready_made():
+        return read_ready_made(name)
+    raise InputError(
+        f"{name}: no such file, and no ready-made specification of this name. {nearest(name, ready_made())}"
+    )
+
+
+def read_ready_made(name: str) -> Spec:
+    """Read a specification that comes with the package."""
+    text = (resources.files(__package__) / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
+    return read_spec(Path(f"{name}.yaml"), text)
+
+
+def read_spec(path: Path, text: str | None = None) -> Spec:
+    """Read and check a specification; no run is started and no data is opened.
+
+    Args:
+        path: Path of the YAML file.
+        text: Its content, if it is known already.
+
+    Raises:
+        InputError: An unknown key, method or setting, a value outside its limits, or a budget that is not
+            possible; the message names the file and the place in it.
+    """
+    text = read_yaml_text(path) if text is None else text
+    with yaml_errors(str(path)):
+        check_yaml(text, str(path))
+        value = yaml.load(text, _Loader)
+    with _at(f"{path}: "):
+        spec = _spec(path, text, value)
+        _check_spec(spec)
+    return spec
+
+
+def check_data_paths(spec: Spec, root: Path) -> None:
+    """Check that the data of a specification exists."""
+    for data in spec.data:
+        path = data.settings["path"]
+        if path != "digits" and not (root / path).exists():
+            raise InputError(
+                f"{spec.path}: data.{data.name}.path: {root / path}: no such file or folder. Paths start "
+                "from `root`."
+            )
+
+
+@contextmanager
+def _at(start: str) -> Iterator[None]:
+    """Begin the message of a `ValueError`, such as an `InputError`, with the place that it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{start}{error}") from error
+
+
+def _known(value: Any, known: Collection[str], what: str) -> dict[str, Any]:
+    """Return a mapping that has known keys only, or groups of them with a dot."""
+    if not isinstance(value, dict):
+        raise InputError(f"{what or 'the specification'}: expected a mapping, got {quoted(value)}")
+    for key in value:
+        if (group := key.partition(".")[0]) not in known:
+            raise InputError(f"unknown key {key!r} of {what or 'the specification'}. {nearest(group, known)}")
+    return value
+
+
+def _convert(value: Any, cls: type[T], what: str) -> T:
+    """Convert a mapping to a `Struct`; a message names the key and what is expected."""
+    hints = get_type_hints(cls)
+    _known(value, hints, what)
+    try:
+        return msgspec.convert(value, cls)
+    except msgspec.ValidationError as error:
+        text, _, at = str(error).partition(" - at `$")
+        at, text = at.rstrip("`").lstrip("."), text.partition(", got `")[0]
+        found = value.get(at, value)
+        if text.startswith("Invalid enum value"):
+            text = f"Expected {describe_type(hints[at])}"
+        place = ".".join(filter(None, (what, at)))
+        raise InputError(f"{place or 'the specification'}: {text}, got {quoted(found)}") from error
+
+
+def _spec(path: Path, text: str, value: Any) -> Spec:
+    top = _convert(value, _Spec, "")
+    search = _convert(top.search, _Search, "search")
+    for mode in top.modes:
+        if mode not in (ORACLE, OBSERVED) and not AUDIT.fullmatch(mode):
+            raise InputError(f"modes: unknown mode {mode!r}; known are oracle, observed, audit:N")
+    guided_by = search.guided_by or top.modes[0]
+    if guided_by not in top.modes:
+        raise InputError(f"search.guided_by must be one of {', '.join(top.modes)}, got {guided_by!r}")
+    seeds = tuple(range(top.seeds)) if isinstance(top.seeds, int) else top.seeds
+    for key, values in (("modes", top.modes), ("seeds", seeds)):
+        if len({*values}) < len(values):
+            raise InputError(f"{key}: expected different {key}")
+    shared = _space(search.space, "search.space")
+    candidates: dict[str, Candidate] = {}
+    for position, entry in enumerate(top.candidates):
+        with _at(f"candidates[{position}]: "):
+            for candidate in _candidates(entry, shared, top.card):
+                if candidate.name in candidates:
+                    raise InputError(f"there are two candidates called {candidate.name!r}")
+                candidates[candidate.name] = candidate
+    return Spec(
+        title=(path.stem if top.title is None else top.title).strip(),
+        about=tuple(part.strip() for part in re.split(r"\n\s*\n", top.about) if part.strip()),
+        data=tuple(_data_set(name, value) for name, value in top.data.items()),
+        hidings=tuple(
+            Hiding(name, _known(value, _HIDING, f"hiding.{name}")) for name, value in top.hiding.items()
+        ),
+        candidates=tuple(candidates.values()),
+        seeds=seeds,
+        modes=top.modes,
+        sampler=search.sampler,
+        trials=search.trials,
+        guided_by=guided_by,
+        train=nested(_known(top.train, _TRAIN, "train")),
+        baseline=top.baseline.strip(),
+        ceiling=top.ceiling.strip(),
+        draws=top.draws,
+        path=path,
+        text=text,
+    )
+
+
+def _data_set(name: str, value: Any) -> DataSet:
+    own = _DataSet.__struct_fields__
+    what = f"data.{name}"
+    _known(value, [*own, *_DATA], what)
+    data = _convert({key: part for key, part in value.items() if key in own}, _DataSet, what)
+    if not data.path:
+        raise InputError(f"{what} needs a path")
+    settings = {key: part for key, part in value.items() if key in _DATA}
+    return DataSet(
+        name, settings, data.mean_labels, nested(_known(data.train, _TRAIN, f"{what}.train")), data.empty
+    )
+
+
+def _candidates(entry: Any, shared: Space, card: str | None) -> list[Candidate]:
+    """Candidates that one entry stands for."""
+    if isinstance(entry, str):
+        return [Candidate(entry, _method(entry, card), shared)]
+    if isinstance(entry, dict) and "all" in entry:
+        excluded = _known(entry, ["all", "except"], "a candidate").get("except") or []
+        if entry["all"] is not True or not isinstance(excluded, list):
+            raise InputError("expected `all: true` and `except:` with a list of methods")
+        for name in excluded:
+            _method(name, card)
+        return [Candidate(name, _method(name, card), shared) for name in methods() if name not in excluded]
+    if not isinstance(entry, dict) or not ("name" in entry or "method" in entry):
+        raise InputError("a candidate is the name of a method, or a mapping with a name")
+    keys = _Candidate.__struct_fields__
+    _known(entry, [*_OF_CANDIDATE, *keys], "a candidate")
+    own = {key: part for key, part in entry.items() if key in keys}
+    candidate = _convert({"name": entry.get("method"), **own}, _Candidate, "")
+    stated = {key: part for key, part in entry.items() if key not in keys}
+    settings = nested(stated)
+    if settings.get("method"):
+        settings = merged(_method(settings["method"], card), settings)
+    space = {**shared, **_space(candidate.space or {}, "space")}
+    if "space" in entry and not candidate.space:
+        space = {}  # `space: {}` also removes what all others search
+    space = {key: part for key, part in space.items() if key not in stated}
+    factor = re.fullmatch(r"stated|unstated|x(?=.*[1-9])(\d+\.?\d*)", str(candidate.mean_labels))
+    if not factor:
+        raise InputError(
+            f"mean_labels of a candidate must be stated, unstated, or a factor (x1.4), got "
+            f"{candidate.mean_labels!r}"
+        )
+    mean_labels = None if factor[0] == "unstated" else float(factor[1] or 1)
+    first = candidate.first
+    if first is not None:
+        first = nested(_known(first, _FIRST, "first"))
+        if isinstance(first.get("model"), dict) and first["model"].keys() != {"frozen"}:
+            raise InputError(
+                "first: both phases train the same model, so of its settings only model.frozen may differ"
+            )
+    return [
+        Candidate(candidate.name, settings, space, candidate.sampler, candidate.labels, mean_labels, first)
+    ]
+
+
+def _method(name: Any, card: str | None) -> dict[str, Any]:
+    """Settings of a method, with the hyper-parameters that its card gives for the benchmark `card`."""
+    if name == AUTO:  # no registered method: it has neither a card nor hyper-parameters
+        return {"method": AUTO}
+    found = find(name if isinstance(name, str) else repr(name)).card
+    return {"method": name} if card is None else {"method": name, "hp": dict(found.defaults.get(card, {}))}
+
+
+def _space(value: Mapping[str, Any], what: str) -> dict[str, Range]:
+    space = {}
+    for key, part in value.items():
+        group = key.partition(".")[0]
+        if group not in _SEARCHABLE:
+            raise InputError(f"{what}: {key!r} can't be searched. {nearest(group, _SEARCHABLE)}")
+        if part == []:
+            raise InputError(f"{what}: {key}: the list of values is empty")
+        is_list = isinstance(part, list)
+        space[key] = Range(choices=tuple(part)) if is_list else _convert(part, Range, f"{what}.{key}")
+    return space
+
+
+# -- checks that the parts fit together ------------------------------------------------------------------
+
+
+def _check_spec(spec: Spec) -> None:
+    """Refuse a specification that could only fail later."""
+    names = [candidate.name for candidate in spec.candidates]
+    for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
+        if name and name not in names:
+            raise InputError(f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
+    for candidate in spec.candidates:
+        with _at(f"candidate {candidate.name!r}: "):
+            _check_search(spec, candidate)
+            _check_settings(spec, candidate)
+    if spec.runs > MAX_RUNS:
+        raise InputError(f"these are {spec.runs:,} runs; at most {MAX_RUNS:,} are possible")
+
+
+def _check_search(spec: Spec, candidate: Candidate) -> None:
+    if spec.sampler_of(candidate) == "grid":
+        for key, part in candidate.space.items():
+            if not part.choices:
+                raise InputError(f"sampler grid needs a list of values for {key}, not a range")
+        if (count := grid_size(candidate.space)) > spec.trials:
+            raise InputError(
+                f"its space is a grid of {count} trials, but search.trials allows {spec.trials} for each "
+                "candidate"
+            )
+    searched = [key for key in candidate.space if key.partition(".")[0] in _OF_TRAINING]
+    if candidate.settings.get("method") == AUTO and searched:
+        raise InputError(
+            f"method {AUTO} solves its heads instead of training them and chooses their penalties itself, so "
+            f"there is nothing to search in {', '.join(searched)}. Write {{name: {candidate.name}, method: "
+            f"{AUTO}, space: {{}}}}"
+        )
+
+
+def _check_settings(spec: Spec, candidate: Candidate) -> None:
+    """Check that all settings exist and are valid, on every data set and at both ends of every range."""
+    ends = [part.ends for part in candidate.space.values()]
+    for values in zip(*ends, strict=True) if ends else [()]:
+        at_end = nested(dict(zip(candidate.space, values, strict=True)))
+        for data, hiding in itertools.product(spec.data, spec.hidings):
+            settings = merged(
+                spec.train, data.train, candidate.settings, at_end,
+                {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
+            )  # fmt: skip
+            config = from_dict(settings)
+            _check_run(config)
+            if candidate.first is not None:
+                first = from_dict(merged(settings, candidate.first))
+                _check_run(first)
+                if first.select == ORACLE and {*spec.modes} != {ORACLE}:
+                    raise InputError(
+                        "a first phase that is selected by true labels would reach the modes that go without "
+                        "them: leave out `select` in `first`, or compare in `modes: [oracle]` alone"
+                    )
+                if any(c.method in ("", AUTO) or c.optim.name == LBFGS for c in (config, first)):
+                    raise InputError(
+                        "a head that is solved has no first phase: leave out `first`, or train it"
+                    )
+            if not config.method and config.model.head not in CLOSED_FORM:
+                raise InputError("it needs a method (method: ...)")
+
+
+def _check_run(config: Config) -> None:
+    check(config)
+    if origin_of(config.model.backbone) == OWN:
+        raise InputError(
+            f"backbone {config.model.backbone!r} is code of your own, which no specification can name: "
+            "compute its features once, and compare on these (.npz)"
+        )
+    check_observe(config.data)
+    trained = config.method and config.method != AUTO
+    if trained and (note := missed_warmup(config, create(config.method, config.hp))):
+        raise InputError(note)

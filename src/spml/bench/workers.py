@@ -27,9 +27,8 @@ from .plan import (
     pseudo_labels,
     run_key,
 )  # fmt: skip
-from .read_spec import read_spec
 from .rows import Row
-from .spec import Spec
+from .spec import Spec, read_spec
 from .state import State, Tracker, describe_left, read_state
 from .store import Store
 

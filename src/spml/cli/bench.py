@@ -39,7 +39,7 @@ class Comparison:
 def _job(name: str, comparison: Comparison, *, create: bool) -> Job:
     require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.plan import CODE_VERSION
-    from ..bench.read_spec import check_data_paths, find_spec
+    from ..bench.spec import check_data_paths, find_spec
     from ..bench.store import store_url
     from ..bench.workers import Job
 

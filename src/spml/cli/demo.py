@@ -45,7 +45,7 @@ def demo(*, output: Path = Path("demo"), processes: int = 0) -> None:
         processes: Number of runs at a time; 0 = one per core.
     """
     from ..bench.plan import all_series
-    from ..bench.read_spec import read_ready_made
+    from ..bench.spec import read_ready_made
 
     if processes < 0:
         raise InputError(f"--processes must be at least 0 (0 = one per core), got {processes}")

@@ -17,7 +17,7 @@ from PIL import Image
 from spml.bench.report import build_report
 from spml.bench.report import write_report as write_files
 from spml.bench.report.figures import _lanes
-from spml.bench.report.latex import escape
+from spml.bench.report.page import escape
 from spml.bench.space import Range
 from spml.common.errors import SpmlError
 from tests.bench.rows import HOSTILE, MODES, row, sweep

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from spml.bench.read_spec import read_spec
 from spml.bench.rows import SeriesKey
+from spml.bench.spec import read_spec
 from spml.bench.store import Store as RunStore
 from spml.review.contents import Contents
 from spml.review.merged import reviewed

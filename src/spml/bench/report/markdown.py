@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+import jinja2
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -98,19 +99,23 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
 
-def bullets(items: Sequence[str]) -> str:
-    """A list."""
-    return "\n".join(f"- {item}" for item in items)
-
-
 def picture(name: str, alternative: str) -> str:
     """The picture `figures/NAME.png`; on the HTML page, the SVG of the same name is embedded instead."""
     return f"![{alternative}](figures/{name}.png)"
 
 
-def details(summary: str, text: str) -> str:
-    """Text that is folded away under a summary line."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+def render(template: str, filters: Mapping[str, Any] | None = None, **values: Any) -> str:
+    """Fill in a template of this folder; more than one empty line in a row becomes one."""
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    if template.endswith(".tex.j2"):  # LaTeX has braces of its own
+        environment = environment.overlay("<%", "%>", "<<", ">>", "<#", "#>")
+    own = (plain, percent, p_value, count)
+    environment.filters |= {function.__name__: function for function in own} | dict(filters or {})
+    text = (files(__package__) / template).read_text(encoding="utf-8")
+    filled = environment.from_string(text).render(criterion=criterion, picture=picture, **values)
+    return re.sub(r"\n{3,}", "\n\n", filled)
 
 
 # -- HTML ------------------------------------------------------------------------------------------------
@@ -155,14 +160,6 @@ def to_html(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
     style, script = (
         (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
     )
-    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{own}'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n"
-        # A module runs once the page is read.
-        f'<script type="module">{script}</script>\n</head>\n<body>\n'
-        f"{parser.render(markdown)}</body>\n</html>\n"
-    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    body = parser.render(markdown)
+    return render("page.html.j2", title=title, style=style, script=script, script_hash=digest, body=body)

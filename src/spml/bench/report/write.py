@@ -10,9 +10,8 @@ from pathlib import Path
 from ...common.files import make_folder, write_rows, write_text
 from ...plots.style import save
 from .figures import draw
-from .latex import to_latex
 from .markdown import to_html
-from .page import cost_page, report_page
+from .page import cost_page, report_page, to_latex
 from .results import Report
 
 
