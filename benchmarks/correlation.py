@@ -26,8 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spml.bench.spec import find_spec
-from spml.bench.spec import merged
+from spml.bench.spec import find_spec, merged
 from spml.bench.store import Store
 from spml.config import from_dict
 from spml.decisions import Judge

@@ -22,12 +22,10 @@ from spml.labels import ObservedLabels
 from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, resamples, sp_score
 from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
-from spml.models.solved.members import StandardisedSum
 from spml.models.solved.forest import FOREST
-from spml.models.solved.members import score_members
+from spml.models.solved.members import StandardisedSum, grow_on, score_members
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
-from spml.models.solved.members import grow_on
 from spml.runs.fit.build import Build
 from spml.runs.settle.resolve import open_for_backbone, resolve
 

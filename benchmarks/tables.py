@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import wilcoxon
 
-from spml.bench.spec import find_spec
 from spml.bench.report.markdown import percent, share, with_sd
 from spml.bench.report.statistics import friedman, gap_closed, holm, mean_ranks, nemenyi_cd
+from spml.bench.spec import find_spec
 from spml.bench.store import Store
 from spml.common.phrases import counted
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from spml.analysis import figures
-from spml.bench.spec import find_spec
 from spml.bench.space import Range
+from spml.bench.spec import find_spec
 from spml.cli.main import parse, split_command
 
 ROOT = Path(__file__).resolve().parents[1]

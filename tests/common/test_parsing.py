@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from spml.bench.spec import read_spec
 
 from spml.analysis.loss_curves import parse_method
+from spml.bench.spec import read_spec
 from spml.cli.main import parse
 from spml.common.errors import InputError
 from spml.common.parsing import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
