@@ -86,7 +86,7 @@ def costs(folder):
     size = path.stat().st_size
 
     def lock():
-        with only_writer(folder, print, inside=True):
+        with only_writer(folder, inside=True):
             pass
 
     for file in folder.glob("checkpoint*"):

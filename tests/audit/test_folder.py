@@ -101,7 +101,7 @@ def test_an_audit_for_spreadsheets_comes_back(tmp_path):
         [WrongLabel("@c.jpg", "=cat", 0.3, 1)],
         [ClassSummary("=cat", 3, 0.4, 1.25, 0.75, True, "")],
     )
-    with csv_cells(True, print):
+    with csv_cells(True):
         write_audit(tmp_path, audit)
     rows = list(csv.reader((tmp_path / "missing.csv").open(newline="")))
     assert [row[:3] for row in rows[1:]] == [

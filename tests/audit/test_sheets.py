@@ -59,7 +59,7 @@ def test_what_people_wrote_is_not_replaced_by_accident(tmp_path):
 
 def test_a_table_for_spreadsheets_comes_back(tmp_path):
     sheet, classes = tmp_path / "s.csv", ["=cat", "'=cat", "dog"]
-    with csv_cells(True, print):
+    with csv_cells(True):
         write_sheet(sheet, ["-a.png", "'-a.png"], [["=cat", "dog"], ["'=cat"]], classes, {})
     text = sheet.read_text()
     assert text == "file,labels,complete\n'-a.png,'=cat|dog,\n''-a.png,''=cat,\n"

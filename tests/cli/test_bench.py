@@ -239,7 +239,7 @@ def test_leftovers_of_killed_processes_are_removed(done):
 
 
 def test_a_report_waits_for_another_one(done, monkeypatch):
-    lock = one_at_a_time(done / "out" / ".report.lock", pytest.fail, "writes the report")
+    lock = one_at_a_time(done / "out" / ".report.lock", "writes the report")
     lock.__enter__()
     monkeypatch.setattr(sys, "stderr", said := io.StringIO())
     (done / "out" / "report.md").unlink()

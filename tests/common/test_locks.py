@@ -41,7 +41,7 @@ def test_a_second_writer_is_refused_and_told_by_whom(tmp_path, monkeypatch, insi
     if not locks:
         monkeypatch.setattr("fcntl.flock", no_locks)
     check_no_writer(target, inside=inside)
-    with only_writer(target, pytest.fail, inside=inside):
+    with only_writer(target, inside=inside):
         files = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".*")]
         assert name in files
         message = refused(target, os.getpid())
@@ -49,13 +49,13 @@ def test_a_second_writer_is_refused_and_told_by_whom(tmp_path, monkeypatch, insi
             hint = re.escape(f" If it has ended, remove {tmp_path / name}.")
             message = message.replace(r"place\.$", rf"place\.{hint}$")
         for _ in range(2):
-            with pytest.raises(InputError, match=message), only_writer(target, print, inside=inside):
+            with pytest.raises(InputError, match=message), only_writer(target, inside=inside):
                 pass
             with pytest.raises(InputError, match=message):
                 check_no_writer(target, inside=inside)
     assert [*tmp_path.rglob("*")] == [target]
     check_no_writer(target, inside=inside)
-    with only_writer(target, pytest.fail, inside=inside):
+    with only_writer(target, inside=inside):
         pass
     assert [*tmp_path.rglob("*")] == [target]
 
@@ -63,7 +63,7 @@ def test_a_second_writer_is_refused_and_told_by_whom(tmp_path, monkeypatch, insi
 @pytest.mark.parametrize("before", ["", "process {} on {} since 2026-01-02 03:04:05, start 1\n"])
 def test_a_writer_that_has_not_named_itself_yet_is_waited_for(tmp_path, monkeypatch, before):
     """Between the lock and the name, the file is empty or holds the name of a killed process."""
-    with only_writer(tmp_path / "out", pytest.fail):
+    with only_writer(tmp_path / "out"):
         lock = tmp_path / ".out.lock"
         name = lock.read_text()
         lock.write_text(before.format(ended_process(), HERE))
@@ -102,7 +102,7 @@ def test_a_second_writer_is_told_the_command(tmp_path):
 
 
 def test_an_exception_ends_the_lock(tmp_path):
-    with pytest.raises(KeyboardInterrupt), only_writer(tmp_path / "out", print):
+    with pytest.raises(KeyboardInterrupt), only_writer(tmp_path / "out"):
         raise KeyboardInterrupt
     assert [*tmp_path.iterdir()] == []
 
@@ -111,7 +111,7 @@ HOLDER = """
 import os, sys, time
 from pathlib import Path
 from spml.common.locks import only_writer
-with only_writer(Path(sys.argv[1]), print):
+with only_writer(Path(sys.argv[1])):
     # A process that loads images outlives its parent by some seconds. The child itself tells its number,
     # which it can do once the functions that Python runs in it after a fork have ended.
     if not os.fork():
@@ -128,7 +128,7 @@ def test_kill_ends_the_lock_even_if_a_forked_process_lives_on(tmp_path):
     try:
         with (
             pytest.raises(InputError, match=refused(tmp_path / "out", holder.pid)),
-            only_writer(tmp_path / "out", print),
+            only_writer(tmp_path / "out"),
         ):
             pass
         holder.kill()
@@ -136,7 +136,7 @@ def test_kill_ends_the_lock_even_if_a_forked_process_lives_on(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".out.lock"]
         os.kill(child, 0)  # is alive
         check_no_writer(tmp_path / "out")
-        with only_writer(tmp_path / "out", pytest.fail):
+        with only_writer(tmp_path / "out"):
             pass
     finally:
         os.kill(child, signal.SIGKILL)
@@ -150,15 +150,16 @@ def ended_process() -> int:
     return process.pid
 
 
-def test_without_locks_the_file_of_an_ended_process_is_taken_over(tmp_path, monkeypatch):
+def test_without_locks_the_file_of_an_ended_process_is_taken_over(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "spml")
     monkeypatch.setattr("fcntl.flock", no_locks)
-    owner, lines = tmp_path / ".out.lock.owner", []
+    owner = tmp_path / ".out.lock.owner"
     for process, start in ((ended_process(), "123"), (os.getpid(), "1")):  # the second: another one, before
         owner.write_text(f"process {process} on {HERE} since 2026-01-02 03:04:05, start {start}\n")
         check_no_writer(tmp_path / "out")
-        with only_writer(tmp_path / "out", lines.append):
+        with only_writer(tmp_path / "out"):
             assert owner.read_text().startswith(f"process {os.getpid()} on {HERE} since ")
-        assert lines.pop() == f"{owner}: taken over from process {process} on {HERE}, which has ended"
+        assert caplog.messages[-1] == f"{owner}: taken over from process {process} on {HERE}, which has ended"
     assert [*tmp_path.iterdir()] == []
 
 
@@ -176,7 +177,7 @@ def test_without_locks_the_file_of_an_ended_process_is_taken_over(tmp_path, monk
 def test_without_locks_an_owner_that_may_be_running_is_not_replaced(tmp_path, monkeypatch, content, who):
     monkeypatch.setattr("fcntl.flock", no_locks)
     (owner := tmp_path / ".out.lock.owner").write_text(content)
-    with pytest.raises(InputError) as error, only_writer(tmp_path / "out", print):
+    with pytest.raises(InputError) as error, only_writer(tmp_path / "out"):
         pass
     assert str(error.value) == (
         f"{tmp_path / 'out'}: {who}. Wait until that process has ended, or write to another place. If it has "
@@ -208,7 +209,7 @@ def test_what_lies_in_the_place_of_a_lock_file_is_not_touched(tmp_path, make, re
     for name in (".out.lock", ".out.lock.owner"):
         make(tmp_path / name)
     check_no_writer(tmp_path / "out")
-    with pytest.raises(InputError) as error, only_writer(tmp_path / "out", print):
+    with pytest.raises(InputError) as error, only_writer(tmp_path / "out"):
         pass
     assert str(error.value) == CAN_NOT.format(path=tmp_path / ".out.lock", reason=reason)
     if make is make_link:
@@ -221,30 +222,31 @@ def test_a_full_disk_is_not_a_mistake_of_the_user(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "write", full)
     message = CAN_NOT.format(path=tmp_path / ".out.lock", reason="No space left on device")
-    with pytest.raises(SpmlError) as error, only_writer(tmp_path / "out", print):
+    with pytest.raises(SpmlError) as error, only_writer(tmp_path / "out"):
         pass
     assert (str(error.value), error.value.exit_code) == (message, 1)
     assert [*tmp_path.iterdir()] == []
     message = CAN_NOT.format(path=tmp_path / "gone" / "lock", reason="No such file or directory")
-    with pytest.raises(InputError) as error, one_at_a_time(tmp_path / "gone" / "lock", print, "waits"):
+    with pytest.raises(InputError) as error, one_at_a_time(tmp_path / "gone" / "lock", "waits"):
         pass
     assert (str(error.value), error.value.exit_code) == (message, 2)
 
 
-def test_another_process_is_waited_for_where_it_does_the_same(tmp_path, monkeypatch):
-    lines: list[str] = []
-    with one_at_a_time(tmp_path / "lock", lines.append, "writes the report"):
+def test_another_process_is_waited_for_where_it_does_the_same(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "spml")
+    with one_at_a_time(tmp_path / "lock", "writes the report"):
 
         def other_ends(file: int, flags: int) -> None:
             """Actions of the other process while this one waits."""
             (tmp_path / "lock").unlink(missing_ok=True)
             monkeypatch.undo()
 
-        def report(line: str) -> None:
-            lines.append(line)
+        def flock(file: int, flags: int) -> None:
             monkeypatch.setattr("fcntl.flock", other_ends)
+            raise BlockingIOError
 
-        with one_at_a_time(tmp_path / "lock", report, "writes the report"):
+        monkeypatch.setattr("fcntl.flock", flock)
+        with one_at_a_time(tmp_path / "lock", "writes the report"):
             assert (tmp_path / "lock").exists()
-    assert lines == ["another process writes the report: waiting for it"]
+    assert caplog.messages == ["another process writes the report: waiting for it"]
     assert [*tmp_path.iterdir()] == []

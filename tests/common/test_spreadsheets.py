@@ -51,37 +51,39 @@ def test_every_name_comes_back(name):
     assert not any(mark + sign in safe for mark in ";,\t" for sign in "=+-@＝")
 
 
-def written(path, safe, rows):
-    lines = []
-    with csv_cells(safe, lines.append):
+def written(path, safe, rows, caplog):
+    caplog.clear()
+    caplog.set_level("INFO", "spml")
+    with csv_cells(safe):
         assert are_guarded() == bool(safe)
         write_rows(path, ["=a", "b"], rows)
     with open(path, newline="", encoding="utf-8") as stream:
-        return list(csv.reader(stream)), lines
+        return list(csv.reader(stream)), caplog.messages
 
 
 ROWS = [["@b", -1.5], ["c", "-2"], ["+d", None]]
 
 
-def test_names_stay_raw_and_a_note_says_so(tmp_path):
-    rows, lines = written(tmp_path / "t.csv", False, ROWS)
+def test_names_stay_raw_and_a_note_says_so(tmp_path, caplog):
+    rows, lines = written(tmp_path / "t.csv", False, ROWS, caplog)
     assert rows == [["=a", "b"], ["@b", "-1.5"], ["c", "-2"], ["+d", ""]]
     assert lines == [
-        "in the CSV or TSV files, 3 cells begin as a formula does, the first is '=a'; a spreadsheet would "
+        "note: in the CSV or TSV files, 3 cells begin as a formula does, the first is '=a'; a spreadsheet would "
         "run it: pass `spreadsheet_safe` to put ' before them."
     ]
-    assert written(tmp_path / "t.csv", None, ROWS)[1][0].endswith("run it: do not open them there.")
-    assert written(tmp_path / "t.csv", False, [])[1][0].startswith("in the CSV or TSV files, 1 cell begins")
+    assert written(tmp_path / "t.csv", None, ROWS, caplog)[1][0].endswith("run it: do not open them there.")
+    assert written(tmp_path / "t.csv", False, [], caplog)[1][0].startswith(
+        "note: in the CSV or TSV files, 1 cell begins"
+    )
 
 
-def test_names_are_guarded_on_demand(tmp_path):
-    rows, lines = written(tmp_path / "t.csv", True, ROWS)
+def test_names_are_guarded_on_demand(tmp_path, caplog):
+    rows, lines = written(tmp_path / "t.csv", True, ROWS, caplog)
     assert rows == [["'=a", "b"], ["'@b", "-1.5"], ["c", "-2"], ["'+d", ""]]
     assert lines == []
     assert not are_guarded()
 
 
 def test_cells_that_hold_no_names_are_left_alone():
-    lines = []
-    with csv_cells(True, lines.append):
+    with csv_cells(True):
         assert csv_text([["=a", "=b", "=c"]], "\t", names=2) == "'=a\t'=b\t=c\n"

@@ -71,7 +71,7 @@ def test_the_second_command_is_refused_before_anything_is_written(
     place, monkeypatch, capsys, command, target, inside
 ):
     monkeypatch.chdir(place)
-    with only_writer(place / target, pytest.fail, inside=inside):
+    with only_writer(place / target, inside=inside):
         before = contents(place)
         said = fails(capsys, *command.split())
         assert contents(place) == before

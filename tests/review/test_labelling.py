@@ -193,7 +193,7 @@ def test_a_larger_sample_keeps_the_answers(sheet, tmp_path):
 
 
 def test_a_table_for_spreadsheets(tmp_path):
-    with csv_cells(True, print):
+    with csv_cells(True):
         sheet = make_sample(tmp_path, prefix="=")
     page = Labelling(sheet, "ann")
     assert page.sample.ids[0].startswith("=")

@@ -176,7 +176,7 @@ def _write(job: Job, state: State, console: Console) -> None:
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
     lock = Path(job.folder) / ".report.lock"
-    with one_at_a_time(lock, console.line, "writes the report"):
+    with one_at_a_time(lock, "writes the report"):
         write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
     console.line(state.describe())

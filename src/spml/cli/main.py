@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with (
                 shown(),
                 own_network(parser.prog, parsed.stated),
-                csv_cells(safe, _note),
+                csv_cells(safe),
             ):
                 parser.run(parsed)
         except SpmlError as error:
@@ -92,10 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             sys.exit(130)
-
-
-def _note(text: str) -> None:
-    print(escaped(f"note: {text}"), file=sys.stderr)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -1,4 +1,8 @@
-"""Locks that keep processes from writing to the same place. A lock ends with its process, however it ends."""
+"""Locks that keep processes from writing to the same place. A lock ends with its process, however it ends.
+
+`filelock` can't take the place of this module: its lock lives on in the processes that a killed one has
+forked to load images, it does not say who holds it, and its file stays.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn
 
 from .errors import InputError, SpmlError, quoted
+from .messages import log
 
 Report = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterator[None]:
+def only_writer(target: Path, *, inside: bool = False) -> Iterator[None]:
     """Keep other processes from writing to a file or folder while the context lasts.
 
     What is locked is a hidden file, `.lock` in a folder or `.NAME.lock` next to a file. It names the process
@@ -28,7 +33,6 @@ def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterat
 
     Args:
         target: File or folder.
-        report: Callback for a message if a file of an ended process is taken over.
         inside: Whether the target is a folder, which must exist, with the lock file in it.
 
     Raises:
@@ -38,14 +42,10 @@ def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterat
     lock, owner_file = _files(target, inside)
     with contextlib.ExitStack() as stack:
         with _os_errors_explained(lock):
-            file, locked = _open_locked(lock, lambda: _refuse(target, lock))
-            stack.callback(_close, file)
-            stack.callback(_remove, lock)
-            if locked:
-                _write_owner(file)
-            else:
-                _take(owner_file, target, report)
-                stack.callback(_remove, owner_file)
+            file, locked = stack.enter_context(_held(lock, lambda: _refuse(target, lock)))
+            if not locked:
+                file = stack.enter_context(_taken(owner_file, target))
+            _write_owner(file)
         yield
 
 
@@ -61,19 +61,16 @@ def check_no_writer(target: Path, *, inside: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: Path, report: Report, busy: str) -> Iterator[None]:
+def one_at_a_time(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock file while the context lasts; others wait for it. Where there are no locks, nobody waits.
 
     The folder of the file must exist; the file is removed in the end. `busy` says what another process does
     if this one has to wait, such as `writes the report`.
     """
-    with _os_errors_explained(path):
-        file, _ = _open_locked(path, lambda: report(f"another process {busy}: waiting for it"))
-    try:
+    with contextlib.ExitStack() as stack:
+        with _os_errors_explained(path):
+            stack.enter_context(_held(path, lambda: log.info(f"another process {busy}: waiting for it")))
         yield
-    finally:
-        _remove(path)
-        _close(file)
 
 
 def try_lock(stream: BinaryIO) -> bool:
@@ -199,23 +196,24 @@ def _refuse(target: Path, path: Path) -> NoReturn:
     raise InputError(f"{target}: {who}. Wait until that process has ended, or write to another place.{stale}")
 
 
-def _take(path: Path, target: Path, report: Report) -> None:
+@contextlib.contextmanager
+def _taken(path: Path, target: Path) -> Iterator[int]:
     """Make the file that takes the place of a lock; refuse if another process that may be running has one."""
     while True:
         try:
             file = _open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            break
         except FileExistsError:
             owner = _read_owner(path)
             if owner is None or not owner.has_ended():
                 _refuse(target, path)
-            report(f"{path}: taken over from {owner}, which has ended")
+            log.info(f"{path}: taken over from {owner}, which has ended")
             path.unlink(missing_ok=True)
-            continue
-        try:
-            _write_owner(file)
-        finally:
-            os.close(file)
-        return
+    try:
+        yield file
+    finally:
+        os.close(file)
+        _remove(path)
 
 
 # Open lock files. A process that loads images has copies of them, and may outlive a killed process that it
@@ -233,13 +231,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_copies)
 
 
-def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
-    """Open a lock file, which is made if it does not exist, and lock it.
+@contextlib.contextmanager
+def _held(path: Path, on_busy: Callable[[], None]) -> Iterator[tuple[int, bool]]:
+    """Open a lock file, which is made if it does not exist, and lock it; it is removed in the end.
 
-    `on_busy` is called if another process holds the lock, before this one waits for it.
-
-    Returns:
-        File descriptor, and whether there are locks.
+    `on_busy` is called if another process holds the lock, before this one waits for it. Yields the file
+    descriptor, and whether there are locks.
     """
     while True:
         file = _open_file(path, os.O_RDWR | os.O_CREAT)
@@ -249,19 +246,18 @@ def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
             if locked is False:
                 on_busy()
                 locked = _lock(file, wait=True)
-            # The process that held the lock may have removed the file.
+            same = not locked  # the process that held the lock may have removed the file
             with contextlib.suppress(FileNotFoundError):
-                if not locked or os.path.samestat(os.fstat(file), path.stat()):
-                    return file, locked is True
-        except BaseException:
-            _close(file)
-            raise
-        _close(file)
-
-
-def _close(file: int) -> None:
-    _open.discard(file)
-    os.close(file)
+                same = same or os.path.samestat(os.fstat(file), path.stat())
+            if same:
+                try:
+                    yield file, locked is True
+                finally:
+                    _remove(path)
+                return
+        finally:
+            _open.discard(file)
+            os.close(file)
 
 
 def _remove(path: Path) -> None:

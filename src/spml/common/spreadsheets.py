@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .messages import log
 from .phrases import counted
 
 
@@ -56,12 +57,11 @@ _CELLS: ContextVar[_Cells | None] = ContextVar("cells of CSV files", default=Non
 
 
 @contextmanager
-def csv_cells(safe: bool | None, report: Callable[[str], None]) -> Iterator[None]:
-    """Write the CSV files of a command for spreadsheets, or report the names that one would run.
+def csv_cells(safe: bool | None) -> Iterator[None]:
+    """Write the CSV files of a command for spreadsheets, or say which names one would run.
 
     Args:
         safe: Whether names are guarded; None if the command has no such option.
-        report: Callback for a line at the end.
     """
     cells = _Cells(safe=bool(safe))
     token = _CELLS.set(cells)
@@ -74,9 +74,9 @@ def csv_cells(safe: bool | None, report: Callable[[str], None]) -> Iterator[None
             "do not open them there." if safe is None else "pass `spreadsheet_safe` to put ' before them."
         )
         begin = counted(cells.count, "cell begins", "cells begin")
-        report(
-            f"in the CSV or TSV files, {begin} as a formula does, the first is {cells.first[:100]!r}; a "
-            f"spreadsheet would run it: {advice}"
+        log.info(
+            f"note: in the CSV or TSV files, {begin} as a formula does, the first is {cells.first[:100]!r}; "
+            f"a spreadsheet would run it: {advice}"
         )
 
 

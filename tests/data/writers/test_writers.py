@@ -176,7 +176,7 @@ def test_inferred_labels_in_csv(folder):
 def test_csv_for_spreadsheets_is_read_with_a_note(folder, drawn):
     classes, matrix, split, inferred = drawn
     records, path = image_records(folder, matrix, ["=sum", *classes[1:]], split), folder / "out.csv"
-    with csv_cells(True, print):
+    with csv_cells(True):
         write(records, path, "csv", inferred if len(inferred.rows) else None, overwrite=True)
     found = read(DataConfig(path=str(path)))
     assert tuple(map(unguarded, found.classes)) == records.classes

@@ -273,7 +273,7 @@ def test_any_names_are_text_in_excel(
 ) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     path = tmp_path_factory.mktemp("any") / "p.xlsx"
-    with csv_cells(True, print):
+    with csv_cells(True):
         write_any(path, written, scores)
     rows = list(openpyxl.load_workbook(path).active.iter_rows())
     assert [row[0].value for row in rows] == ["file", *written.ids]
@@ -282,19 +282,24 @@ def test_any_names_are_text_in_excel(
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-def test_formulas_are_guarded_on_demand(tmp_path: Path, suffix: str) -> None:
-    path, lines = tmp_path / f"p{suffix}", list[str]()
+def test_formulas_are_guarded_on_demand(
+    tmp_path: Path, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "spml")
+    path = tmp_path / f"p{suffix}"
     written = Predictions(("=a", "b"), ("cat", "=x"), SCORES[:2, :2], [["cat", "=x"], []])
-    with csv_cells(False, lines.append):
+    with csv_cells(False):
         write_any(path, written, "all")
     # The header, a name, and the labels of a sample, which other separators would cut.
-    assert lines[0].startswith("in the CSV or TSV files, 3 cells begin as a formula does, the first is '=x'")
-    with csv_cells(True, lines.append):
+    assert caplog.messages[0].startswith(
+        "note: in the CSV or TSV files, 3 cells begin as a formula does, the first is '=x'"
+    )
+    with csv_cells(True):
         write_any(path, written, "all")
     rows = list(csv.reader(path.open(newline=""), delimiter="," if suffix == ".csv" else "\t"))
     assert rows[0] == ["file", "labels", "cat", "'=x"]
     assert rows[1][:2] == ["'=a", "cat;'=x"]
-    assert len(lines) == 1
+    assert len(caplog.messages) == 1
 
 
 ODD = ("a;b", "c, d", 'say "x"', "it's", "=1+1", "[x]", "plain", "with space")

@@ -40,7 +40,7 @@ def prepare(name: str, root: str | Path, *, report: Report = lambda line: None) 
     if not root.is_dir():
         raise InputError(f"{root}: no such folder. {benchmark.source}")
     manifest = root / f"spml-{benchmark.name}.json"
-    with only_writer(manifest, report):
+    with only_writer(manifest):
         report(f"{root}: reading {benchmark.title}")
         try:
             official = benchmark.read(root)

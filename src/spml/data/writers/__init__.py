@@ -108,7 +108,7 @@ def write(
     check_place(output, writer)
     output = output if output.name not in ("", "..") else output.resolve()  # `.` has no name
     further = Inferred.none() if inferred is None else leave_out_known(inferred, records.labels)
-    with only_writer(output, report):
+    with only_writer(output):
         if output.is_file():
             _refuse_existing(output, overwrite)
         for name in records.classes:

@@ -133,7 +133,7 @@ class UsedAudit(NamedTuple):
         told = self.describe()
         with ExitStack() as stack:
             for run in runs.values():
-                stack.enter_context(only_writer(run.folder, report, inside=True))
+                stack.enter_context(only_writer(run.folder, inside=True))
             for name, run in runs.items():
                 write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
                 write_json(run.folder / run_files.AUDITED, told)

@@ -86,7 +86,7 @@ def cached_features(
                     f"{folder}: can't be created ({error.strerror}). Choose another data.cache."
                 ) from error
             lock = name / f".{inputs.fingerprint()[:32]}.lock"
-            with one_at_a_time(lock, report, "computes the same features"):
+            with one_at_a_time(lock, "computes the same features"):
                 store.refresh()  # another process may have computed them while this one waited for the lock
                 positions = store.locate(identities)
                 missing = first_of_each(identities, np.flatnonzero(positions < 0).tolist())

@@ -57,7 +57,7 @@ class Unfinished:
 
     def __enter__(self) -> Unfinished:
         with self._os_errors_explained(), contextlib.ExitStack() as stack:
-            stack.enter_context(only_writer(self._output, self._report))
+            stack.enter_context(only_writer(self._output))
             self._files = stack.enter_context(contextlib.ExitStack())
             self._journal: BinaryIO = self._files.enter_context(open(self._journal_path, "a+b"))
             self._file: BinaryIO = self._files.enter_context(open(self.path, "a+b"))

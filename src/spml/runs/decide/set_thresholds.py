@@ -89,7 +89,7 @@ def set_thresholds(
     policy = decide_thresholds(
         run.weights_sha256, run.scale, run.classes, held_out, evidence, target, source=source
     )
-    with only_writer(run.folder, engine.display.line, inside=True):
+    with only_writer(run.folder, inside=True):
         write_thresholds(run.folder, policy, held_out)
         renew_report(run, engine)
     return policy

@@ -135,7 +135,7 @@ def only_writer_in(folder: Path, report: Report) -> Iterator[None]:
     new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
     make_folder(folder)
     try:
-        with only_writer(folder, report, inside=True):
+        with only_writer(folder, inside=True):
             yield
     finally:
         for path in new:
