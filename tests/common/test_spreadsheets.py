@@ -68,8 +68,8 @@ def test_names_stay_raw_and_a_note_says_so(tmp_path, caplog):
     rows, lines = written(tmp_path / "t.csv", False, ROWS, caplog)
     assert rows == [["=a", "b"], ["@b", "-1.5"], ["c", "-2"], ["+d", ""]]
     assert lines == [
-        "note: in the CSV or TSV files, 3 cells begin as a formula does, the first is '=a'; a spreadsheet would "
-        "run it: pass `spreadsheet_safe` to put ' before them."
+        "note: in the CSV or TSV files, 3 cells begin as a formula does, the first is '=a'; a spreadsheet "
+        "would run it: pass `spreadsheet_safe` to put ' before them."
     ]
     assert written(tmp_path / "t.csv", None, ROWS, caplog)[1][0].endswith("run it: do not open them there.")
     assert written(tmp_path / "t.csv", False, [], caplog)[1][0].startswith(
