@@ -356,7 +356,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         monkeypatch.setitem(sys.modules, "datasets", HuggingFace)
     layouts.voc2012(tmp_path / "benchmarks")
     save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
-    inspected, ran = {}, []
+    inspected, ran, blocks = {}, [], {}
     for kind, name, text in re.findall(r'^```(\w*)(?: title="(\S+)")?\n(.*?)^```', DATA_PAGE, re.S | re.M):
         if name:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -364,7 +364,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         elif kind == "text":
             make_images(text.split())
         elif kind == "python":
-            exec(compile(text, "data.md", "exec"), {})
+            exec(compile(text, "data.md", "exec"), blocks)
         elif kind == "":
             for command in text.splitlines():
                 printed = run_data_page(command, capsys)
@@ -379,9 +379,9 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "photos/tags.csv": ("beach", 2, 2, 0),
         "photos/wide.csv": ("dog", 3, 1, 0),
         "photos/coco.json": ("dog", 2, 1, 1),
-        "photos/oi-labels.csv": ("Boat", 1, 1, 2),
+        "photos/oi.csv": ("Boat", 1, 1, 2),
         "photos/tasks.json": ("beach", 2, 0, 1),
-        "exported": ("beach", 2, 1, 0),
+        "photos/fiftyone.jsonl": ("beach", 2, 0, 1),
         "features.npz": ("sea", 0, 1, 3),
         "weather.arff": ("rain", 2, 1, 1),
         "voc": ("boat", 1, 0, 2),
@@ -396,18 +396,20 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     tasks = json.loads(Path("review.json").read_text(encoding="utf-8"))
     images = [task["data"]["image"] for task in tasks]
     assert images == [f"/data/local-files/?d=photos/{k}.jpg" for k in range(1, 5)]
-    with np.load("photos/cleanlab.npz", allow_pickle=False) as file:
-        assert file["label_columns"].tolist() == [0, 0, 1, 1, 1]
-    assert {path.name for path in Path("reviewed").iterdir()} == {"samples.json", "metadata.json"}
+    assert blocks["labels"] == [[0], [0, 1], [1], [1]]
+    assert blocks["pred_probs"].shape == (4, 2)
+    assert json.loads(Path("photos/fiftyone.json").read_text()) == {
+        "classes": ["beach", "dog", "sea"], "labels": {"1": [0], "2": [0, 1], "3": [1], "4": [1]},
+    }  # fmt: skip
     assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
 
 
 def test_every_format_that_is_read_is_on_the_page():
     headings = {
         "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
-        "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
+        "features": "NumPy", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
-        "openimages": "OpenImages", "shards": "Feature shards", "table": "CSV: several labels",
+        "shards": "Feature shards", "table": "CSV: several labels",
         "voc": "PASCAL VOC", "yolo": "Exports in a folder",
     }  # fmt: skip
     assert set(readers()) == set(headings)

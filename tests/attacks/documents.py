@@ -1,4 +1,4 @@
-"""Attacks by JSON and XML: COCO, Label Studio, FiftyOne, manifests, Hugging Face, PASCAL VOC."""
+"""Attacks by JSON and XML: COCO, Label Studio, manifests, Hugging Face, PASCAL VOC."""
 
 from __future__ import annotations
 
@@ -37,13 +37,6 @@ def task(image: str, label: str = "a") -> Make:
     """Write an export of Label Studio."""
     choice = {"type": "choices", "value": {"choices": [label]}}
     return document([{"data": {"image": image}, "annotations": [{"result": [choice]}]}])
-
-
-def samples(file: str, label: str = "a") -> Make:
-    """Write an export of FiftyOne, which is a folder with samples.json."""
-    truth = {"_cls": "Classification", "label": label}
-    content = {"samples": [{"filepath": file, "tags": [], "ground_truth": truth}]}
-    return document(content)
 
 
 def manifest(**changes: Any) -> Make:
@@ -146,18 +139,6 @@ ATTACKS = (
         task("/data/upload/..%2F..%2Fsecret.png"),
         INSPECT,
         "data/x.json: [0].data.image: '../../secret.png' lies outside the folder data. Name files",
-    ),
-    Attack(
-        "a sample of FiftyOne elsewhere",
-        samples("/etc/hostname"),
-        INSPECT,
-        "data/x.json: the images are in '/etc', outside the folder of the export. Pass data.images",
-    ),
-    Attack(
-        "a sample of FiftyOne that leads out",
-        samples("../secret.png"),
-        INSPECT,
-        "data/x.json: samples[0].filepath: '../secret.png' lies outside the folder data. Name files",
     ),
     Attack(
         "a manifest that leads out",

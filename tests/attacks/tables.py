@@ -1,4 +1,4 @@
-"""Attacks by tables: CSV, Parquet, OpenImages, lists of files to predict."""
+"""Attacks by tables: CSV, Parquet, lists of files to predict."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ def footer(folder: Path) -> None:
     path.write_bytes(data[:-8] + (1 << 31).to_bytes(4, "little") + data[-4:])
 
 
-OPEN_IMAGES = "ImageID,LabelName,Confidence"
 ATTACKS = (
     Attack(
         "a path out of the folder",
@@ -118,12 +117,6 @@ ATTACKS = (
         INSPECT,
         "training is refused: 1 training sample is too few to hold out 20% for validation: provide",
         0,
-    ),
-    Attack(
-        "a label file of OpenImages that leads out",
-        table("../secret,/m/0a,1", header=OPEN_IMAGES),
-        INSPECT,
-        "data/labels.csv: ImageID: '../secret.jpg' lies outside the folder data. Name files relative",
     ),
     Attack(
         "a list of files to predict that leads out",

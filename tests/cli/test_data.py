@@ -273,10 +273,6 @@ def test_convert_with_predictions_of_a_run(tmp_path, monkeypatch, capsys):
         assert (inferred == 1).any()
         np.testing.assert_array_equal(score[inferred == 1], predicted.scores[inferred == 1])
     assert "inferred labels" in capsys.readouterr().out
-    main(["data", "convert", "x.npz", "z.npz", "--format", "cleanlab", "--predictions", "run"])
-    with np.load("z.npz", allow_pickle=False) as file:
-        np.testing.assert_array_equal(file["pred_probs"], predicted.scores)
-        assert file["label_columns"].tolist() == [row % 3 for row in range(60)]
 
 
 def test_convert_says_how_many_suggestions_are_expected_to_be_right(tmp_path, monkeypatch, capsys):
@@ -319,17 +315,6 @@ def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):
     assert cells == ["inferred", "fox:0.8", "", "cat:0.6"]
 
 
-def test_convert_for_cleanlab(tagged, capsys):
-    lines = [f'"{name}",cat,{cat},0.5\n' for name, cat in zip(FILES, (0.75, 0.25, 0.5), strict=True)]
-    Path("p.csv").write_text("file,labels,cat,fox\n" + "".join(lines), encoding="utf-8")
-    main(["data", "convert", "tags.csv", "out.npz", "--format", "cleanlab", "--predictions", "p.csv"])
-    assert "inferred" not in capsys.readouterr().out
-    with np.load("out.npz", allow_pickle=False) as file:
-        assert file["label_columns"].tolist() == [0, 0, 1, 1]
-        assert file["label_offsets"].tolist() == [0, 1, 3, 4]
-        np.testing.assert_array_equal(file["pred_probs"], np.float32([[0.75, 0.5], [0.25, 0.5], [0.5, 0.5]]))
-
-
 def test_convert_names_files_from_a_root(tagged, capsys):
     main(["data", "convert", "tags.csv", "out.csv", "--format", "csv", "--root", ".."])
     assert capsys.readouterr().out.splitlines()[1] == (
@@ -342,10 +327,7 @@ def test_convert_names_files_from_a_root(tagged, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["tags.csv", "new.csv", "--format", "cleanlab"],
-            "--format cleanlab needs the scores of all classes. Pass --predictions with the folder of a run",
-        ),
+        (["tags.csv", "new.csv", "--format", "cleanlab"], "unknown format 'cleanlab'. Known: coco, csv, "),
         (["tags.csv", "new.csv", "--format", "csv", "--root", "none"], "--root none: is not a folder"),
         (
             ["tags.csv", "new.csv", "--format", "csv", "--root", "sub"],

@@ -36,23 +36,6 @@ TASKS = [
     {"data": {"image": "c.png"}, "annotations": [{"result": []}]},
     {"data": {"image": "d.png"}, "annotations": []},
 ]
-SAMPLES = {
-    "samples": [
-        {
-            "filepath": "b.png",
-            "tags": ["train", "x"],
-            "ground_truth": {
-                "_cls": "Classifications",
-                "classifications": [{"_cls": "Classification", "label": "cat "}, {"label": "dog"}],
-            },
-            "negatives": {"_cls": "Classifications", "classifications": [{"label": "cow"}]},
-        },
-        {"filepath": "a.png", "tags": ["train"], "ground_truth": {"_cls": "Classification", "label": "cat"}},
-        {"filepath": "c.png", "tags": ["validation"], "ground_truth": None, "metadata": {"_cls": "x"}},
-        {"filepath": "d.png", "tags": ["val"], "ground_truth": {"_cls": "Classification", "label": None}},
-    ]
-}
-
 TABLE = b"""file,labels,split
 a.png,cat;dog,train
 b.png,"dog",train

@@ -136,13 +136,12 @@ def data_convert(
 
     Args:
         path: Data, as for `spml train`.
-        output: File to write; a folder for FiftyOne, and for COCO JSON of data with a split.
+        output: File to write; a folder for COCO JSON of data with a split.
         data: Settings of the data.
         network: Network of the user's own.
         tables: How names are written.
-        format: csv (a column per class), coco (COCO JSON), labelstudio (Label Studio JSON), fiftyone (a
-            FiftyOne dataset), nan (.npz file with 1, 0 and NaN = unknown), cleanlab (.npz file with labels
-            and all scores), or a format that another package registers.
+        format: csv (a column per class), coco (COCO JSON), labelstudio (Label Studio JSON), nan (.npz
+            file with 1, 0 and NaN = unknown), or a format that another package registers.
         predictions: Inferred labels: output of `spml predict`, pseudo-labels (.npz), or the folder of a run.
         root: Folder that the names of image files are relative to; default: the folder of the output if all
             images lie below it, otherwise the folder of the data.
@@ -156,11 +155,6 @@ def data_convert(
     from ..runs.console import Console
 
     writer = find_writer(format)
-    if writer.needs_scores and not predictions:
-        raise InputError(
-            f"--format {writer.name} needs the scores of all classes. Pass --predictions with the folder of "
-            "a run, or with a file that `spml predict --scores all` wrote."
-        )
     check_place(output, writer)
     config = data_config(data, path)
     check_observe(config)
@@ -177,7 +171,7 @@ def data_convert(
         console.line(f"{counted(len(records.skipped), 'sample')} left out, such as {name} ({reason}).")
     inferred = None
     if predictions:
-        inferred, notes = _infer(predictions, records, writer.needs_scores, console)
+        inferred, notes = _infer(predictions, records, console)
         for note in notes:
             console.line(note)
     notes = write(records, output, format, inferred, overwrite=overwrite, report=console.line)
@@ -187,15 +181,13 @@ def data_convert(
         print(note)
 
 
-def _infer(
-    source: Path, records: Records, all_scores: bool, console: Console
-) -> tuple[Inferred, tuple[str, ...]]:
+def _infer(source: Path, records: Records, console: Console) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels from a file, or predicted by the run in a folder; and notes."""
     from ..data.writers.samples import image_files
     from ..runs.decide.inferred_labels import match, predicted, read_inferred
 
     if not source.is_dir():
-        return read_inferred(source, records, all_scores=all_scores)
+        return read_inferred(source, records)
     from ..runs.api import load
 
     files = image_files(records)
@@ -216,10 +208,9 @@ def _infer(
         from ..runs.decide.inferred_labels import make_suggestions
 
         suggestions = make_suggestions(predictions, records, model.calibration, model.scale)
-        # A tool that looks for wrong labels wants probabilities that do not know which labels are given.
-        values = predictions.probabilities if all_scores else suggestions.probabilities
+        values = suggestions.probabilities
         expected = (suggestions.describe(),) if suggestions.number else ()
     scores = [dict(zip(predictions.classes, row, strict=True)) for row in values.tolist()]
     guesses = map(predicted, predictions.ids, predictions.labels, scores)
-    inferred, notes = match(guesses, records, str(source), all_scores=all_scores)
+    inferred, notes = match(guesses, records, str(source))
     return inferred, (*predictions.notes, *notes, *expected)

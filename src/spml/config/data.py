@@ -17,8 +17,8 @@ class DataConfig:
     """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face, FiftyOne), table (CSV, TSV,
-            Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
+        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face), table (CSV, TSV,
+            Parquet), JSON of COCO or Label Studio, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
         classes: Text file with the name of a class per line, for photos of which no label is known: a folder
@@ -47,7 +47,7 @@ class DataConfig:
         observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
             rule keeps one positive per sample; true labels stay as they are.
         missing: Files that the data names and that do not exist: `stop` with their number and the first
-            ones, or `skip` them and list them in skipped.csv. Those of OpenImages are always skipped.
+            ones, or `skip` them and list them in skipped.csv.
         unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` or
             `stop`, likewise. With `unlisted` negative, an empty list of labels says that none applies.
         same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
@@ -71,13 +71,12 @@ class DataConfig:
         file_column: Column of a table that names the images; default: `file`, `image`, `path`, `id` or a
             similar name. For a Hugging Face data set the column that holds them. Of texts, a column that
             names them; default: `id`, otherwise the number of the row.
-        label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
-            `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
+        label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class` or
+            a plural. `CAT,DOG`: columns that stand for one class each.
         split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
-        group: Column of a table, array of a feature file or field of a FiftyOne dataset that says which
-            samples belong together, such as those of a patient, a recording, an author or a burst. Splits and
-            folds never separate a group, and intervals are those of a bootstrap over groups. A blank cell is
-            a group of its own.
+        group: Column of a table, or array of a feature file, that says which samples belong together, such as
+            those of a patient, a recording, an author or a burst. Splits and folds never separate a group,
+            and intervals are those of a bootstrap over groups. A blank cell is a group of its own.
         separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
             every cell is one label.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.

@@ -215,7 +215,7 @@ def select(records: Records, config: DataConfig) -> Records:
     if config.group and records.groups is None:
         raise InputError(
             f"{records.source}: data.group={config.group}: groups are read from a column of a table (CSV, "
-            "TSV, JSON Lines, Parquet) or of a Hugging Face data set, from a field of a FiftyOne dataset, "
+            "TSV, JSON Lines, Parquet) or of a Hugging Face data set, "
             "from arrays of .npz files and shards, and from data in memory, but not from this format. Name "
             "the images in a table, with labels and groups, or leave data.group out."
         )

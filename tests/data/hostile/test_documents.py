@@ -1,4 +1,4 @@
-"""Random, damaged and hostile JSON: COCO files, exports of Label Studio and of FiftyOne."""
+"""Random, damaged and hostile JSON: COCO files and exports of Label Studio."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
 from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
-from tests.helpers.originals import COCO, SAMPLES, TASKS
+from tests.helpers.originals import COCO, TASKS
 
 names = ["a.png", "..", "cat", "", "choices", "\0", "\ud800", 10**400, 10**30]
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.sampled_from(names))
 coco_keys = st.sampled_from(["id", "images", "annotations", "categories", "data", "x"])
 task_keys = st.sampled_from(
     ["data", "image", "annotations", "result", "type", "value", "choices", "was_cancelled", "meta"]
-)
-sample_keys = st.sampled_from(
-    ["samples", "filepath", "tags", "ground_truth", "negatives", "_cls", "classifications", "label"]
 )
 
 
@@ -103,23 +100,6 @@ def test_changed_tasks(folder, read_or_refuse, changes):
     read_within_limits(folder / "tasks.json", content, read_or_refuse)
 
 
-@fuzz(
-    some_read=False,
-    content=st.fixed_dictionaries(
-        {"samples": st.lists(st.dictionaries(sample_keys, values_with(sample_keys)))}
-    ),
-)
-def test_random_samples(folder, read_or_refuse, content):
-    read_within_limits(folder / "x.json", content, read_or_refuse)
-
-
-@fuzz(some_read=False, changes=changes_with(sample_keys))
-def test_changed_samples(folder, read_or_refuse, changes):
-    content = copy.deepcopy(SAMPLES)
-    change_document(content, changes)
-    read_within_limits(folder / "samples.json", content, read_or_refuse)
-
-
 def test_half_a_surrogate_pair_instead_of_an_object(folder):
     content = copy.deepcopy(TASKS)
     content[0]["annotations"][0]["result"][0]["value"] = "\ud800"
@@ -129,7 +109,7 @@ def test_half_a_surrogate_pair_instead_of_an_object(folder):
         read(DataConfig(path=str(path)))
 
 
-@pytest.mark.parametrize("content", [COCO, TASKS, SAMPLES])
+@pytest.mark.parametrize("content", [COCO, TASKS])
 def test_unchanged_documents_can_be_read(folder, content):
     path = folder / "good.json"
     path.write_text(json.dumps(content))

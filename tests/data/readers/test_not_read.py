@@ -36,10 +36,10 @@ def message(path, content=b""):
         ("x.tfrecord", "is not read. Write its images to files, and a table (.csv,"),
         ("x.pkl", "is a pickle, which can run code when it is loaded, so it is never read. Load it where"),
         ("x.pt", "is a pickle"),
-        ("x.sqlite", "is a database, which is not read. Export the files and their labels as a .csv file."),
+        ("x.sqlite", "is a database, which is not read. Export files and labels as a .csv file."),
         ("x.feather", "is not read. Save it as Parquet"),
-        ("x.manifest", "is a manifest of SageMaker Ground Truth, which is not read. Write a .csv file with"),
-        ("data.yaml", "is not data. For YOLO, export the annotations as COCO JSON."),
+        ("x.manifest", ".manifest is not a known format"),
+        ("data.yaml", "is YAML, of which only lists of `sources` are read. Write a table"),
         ("x.jpg", "is an image. Name the folder of images, or a table"),
         ("x.foo", ".foo is not a known format. Name a folder with one folder of images per class, a table"),
         ("labels", "a file without a suffix is not a known format"),
@@ -55,7 +55,7 @@ def test_files_by_their_suffix(tmp_path, name, expected):
     [
         (
             '<?xml version="1.0"?>\n<!-- <annotation> -->\n<annotations><version>1.1</version></annotations>',
-            "is an XML file of CVAT, which is not read. Export boxes and polygons as `COCO 1.0`, tags as ",
+            "is an XML file of CVAT. Export boxes and polygons as `COCO 1.0`, tags as `ImageNet 1.0`.",
         ),
         ("<annotation><filename>1.jpg</filename></annotation>", "is a file of PASCAL VOC. Name the folder"),
         ("<labels/>", ".xml is not a known format"),
@@ -67,25 +67,38 @@ def test_xml_by_its_first_element(tmp_path, content, expected):
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("name", "content", "expected"),
     [
-        ({"info": {}, "categories": {}, "items": []}, "is Datumaro JSON, which is not read. Export the data"),
+        ("a.json", {"info": {}, "categories": {}, "items": []}, "Datumaro JSON. Export the data as COCO"),
+        ("a.json", [{"image": "1.jpg", "id": 1, "annotator": 1}], "JSON-MIN of Label Studio"),
+        ("a.json", [{"image": "1.jpg", "annotations": []}], "CreateML JSON. Export"),
+        ("a.json", {"version": "5", "imagePath": "1.jpg", "shapes": []}, "LabelMe's JSON of one image"),
+        ("a.json", {"_via_settings": {}, "_via_img_metadata": {}}, "a project of VIA. Export"),
+        ("a.json", [{"image_id": 1, "category_id": 2, "score": 1}], "a list of COCO results. Name the file"),
+        ("a.json", {"images": [], "annotations": []}, "not COCO, as it has no categories. Write a table"),
+        ("a.json", {"classes": ["dog"], "labels": {"1": 0}}, "FiftyOne's list of indices. Write a table"),
+        ("a.json", {"samples": []}, "a FiftyOne dataset. Write a table"),
+        ("a.json", {"labels": ["Sea"], "projection": "x"}, "BigEarthNet's JSON of one patch"),
+        ("a.json", {"description": "", "tags": [], "size": {}, "objects": []}, "Supervisely's JSON"),
+        ("a.json", [{"ID": "1", "DataRow ID": "2", "Label": {}}], "an export of Labelbox"),
+        ("a.ndjson", {"data_row": {}, "projects": {}}, "an export of Labelbox"),
+        ("a.csv", "ID,DataRow ID,Label\n", "an export of Labelbox"),
+        ("a.csv", "filename,file_size,region_shape_attributes\n", "a CSV of VIA"),
+        ("a.csv", '"ImageID","Source","LabelName","Confidence"\n', "of OpenImages. Write a table"),
+        ("a.jsonl", {"imageGcsUri": "gs://b/1.jpg"}, "an import file of Vertex AI"),
         (
-            [{"image": "1.jpg", "id": 1, "choice": "dog", "annotator": 1, "annotation_id": 1}],
-            "is JSON-MIN of Label Studio, which is not read, as its labels have many forms. Export it as ",
+            "a.manifest",
+            {"source-ref": "s3://b/1.jpg"},
+            "a manifest of SageMaker or Rekognition. Write a .csv",
         ),
-        ([{"image": "1.jpg", "annotations": []}], "is CreateML JSON, which is not read"),
-        ({"version": "5", "imagePath": "1.jpg", "shapes": []}, "is a file of LabelMe for one image"),
-        ({"_via_settings": {}, "_via_img_metadata": {}}, "is a project of VIA, which is not read"),
-        ([{"image_id": 1, "category_id": 2, "bbox": [], "score": 1}], "is a list of COCO results, without"),
-        ({"images": [], "annotations": []}, "is COCO without categories, such as captions: it has no labels"),
-        ({"classes": ["dog"], "labels": {"1": 0}}, "is a classification dataset of FiftyOne. Export it as"),
-        ({"1.jpg": ["dog"]}, "is not a known kind of JSON; found the keys '1.jpg'. Known are COCO"),
-        ([{"file": "1.jpg"}], "is not a known kind of JSON; found a list. Known are COCO"),
+        ("a.jsonl", {"source-ref": "s3://b/1.jpg"}, "a manifest of SageMaker or Rekognition"),
+        ("a.json", {"1.jpg": ["dog"]}, "not a known kind of JSON; found the keys '1.jpg'. Known are COCO"),
+        ("a.json", [{"file": "1.jpg"}], "not a known kind of JSON; found a list. Known are COCO"),
     ],
 )
-def test_json_by_its_keys(tmp_path, content, expected):
-    assert message(tmp_path / "a.json", json.dumps(content).encode()).startswith(expected)
+def test_formats_by_their_keys(tmp_path, name, content, expected):
+    text = content if isinstance(content, str) else json.dumps(content)
+    assert message(tmp_path / name, text.encode()).startswith(f"is {expected}")
 
 
 def test_json_lines_with_the_suffix_of_json(tmp_path):

@@ -27,7 +27,6 @@ from tests.helpers.originals import (
     GOOD,
     LABELS,
     PIECES,
-    SAMPLES,
     TABLE,
     TASKS,
     WIDE,
@@ -105,7 +104,7 @@ def pictures(folder: Path, names: str) -> Path:
 
 
 def tables(folder: Path) -> list[Target]:
-    """CSV and TSV, Parquet, OpenImages, and lists of files to predict."""
+    """CSV and TSV, Parquet, and lists of files to predict."""
     pictures(folder, "a.png b.png c.png d.png")
     table = TABLE.replace(b"big cow;cat", b"cat")
     separated = b'"file";"labels"\r\na.png;"cat, dog"\r\nb.png;dog\r\nc.png;cat\r\nd.png;\r\n'
@@ -123,26 +122,6 @@ def tables(folder: Path) -> list[Target]:
         return list_inputs([str(listed)])[0]
 
     targets.append(Target("files-to-predict", ".csv", (b"file\na.png\nb.png\n", table), of_text(), predict))
-    images = pictures(folder / "open", "01.jpg 02.jpg 03.jpg 04.jpg")
-    verified = (
-        b"ImageID,Source,LabelName,Confidence\n01,verification,/m/dog,1\n01,verification,/m/cat,0\n"
-        b"02,crowdsource-verification,/m/cat,1.0\n02,machine,/m/cow,0.7\n03,verification,/m/dog,1\n"
-        b"04,verification,/m/cat,1\n"
-    )
-    names = b'LabelName,DisplayName\n/m/dog,Dog\n/m/cat,"Cat, domestic"\n'
-    (images / "labels.csv").write_bytes(verified)
-    targets.append(
-        file_target("openimages", images / "rows.csv", [verified], of_text((*WORDS, b"/m/dog", b"01")))
-    )
-    targets.append(
-        file_target(
-            "openimages-names",
-            images / "class-descriptions.csv",
-            [names],
-            of_text(),
-            source=images / "labels.csv",
-        )
-    )
     return targets
 
 
@@ -167,16 +146,15 @@ def _parquet() -> list[bytes]:
 
 
 def documents(folder: Path) -> list[Target]:
-    """COCO, Label Studio, FiftyOne, and manifests of benchmarks."""
+    """COCO, Label Studio, and manifests of benchmarks."""
     pictures(folder, "a.png b.png c.png d.png")
     several = {**COCO, "annotations": [*COCO["annotations"], {"id": 4, "image_id": 5, "category_id": 9}]}
-    coco, tasks, samples = (json.dumps(each).encode() for each in (several, TASKS, SAMPLES))
+    coco, tasks = (json.dumps(each).encode() for each in (several, TASKS))
     pictures(folder / "coco" / "train", "a.png b.png c.png d.png")
     (folder / "coco" / "annotations").mkdir(parents=True)
     targets = [
         file_target("coco", folder / "coco.json", [coco], of_json((*WORDS, b'"id"', b'"images"'))),
         file_target("labelstudio", folder / "tasks.json", [tasks], of_json()),
-        file_target("fiftyone", folder / "samples.json", [samples], of_json()),
         file_target(
             "coco-folder",
             folder / "coco" / "annotations" / "instances_train.json",
@@ -186,16 +164,6 @@ def documents(folder: Path) -> list[Target]:
             weight=0.3,
         ),
     ]
-    exported = pictures(folder / "exported" / "data", "a.png b.png c.png d.png").parent
-    (exported / "samples.json").write_text(json.dumps(SAMPLES).replace('"filepath": "', '"filepath": "data/'))
-    about = (
-        b'{"name": "x", "media_type": "image", "default_classes": ["cat", "dog"], "classes": {}, "info": {}}'
-    )
-    targets.append(
-        file_target(
-            "fiftyone-about", exported / "metadata.json", [about], of_json(), source=exported, weight=0.5
-        )
-    )
     LAYOUTS["voc2012"](folder / "voc2012")
     manifest = prepare("voc2012", folder / "voc2012")
     content = json.loads(manifest.read_text())

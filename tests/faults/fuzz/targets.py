@@ -9,9 +9,9 @@ from tests.faults.fuzz import data_targets, prediction_targets, review_targets, 
 from tests.faults.fuzz.judge import Target
 
 GROUPS: dict[Callable[[Path], list[Target]], str] = {
-    data_targets.tables: "csv tsv parquet files-to-predict openimages openimages-names",
+    data_targets.tables: "csv tsv parquet files-to-predict",
     table_targets.cell_targets: "cells marks jsonl",
-    data_targets.documents: "coco labelstudio fiftyone coco-folder fiftyone-about manifest",
+    data_targets.documents: "coco labelstudio coco-folder manifest",
     data_targets.feature_targets: "npz npz-labels arff arff-labels",
     data_targets.folders: "voc-list voc huggingface-dataset_info huggingface-state huggingface-data folders",
     data_targets.image_targets: "images images-in-training",

@@ -132,6 +132,9 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         InputError: The path does not exist or can't be read, no reader recognises it, or its content has a
             mistake.
     """
+    from .not_read import not_read, recognise
+    from .unlabelled import read_unlabelled
+
     if config.path == "digits" and not config.classes:
         return select(read_as_stated(lambda _: make_digits(), config, may_lack=may_lack), config)
     if config.path == MEMORY:
@@ -142,16 +145,12 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
     source = Source(existing(config.path))
     check_readable(source.path)
     if config.classes:
-        from .unlabelled import read_unlabelled
-
         of_path = partial(read_unlabelled, source.path)
         return select(read_as_stated(of_path, config, may_lack=may_lack), config)
     if is_sources(source.path):
         return select(read_sources(source.path, config, read), config)
     reader = find_reader(source)
-    if reader is None:
-        from .not_read import not_read
-
+    if reader is None or (reader.name == "table" and recognise(source)):
         raise not_read(source)
     if config.checked_column and reader.name != "table":
         raise InputError(

@@ -29,7 +29,6 @@ class Writer(NamedTuple):
     title: str
     suffix: str
     write: Write
-    needs_scores: bool = False
     holds_groups: bool = False
 
 
@@ -37,7 +36,7 @@ _REGISTRY: Registry[Writer] = Registry("writer", "spml.data.writers", "spml.writ
 
 
 def register_writer(
-    name: str, title: str, *, suffix: str = "", needs_scores: bool = False, holds_groups: bool = False
+    name: str, title: str, *, suffix: str = "", holds_groups: bool = False
 ) -> Callable[[Write], Write]:
     """Register the decorated function as the writer of a format.
 
@@ -52,14 +51,12 @@ def register_writer(
         name: Name of the format, unique.
         title: Noun phrase for messages, such as "COCO JSON".
         suffix: Suffix that the name of the output must have; empty if any will do.
-        needs_scores: Whether the scores of all classes are needed, which are in `inferred.all_scores` only
-            then; some may be NaN.
         holds_groups: Whether `records.groups` are written, so that they are read with `--data.group group`.
 
     Raises:
         ValueError: Another writer has this name.
     """
-    return _REGISTRY.add(name, lambda write: Writer(name, title, suffix, write, needs_scores, holds_groups))
+    return _REGISTRY.add(name, lambda write: Writer(name, title, suffix, write, holds_groups))
 
 
 def writers() -> dict[str, Writer]:
@@ -90,7 +87,7 @@ def write(
 
     Args:
         records: Content of a file or folder.
-        output: File to write; a folder for FiftyOne, and for COCO JSON of data with a split.
+        output: File to write; a folder for COCO JSON of data with a split.
         form: Name of a registered format, such as `csv`.
         inferred: Labels of the samples that a model inferred.
         overwrite: Whether to replace files that exist.
@@ -130,7 +127,7 @@ def write(
         notes = (*notes, "Groups are written: read them with data.group=group.")
     elif records.groups is not None:
         notes = (*notes, f"Groups are not written, because {writer.title} has no place for them.")
-    if inferred is None or writer.needs_scores:
+    if inferred is None:
         return notes
     left_out = len(inferred.rows) - len(further.rows)
     unwritten = f", {left_out:,} left out in favour of given labels" if left_out else ""

@@ -34,15 +34,12 @@ class Inferred(NamedTuple):
         values: 1 for positive and -1 for negative, int8 (M,).
         scores: Probability of being positive, float64 (M,): calibrated where the model is, otherwise its
             score; NaN where it is not known.
-        all_scores: Score of every class for each of the N samples, whether predicted or not, float32 (N, C),
-            NaN where it is not known; None unless it was asked for.
     """
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     values: npt.NDArray[np.int8]
     scores: npt.NDArray[np.float64]
-    all_scores: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def none(cls) -> Inferred:
@@ -97,7 +94,7 @@ def _by_sample(rows: IntArray, entries: list[T], count: int) -> Iterator[list[T]
 def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
     """The inferred labels whose value `labels` does not know."""
     unknown = labels.at(inferred.rows, inferred.columns) == 0
-    return inferred._replace(**{name: getattr(inferred, name)[unknown] for name in Inferred._fields[:4]})
+    return Inferred(*(values[unknown] for values in inferred))
 
 
 def image_files(records: Records) -> Sequence[Path] | None:

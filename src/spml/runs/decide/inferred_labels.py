@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -32,17 +31,13 @@ class Guess(NamedTuple):
     Attributes:
         name: Name or file of the sample.
         labels: (class, 1 or -1, probability or, without one, score; NaN if neither is known).
-        scores: Probability or score of each class for which it is known, predicted or not.
     """
 
     name: str
     labels: list[tuple[str, int, float]]
-    scores: Mapping[str, float] = MappingProxyType({})
 
 
-def read_inferred(
-    path: Path, records: Records, *, all_scores: bool = False
-) -> tuple[Inferred, tuple[str, ...]]:
+def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ...]]:
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
@@ -50,7 +45,6 @@ def read_inferred(
             with their probabilities where it holds some, otherwise with their scores; or .npz file of
             pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
         records: The data. A sample is found by its name or by its file.
-        all_scores: Whether to keep the scores of all classes, which takes 4 N C bytes of memory.
 
     Returns:
         The inferred labels, and notes on samples that only one of the two has.
@@ -72,20 +66,16 @@ def read_inferred(
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    return match(readers[suffix](path), records, str(path), all_scores=all_scores)
+    return match(readers[suffix](path), records, str(path))
 
 
-def match(
-    guesses: Iterable[Guess], records: Records, source: str, *, all_scores: bool = False
-) -> tuple[Inferred, tuple[str, ...]]:
+def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels in the order of the data, and notes on samples without a counterpart.
 
     Args:
         guesses: Inferred labels, one entry per sample.
         records: The data.
         source: Name of the origin of the guesses, for messages.
-        all_scores: Whether to keep the scores of all classes; those of classes that the data does not have
-            are left out.
 
     Raises:
         InputError: An unknown class, a sample that occurs twice, or no sample in common.
@@ -94,7 +84,6 @@ def match(
     columns = {name: column for column, name in enumerate(records.classes)}
     entries: list[tuple[int, int, int, float]] = []
     seen: set[int] = set()
-    matrix = np.full((len(records.ids), len(columns)), np.nan, np.float32) if all_scores else None
     strangers, example = 0, ""
     for guess in guesses:
         row = rows.get(guess.name, rows.get(os.path.abspath(guess.name)))
@@ -111,10 +100,6 @@ def match(
                     f"{nearest(name, columns)}"
                 )
             entries.append((row, columns[name], value, score))
-        if matrix is not None:
-            for name, score in guess.scores.items():
-                if name in columns:
-                    matrix[row, columns[name]] = score
     if not seen:
         raise InputError(
             f"{source}: names none of the samples of {records.source}: found "
@@ -128,7 +113,7 @@ def match(
     entries.sort(key=lambda entry: entry[:2])
     kinds = {"rows": np.int64, "columns": np.int64, "values": np.int8, "scores": np.float64}
     table = np.array(entries, [*kinds.items()])
-    return Inferred(**{name: table[name].copy() for name in kinds}, all_scores=matrix), tuple(notes)
+    return Inferred(**{name: table[name].copy() for name in kinds}), tuple(notes)
 
 
 def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], where: str = "") -> Guess:
@@ -146,7 +131,7 @@ def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], whe
     for label in labels:
         if label not in scores:
             raise InputError(f"{where}: the label {quote(label)} has no score. {nearest(label, scores)}")
-    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)], scores)
+    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)])
 
 
 def rows_by_name(records: Records) -> dict[str, int]:
