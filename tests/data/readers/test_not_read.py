@@ -122,7 +122,7 @@ def test_the_advice_for_lists_of_celeba_works(tmp_path, picture, monkeypatch):
         picture(f"{name}.png")
     path = tmp_path / "list_attr_celeba.txt"
     text = message(path, b"3\nBald Male \n1.png -1  1\n2.png  1 -1\n3.png  1  1\n")
-    assert text.startswith("is a list like those of CelebA, which is not read. Write a table")
+    assert text.startswith("is a list like those of CelebA. Write a table")
     monkeypatch.chdir(tmp_path)
     code = (
         'read_csv("list_attr_celeba.txt", sep=r"\\s+", skiprows=1).rename_axis("file").to_csv("labels.csv")'

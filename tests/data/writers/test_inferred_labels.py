@@ -68,25 +68,6 @@ def test_predictions_may_name_files_from_where_one_is(folder, tmp_path, monkeypa
     assert entries(inferred) == [(0, 0, 1, 0.7)]
 
 
-def test_the_scores_of_all_classes(folder, tmp_path):
-    """In the order of the data; NaN for a sample or a class that the file does not have."""
-    records = image_records(folder, MATRIX, ("cat", "dog", "fox"))
-    (tmp_path / "p.csv").write_text("file,labels,cow,fox,cat\nb c.png,cat,1,0.25,0.5\na.png,,0.75,0,0.125\n")
-    nan = np.nan
-    inferred, _ = read_inferred(tmp_path / "p.csv", records, all_scores=True)
-    np.testing.assert_array_equal(inferred.all_scores, [[0.125, nan, 0], [0.5, nan, 0.25], [nan] * 3])
-    assert inferred.all_scores.dtype == np.float32
-    assert entries(inferred) == [(1, 0, 1, 0.5)]
-    assert read_inferred(tmp_path / "p.csv", records)[0].all_scores is None
-    line = {"file": "a.png", "labels": ["dog"], "scores": {"dog": 0.75}}
-    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n")
-    inferred, _ = read_inferred(tmp_path / "p.jsonl", records, all_scores=True)
-    np.testing.assert_array_equal(inferred.all_scores, [[nan, 0.75, nan], [nan] * 3, [nan] * 3])
-    np.savez(tmp_path / "p.npz", ids=np.array(["a.png"]), classes=np.array(["cat"]), labels=np.array([[1]]))
-    inferred, _ = read_inferred(tmp_path / "p.npz", records, all_scores=True)
-    assert np.isnan(inferred.all_scores).all()
-
-
 def test_wide_predictions_are_read_row_by_row(tmp_path):
     classes = [f"class {number}" for number in range(4000)]
     records = feature_records(np.zeros((300, 4000), np.int8), classes)

@@ -128,8 +128,8 @@ def not_read(source: Source) -> InputError:
         options, rest = (", skiprows=1", '.rename_axis("file")') if celeba else ("", "")
         what = (
             f"{kind}. Write {_TABLE}, or with a column per class. If its columns have names and blanks "
-            f'between them, pandas does it: pandas.read_csv("{path.name}", sep=r"\\s+"{options}){rest}.to_csv('
-            f'"labels.csv"{"" if celeba else ", index=False"})'
+            f'between them, pandas does it: pandas.read_csv("{path.name}", sep=r"\\s+"{options}){rest}'
+            f'.to_csv("labels.csv"{"" if celeba else ", index=False"})'
         )
     if what:
         return InputError(f"{path}: is {what}.")
