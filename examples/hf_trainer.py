@@ -4,7 +4,7 @@
 
 The Trainer calls a module that returns the loss, as its own models do. The objective is a part of the module,
 so that its memory is saved with the weights. The script prints the number of pseudo-negatives that EM+APL has
-inferred after each epoch. It needs more than spml itself: pip install "spml[transformers]" accelerate.
+inferred after each epoch. It needs more than spml itself: pip install transformers accelerate.
 """
 
 import tempfile

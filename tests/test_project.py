@@ -7,12 +7,14 @@ import importlib.util
 import inspect
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 
 import spml
+from spml.common.errors import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,6 +45,25 @@ def test_every_extra_is_on_the_page_on_installing():
     assert re.findall(r"^\| `(\w+)` \|", text("docs/install.md").partition("## With make")[0], re.M) == [
         *(extra for extra in extras if extra not in ("all", "docs", "dev")), "all", "docs", "dev",
     ]  # fmt: skip
+
+
+def test_messages_name_the_packages_of_an_extra():
+    section = text("pyproject.toml").partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    for extra, packages in EXTRAS.items():
+        (line,) = re.findall(rf"^{extra} = \[(.*)\]$", section, re.M)
+        assert shlex.split(packages) == re.findall(r'"([^">]+)>=', line), extra
+
+
+def test_nobody_is_told_to_install_the_other_project_of_this_name():
+    assert 'name = "single-positive"' in text("pyproject.toml")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    told = [
+        f"{path.name}: {line}"
+        for path in [*pages, *(ROOT / "src").rglob("*.py")]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"pip install [^`]*\bspml\b", line) and "Do not run" not in line
+    ]
+    assert not told
 
 
 def test_the_plain_installation_has_no_package_of_an_extra():

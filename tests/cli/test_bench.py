@@ -16,6 +16,7 @@ import yaml
 
 from spml.bench.store import Store
 from spml.cli.main import main
+from spml.common.errors import missing_extra
 from spml.common.locks import one_at_a_time
 from tests.bench.toys import TOY, save_spec, save_toy
 from tests.helpers.processes import quick_workers
@@ -262,7 +263,8 @@ def test_a_report_waits_for_another_one(done, monkeypatch):
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, package, None)
     error = refused(capsys, "run", "quick")
-    assert f"The package {package} is not installed. Install it: pip install 'spml[bench]'." in error
+    assert str(missing_extra(package, "bench")) in error
+    assert "pip install optuna sqlalchemy markdown-it-py" in error
 
 
 def test_spml_works_without_the_packages_of_the_extra():

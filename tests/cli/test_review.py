@@ -123,7 +123,8 @@ def test_a_missing_extra_is_named(package, audit, served, capsys, monkeypatch):
     code, _, err = run(capsys, "review", audit)
     assert (code, served) == (2, [])
     assert err == (
-        f"spml review: The package {package} is not installed. Install it: pip install 'spml[review]'.\n"
+        f"spml review: The package {package} is not installed. Install what this needs: "
+        "pip install fastapi uvicorn (the extra `review`).\n"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import spml
+from spml.common.errors import missing_extra
 from spml.serve.limits import Limits
 from tests.helpers.commands import run
 
@@ -80,8 +81,8 @@ def test_a_missing_extra_is_named(package, folder, started, capsys, monkeypatch)
     code, _, err = run(capsys, "serve", folder)
     assert (code, started) == (2, [])
     name = package.replace("_", "-")
-    message = f"The package {name} is not installed. Install it: pip install 'spml[serve]'."
-    assert err == f"spml serve: {message}\n"
+    assert err == f"spml serve: {missing_extra(name, 'serve')}\n"
+    assert "pip install fastapi uvicorn python-multipart prometheus-client" in err
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_models_that_can_t_be_loaded(library, table, model, tmp_path, monkeypatc
     assert "sentence-transformers/no-such-model could not be downloaded from huggingface.co" in message
     assert "--backbone sentence-transformers:FOLDER" in message
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    assert "pip install 'spml[text]'" in fails(capsys, *words, "--backbone", f"{SENTENCES}:{model}")
+    assert "pip install sentence-transformers" in fails(capsys, *words, "--backbone", f"{SENTENCES}:{model}")
 
 
 @pytest.mark.parametrize("terms", [None, [], ["a", "a"], ["a", 3], "ab"])
@@ -133,7 +133,7 @@ def test_damaged_numbers_of_features_are_refused():
 
 def test_a_real_model_of_the_library(tmp_path, table):
     """A tiny BERT, saved in the format of the hub."""
-    pytest.importorskip("sentence_transformers", reason="needs pip install 'spml[text]'")
+    pytest.importorskip("sentence_transformers", reason="needs pip install sentence-transformers")
     from sentence_transformers import SentenceTransformer, models
     from transformers import BertConfig, BertModel, BertTokenizerFast
 

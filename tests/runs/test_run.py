@@ -149,7 +149,8 @@ def test_a_frame_without_pandas_says_what_to_install(run, monkeypatch):
         with pytest.raises(InputError) as error:
             attempt()
         assert str(error.value) == (
-            "The package pandas is not installed. Install it: pip install 'spml[tables]'."
+            "The package pandas is not installed. Install what this needs: "
+            "pip install pyarrow pandas openpyxl (the extra `tables`)."
         )
 
 

@@ -55,9 +55,32 @@ def one_line(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 605]} ... {text[-600:]}"
 
 
+EXTRAS = {
+    "bench": "optuna sqlalchemy markdown-it-py",
+    "tables": "pyarrow pandas openpyxl",
+    "heif": "pillow-heif",
+    "ray": "'ray[data]'",
+    "review": "fastapi uvicorn",
+    "export": "onnx onnxscript onnxruntime",
+    "serve": "fastapi uvicorn python-multipart prometheus-client",
+    "transformers": "transformers",
+    "names": "transformers",
+    "text": "sentence-transformers",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
+}
+"""Packages of each extra, as pip is told to install them in an environment where spml is."""
+
+
 def missing_extra(package: str, extra: str) -> InputError:
     """Error for an optional dependency that is not installed."""
-    return InputError(f"The package {package} is not installed. Install it: pip install 'spml[{extra}]'.")
+    return InputError(f"The package {package} is not installed. {how_to_install(extra)}")
+
+
+def how_to_install(extra: str) -> str:
+    """Say how to install the packages of an extra, in words that are right in any environment."""
+    return f"Install what this needs: pip install {EXTRAS[extra]} (the extra `{extra}`)."
 
 
 def require_packages(extra: str, *modules: str) -> None:

@@ -466,7 +466,7 @@ def test_heic(heic):
 
 def test_heic_without_its_package(heic, monkeypatch):
     monkeypatch.setattr(module, "HAS_HEIF", False)
-    assert reason(heic) == "a HEIC photo, which pillow-heif reads: pip install 'spml[heif]'"
+    assert reason(heic) == "a HEIC photo, which pillow-heif reads: pip install pillow-heif"
 
 
 def grey16(path, largest):

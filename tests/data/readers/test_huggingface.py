@@ -268,7 +268,5 @@ def test_parts_of_files(tmp_path):
 def test_without_pyarrow(tmp_path, monkeypatch):
     path = write(tmp_path / "set", INDICES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        InputError, match=r"set: reading this needs .* Install it: pip install 'spml\[tables\]'"
-    ):
+    with pytest.raises(InputError, match=r"set: reading this needs .* pip install pyarrow pandas"):
         read_huggingface(path, DataConfig())

@@ -224,7 +224,5 @@ def test_images_inside_the_file(save, column):
 def test_without_pyarrow(save, monkeypatch):
     path = save(file=FILES, label=FILES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        InputError, match=r"data\.parquet: reading this needs .* Install it: pip install 'spml\[tables\]'"
-    ):
+    with pytest.raises(InputError, match=r"data\.parquet: reading this needs .* pip install pyarrow pandas"):
         read_table(path, DataConfig())

@@ -21,7 +21,7 @@ SYSTEM_FOLDERS = {
 """Names, in lower case and with `_` for blanks, of folders that systems and programs make on their own."""
 
 _ADVICE = {
-    "photo: pip install 'spml[heif]'": "heic heif hif",
+    "photo: pip install pillow-heif": "heic heif hif",
     "photo: install a newer Pillow": "avif",
     "raw photo: convert it to JPEG": "3fr arw cr2 cr3 crw dng nef nrw orf pef raf raw rw2 srw x3f",
     "picture: convert it to PNG": "svg psd ai eps pdf tga ppm pgm pbm pnm exr hdr jp2 j2k jxl ico pcx dds",

@@ -78,7 +78,7 @@ def decode(
     formats = FORMATS
     if data[4:8] == b"ftyp" and b"avif" not in data[8:64] and _BRANDS.search(data[8:64]):
         if not HAS_HEIF:
-            raise UnreadableImageError("a HEIC photo, which pillow-heif reads: pip install 'spml[heif]'")
+            raise UnreadableImageError("a HEIC photo, which pillow-heif reads: pip install pillow-heif")
         from pillow_heif import register_heif_opener
 
         register_heif_opener()  # which does nothing the second time

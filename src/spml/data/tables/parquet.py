@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.errors import InputError
+from ...common.errors import InputError, how_to_install
 from ...common.phrases import shorten
 from ...common.safe import quote
 from .delimited import names_files
@@ -126,7 +126,7 @@ def require_pyarrow(path: Path) -> Any:
         import pyarrow
     except ImportError as error:
         raise InputError(
-            f"{path}: reading this needs the package pyarrow. Install it: pip install 'spml[tables]'."
+            f"{path}: reading this needs the package pyarrow. {how_to_install('tables')}"
         ) from error
     return pyarrow
 

@@ -255,7 +255,7 @@ def test_ray_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(
-            InputError, match=r"The package ray is not installed. Install it: pip install 'spml\[ray"
+            InputError, match=r"The package ray is not installed. Install what this needs: pip install 'ray"
         ),
         connection.connected(""),
     ):
