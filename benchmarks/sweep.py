@@ -22,7 +22,7 @@ import numpy as np
 
 from spml.bench.plan import CODE_VERSION
 from spml.bench.workers import Job, run_all
-from spml.runs.console import Console
+from spml.common.messages import shown
 from spml.runs.folder.summary import versions
 
 SAMPLES, FEATURES, CLASSES, TEST = 5000, 1280, 20, 1000
@@ -70,9 +70,8 @@ def main():
         url = f"sqlite:///{folder}/store.sqlite"
         text = SPEC.format(seeds=seeds, trials=trials)
         started = time.perf_counter()
-        state, problems = run_all(
-            Job("sweep.yaml", text, folder, folder, url, CODE_VERSION), workers, Console()
-        )
+        with shown():
+            state, problems = run_all(Job("sweep.yaml", text, folder, folder, url, CODE_VERSION), workers)
         assert not problems, problems
         wall = time.perf_counter() - started
     by_method = defaultdict(list)

@@ -75,7 +75,7 @@ def numbers(folder: Path, text: str) -> dict[str, dict[str, list[float]]]:
     """Scores of each epoch of the run of each candidate, by candidate and column."""
     save_toy(folder)
     spec = read_spec(save_spec(folder, text))
-    runner, found = Runner(spec, folder / "features", report=lambda line: None), {}
+    runner, found = Runner(spec, folder / "features"), {}
     for series in all_series(spec):
         trial = next_trial(spec, series, [], folder)
         assert trial is not None

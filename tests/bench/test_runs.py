@@ -591,4 +591,4 @@ def test_no_cluster_at_that_address(tmp_path):
     from spml.bench.workers import run_on_ray
 
     with pytest.raises(InputError, match="there is no Ray cluster"):
-        run_on_ray(job_in(tmp_path), "127.0.0.1:1", 0, Console(silent=True))
+        run_on_ray(job_in(tmp_path), "127.0.0.1:1", 0)

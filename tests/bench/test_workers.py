@@ -15,7 +15,7 @@ from spml.bench.plan import CODE_VERSION
 from spml.bench.spec import read_spec
 from spml.bench.store import Store
 from spml.bench.workers import Job, watch
-from spml.runs.console import Console
+from spml.common.messages import shown
 from tests.bench.toys import GRID, add_runs, save_spec
 
 
@@ -48,7 +48,8 @@ def adding(job, *steps):
 def watched(job, *steps, workers=1):
     stream = io.StringIO()
     try:
-        state = watch(job, Console(stream), adding(job, *steps), workers)
+        with shown(stream):
+            state = watch(job, adding(job, *steps), workers)
     except (KeyboardInterrupt, SystemExit):
         state = None
     return state, stream.getvalue().splitlines()
@@ -91,9 +92,10 @@ def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     add_runs(Store(job.url), job.spec(), Path(job.root), {"em slow": [0, 1, 2]}, seconds=10.0)
     stream = Terminal()
-    watch(job, Console(stream), adding(job, (job.spec(), {"full": [0, 1]})), 1)
-    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
-    assert re.findall(r"(\d/7) (about \d+ s left)?", shown)[-1] == ("5/7", "about 20 s left")
+    with shown(stream):
+        watch(job, adding(job, (job.spec(), {"full": [0, 1]})), 1)
+    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert re.findall(r"(\d/7) (about \d+ s left)?", text)[-1] == ("5/7", "about 20 s left")
 
 
 @pytest.mark.parametrize(

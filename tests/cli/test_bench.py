@@ -134,7 +134,7 @@ def test_wrong_usage(done, tmp_path, capsys):
     assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
     assert "no key of a run begins with" in refused(capsys, "config", str(done / "out"), "zz")
     wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
-    assert f"{wrong}, line 8: " in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
+    assert f"{wrong}: candidates[0]: unknown method" in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

@@ -194,7 +194,7 @@ def _child(
     return code
 
 
-def _run_all_here(job: workers.Job, number: int, console: Any) -> Any:
+def _run_all_here(job: workers.Job, number: int) -> Any:
     """Make the runs of a comparison in this process instead of others, so that their operations count."""
     problems = workers.work(job)
     return read_state(job.spec(), Store(job.url), Path(job.root)), problems

@@ -21,6 +21,7 @@ from .. import models
 from ..common.draws import permutation, raw
 from ..common.errors import InputError, SpmlError, unexpected
 from ..common.files import sha256_file
+from ..common.messages import log
 from ..config import Config
 from ..data import Dataset
 from ..data.images.feature_store import shared_features
@@ -91,11 +92,10 @@ class Runner:
     Args:
         spec: Specification of the comparison.
         cache: Folder for features.
-        report: Called with a line before something that takes long.
     """
 
-    def __init__(self, spec: Spec, cache: Path, report: Callable[[str], None]) -> None:
-        self.spec, self.cache, self.report = spec, cache, report
+    def __init__(self, spec: Spec, cache: Path) -> None:
+        self.spec, self.cache = spec, cache
         self._opened: dict[str, Opened] = {}
         self._fabric = lru_cache(maxsize=None)(make_fabric)
         self._digests: dict[str, str] = {}
@@ -125,8 +125,8 @@ class Runner:
             failure = str(error)
         fabric = self._fabric(trial.config.accelerator, trial.config.devices, trial.config.precision)
         if run and run.frozen and opened.features is None:
-            backbone = make_backbone(run, self.report)
-            opened.features = frozen_features(run, backbone, fabric, self.cache, report=self.report)
+            backbone = make_backbone(run, log.info)
+            opened.features = frozen_features(run, backbone, fabric, self.cache, report=log.info)
             run = opened.resolve(trial.first or trial.config)  # the features settle their scaling
         started = time.perf_counter()  # later runs share what was done so far
         if not before:
@@ -172,7 +172,7 @@ class Runner:
         key = repr((config.data, config.model.backbone, config.model.weights, config.precision))
         if key in self._opened:
             return self._opened[key]
-        data, spec = open_for_backbone(config, report=self.report)
+        data, spec = open_for_backbone(config, report=log.info)
         if "test" not in data.truth:
             raise InputError(
                 f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "
@@ -219,7 +219,7 @@ class Runner:
         empty = series.data.empty or data.empty
         fitted = build.fit(Judge(val, truth, config.select, config.mean_labels, empty))
         # Training has not touched a frozen backbone; it is made again because the top alone was trained.
-        classifier = build.classifier or models.Classifier(make_backbone(run, self.report), build.top)
+        classifier = build.classifier or models.Classifier(make_backbone(run, log.info), build.top)
         card = {"classes": list(data.classes), "method": {"name": config.method}, "frozen": run.frozen}
         state = (fitted.state, fingerprint(data.splits["train"])) if fitted.state else None
         return Start(Path("the first phase"), classifier, card, state)
@@ -227,7 +227,7 @@ class Runner:
     def _build(self, run: Resolved, opened: Opened, *, windows: bool = False) -> Build:
         torch.set_num_threads(run.config.threads or 1)
         fabric = self._fabric(run.config.accelerator, run.config.devices, run.config.precision)
-        build = Build(run, fabric, self.report, backbone=windows or not run.frozen)
+        build = Build(run, fabric, log.info, backbone=windows or not run.frozen)
         return build.place(opened.inputs(run))
 
     def _train(self, run: Resolved, opened: Opened, watch: _Watch) -> None:
@@ -250,7 +250,7 @@ class Runner:
             watch.predict = predict
             if run.config.model.local != "auto":
                 watch.forget()
-            local = use_windows(build, fitted, watch, self.report).local
+            local = use_windows(build, fitted, watch, log.info).local
             if local and local["weights"] and "penalty" in watch.history:
                 watch.history["penalty"].append(watch.history["penalty"][fitted.best])
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
-from ..config import AUTO, LBFGS
-from ..models import CLOSED_FORM
 from .plan import CODE_VERSION, Series, all_series, plan_trial
 from .rows import Row, SeriesKey
-from .spec import Candidate, DataSet, Spec, merged
+from .spec import Spec
 from .store import Store
 
 
@@ -130,61 +126,44 @@ class Tracker:
                 break
 
 
-def time_left(spec: Spec, state: State, workers: int) -> float | None:
+def time_left(state: State, workers: int) -> float | None:
     """Estimate the seconds until all missing runs are made.
 
-    A missing run is expected to take the mean of the finished ones of its candidate on its data set. If there
-    are none, the candidate's runs on other data sets count, scaled by how much longer other candidates take
-    on this one. If the candidate has not finished a run anywhere, those that are fitted in the same way
-    (trained, in closed form, by L-BFGS, or as an ensemble of heads) stand for it. Failed runs do not count,
-    because they often end early.
+    A missing run is expected to take the mean of the finished ones of its candidate on its data set; if there
+    are none, that of its candidate on other data sets, else that of all candidates on its data set. Failed
+    runs do not count, because they often end early.
 
     Args:
-        spec: The specification.
-        state: Its state.
+        state: State of the comparison.
         workers: Number of workers that share the missing runs. As one worker makes a whole series, the result
             is at least the time of the longest series.
 
     Returns:
         Seconds, at least 0; None while there are missing runs about which nothing is known yet.
     """
-    made: dict[tuple[str, str], list[float]] = defaultdict(list)
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in state.rows:
         if row.status == "done":
-            made[row.series.data, row.series.candidate].append(row.seconds)
-    means = {cell: fmean(values) for cell, values in made.items()}
-    fits = {(data.name, one.name): _fit(spec, data, one) for data in spec.data for one in spec.candidates}
-
-    def known(data: str, candidate: str) -> float | None:
-        """Expected seconds by the candidate's own runs, here or on other data sets."""
-        if (data, candidate) in means:
-            return means[data, candidate]
-        elsewhere = [
-            mean * _ratio(means, data, other) for (other, name), mean in means.items() if name == candidate
-        ]
-        return fmean(elsewhere) if elsewhere else None
-
-    @cache
-    def expected(data: str, candidate: str) -> float | None:
-        own = known(data, candidate)
-        if own is not None:
-            return own
-        alike = [one.name for one in spec.candidates if fits[data, one.name] == fits[data, candidate]]
-        others = [value for name in alike if (value := known(data, name)) is not None]
-        return fmean(others) if others else None
-
+            for known in (
+                (row.series.data, row.series.candidate),
+                ("", row.series.candidate),
+                (row.series.data, ""),
+            ):
+                seconds[known].append(row.seconds)
     series = []
-    for key, runs in state.missing.items():
-        seconds = expected(key.data, key.candidate)
-        if seconds is None:
+    for (data, _, candidate, _), runs in state.missing.items():
+        known = next(
+            (key for key in ((data, candidate), ("", candidate), (data, "")) if key in seconds), None
+        )
+        if known is None:
             return None
-        series.append(runs * seconds)
+        series.append(runs * fmean(seconds[known]))
     return max(sum(series) / workers, max(series, default=0.0))
 
 
-def describe_left(spec: Spec, state: State, workers: int) -> str:
+def describe_left(state: State, workers: int) -> str:
     """The time left for the screen, such as "about 12 min left"; empty if there is none, or it is unknown."""
-    seconds = time_left(spec, state, workers)
+    seconds = time_left(state, workers)
     return f"{in_words(seconds)} left" if seconds else ""
 
 
@@ -195,19 +174,3 @@ def in_words(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"about {seconds / 60:.0f} min"
     return f"about {seconds / 3600:.1f} h"
-
-
-def _ratio(means: Mapping[tuple[str, str], float], data: str, other: str) -> float:
-    """Ratio of the time that candidates take on one data set to another, by those that are done on both."""
-    both = [name for place, name in means if place == data and means.get((other, name))]
-    return median(means[data, name] / means[other, name] for name in both) if both else 1.0
-
-
-def _fit(spec: Spec, data: DataSet, candidate: Candidate) -> str:
-    """Way in which the head of a candidate is fitted; nothing else changes its time as much."""
-    settings = merged(spec.train, data.train, candidate.settings)
-    if settings.get("method") == AUTO:
-        return AUTO
-    if settings.get("model", {}).get("head") in CLOSED_FORM:
-        return "closed form"
-    return LBFGS if settings.get("optim", {}).get("name") == LBFGS else "trained"

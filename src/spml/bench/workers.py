@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
+from ..common.messages import bars_are_shown, log, progress
 from ..engine import Interrupted
 from ..engine.signals import ended_by_signals, ending_signals
-from ..runs.console import Console
 from .plan import (
     CODE_VERSION,
     Series,
@@ -80,7 +80,7 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError
         )
         return [problem]
     spec, store = job.spec(), Store(job.url)
-    runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
+    runner = Runner(spec, Path(job.folder) / "features")
     problems: dict[str, SpmlError] = {}
     with store.alive():
         missing = read_state(spec, store, Path(job.root)).missing
@@ -125,7 +125,7 @@ def check_data(job: Job) -> None:
         return
     from .runner import Runner
 
-    runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
+    runner = Runner(spec, Path(job.folder) / "features")
     every = {series.key: series for series in all_series(spec)}
     for first in firsts.values():
         before = [row for row in rows if row.series == first.series and row.trial < first.trial]
@@ -184,7 +184,7 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
     )
 
 
-def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[SpmlError]]:
+def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
     """Make all runs with processes of this machine.
 
     Returns:
@@ -206,14 +206,14 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[SpmlE
         for process in processes:
             if process.exitcode and process not in stopped:
                 stopped.add(process)
-                console.line(_describe_stopped(process, process.exitcode, left))
+                log.info(_describe_stopped(process, process.exitcode, left))
         return left > 0
 
     with ended_by_signals():
         try:
             for process in processes:
                 process.start()
-            state = watch(job, console, alive, workers)
+            state = watch(job, alive, workers)
         finally:
             _end([process for process in processes if process.pid])
     return state, [*problems, *_drain(messages)]
@@ -269,7 +269,7 @@ def _drain(messages: Any) -> list[SpmlError]:
     return problems
 
 
-def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[SpmlError]]:
+def run_on_ray(job: Job, address: str, workers: int) -> tuple[State, list[SpmlError]]:
     """Make all runs on a Ray cluster.
 
     All machines must reach the store, the data and the output folder: with several machines, use a database
@@ -279,11 +279,10 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
         job: The comparison.
         address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
         workers: Number of workers; 0 = one per core of the cluster.
-        console: Console that shows progress.
     """
     from ..runs.compute.cluster.connection import connected
 
-    with connected(address, console.line) as ray:
+    with connected(address, log.info) as ray:
         count = workers or int(ray.cluster_resources().get("CPU", 1))
         # Ray does not restart a worker that dies: the other workers take over its series.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
@@ -295,7 +294,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        state, problems = watch(job, console, alive, count), list[SpmlError]()
+        state, problems = watch(job, alive, count), list[SpmlError]()
         for task in started:
             try:
                 problems += ray.get(task)
@@ -305,7 +304,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
         return state, problems
 
 
-def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -> State:
+def watch(job: Job, alive: Callable[[], bool], workers: int) -> State:
     """Show progress as long as workers are alive, and return the state of the comparison afterwards.
 
     `alive` is called about once a second, and the number of workers is needed for the time left.
@@ -317,27 +316,25 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
     state: State | None = None
 
     def status(state: State) -> str:
-        return "; ".join(filter(None, (state.describe(), describe_left(spec, state, workers))))
+        return "; ".join(filter(None, (state.describe(), describe_left(state, workers))))
 
     try:
         tracker = Tracker(spec, store, root)
         state = tracker.state
-        console.line(status(state))
+        log.info(status(state))
         last_line = time.monotonic()
-        with console.progress(
-            state.total, spec.title, lambda: describe_left(spec, tracker.state, workers)
-        ) as advance:
+        with progress(state.total, spec.title, lambda: describe_left(tracker.state, workers)) as advance:
             advance(state.finished)
             while alive():
                 time.sleep(_POLL)
                 before, state = state.finished, tracker.update()
                 advance(state.finished - before)
-                if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
+                if not bars_are_shown() and time.monotonic() - last_line > _LINE_EVERY:
                     last_line = time.monotonic()
-                    console.line(status(state))
+                    log.info(status(state))
     except (KeyboardInterrupt, SystemExit) as stop:
         name = signal.Signals(int(stop.code or 0) - 128).name if isinstance(stop, SystemExit) else "Ctrl-C"
         kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""
-        console.line(f"Stopped by {name}.{kept} Run the same command again to continue.")
+        log.info(f"Stopped by {name}.{kept} Run the same command again to continue.")
         raise
     return read_state(spec, store, root)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError, SpmlError, require_packages
 from ..common.files import make_folder
+from ..common.messages import log, shown
 from ..common.phrases import counted
 from .shared import Cluster, Tables
 
 if TYPE_CHECKING:
     from ..bench.state import State
     from ..bench.workers import Job
-    from ..runs.console import Console
 
 _SPEC = "spec.yaml"
 _FIRST_PHASE = "first-phase"
@@ -54,6 +54,7 @@ def _job(name: str, comparison: Comparison, *, create: bool) -> Job:
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, CODE_VERSION)
 
 
+@shown()
 def bench_run(
     spec: str,
     *,
@@ -77,28 +78,27 @@ def bench_run(
     from ..bench.store import Store
     from ..bench.workers import check_data, raise_problems, run_all, run_on_ray
     from ..common.files import remove_leftovers, write_text
-    from ..runs.console import Console
 
     if workers < 0:
         raise InputError(f"--workers must be at least 0, got {workers}")
     cluster.find()
-    console, job = Console(), _job(spec, comparison, create=True)
+    job = _job(spec, comparison, create=True)
     check_data(job)
     store = Store(job.url)
     store.release_ended()
     if retry:
         failed = read_state(job.spec(), store, Path(job.root)).failed
         store.forget(failed)
-        console.line(f"Making {counted(len(failed), 'failed run')} again")
+        log.info(f"Making {counted(len(failed), 'failed run')} again")
     for folder in (Path(job.folder), Path(job.folder) / "features"):
         remove_leftovers(folder, hours=24)  # younger ones may belong to processes that are still running
     write_text(Path(job.folder) / _SPEC, job.text)
     if cluster.engine == "ray":
-        state, problems = run_on_ray(job, cluster.address, workers, console)
+        state, problems = run_on_ray(job, cluster.address, workers)
     else:
-        state, problems = run_all(job, workers or os.cpu_count() or 1, console)
+        state, problems = run_all(job, workers or os.cpu_count() or 1)
     if state.rows:
-        _write(job, state, console)
+        _write(job, state)
     raise_problems(problems)
     _check_any_done(state)
     if state.missing:
@@ -127,6 +127,7 @@ def bench_status(
     print_status(job.spec(), state, by=by, lines=lines)
 
 
+@shown()
 def bench_report(spec: str, *, comparison: Comparison, tables: Tables) -> None:
     """Write the report of the finished runs.
 
@@ -135,12 +136,11 @@ def bench_report(spec: str, *, comparison: Comparison, tables: Tables) -> None:
         comparison: Where the comparison lies.
         tables: How names are written.
     """
-    from ..runs.console import Console
 
     job, state = _read(spec, comparison, any_code=True)
     if not state.rows:
         raise SpmlError("No run is finished yet, so there is nothing to report.")
-    _write(job, state, Console())
+    _write(job, state)
     _check_any_done(state)
 
 
@@ -159,7 +159,7 @@ def _check_any_done(state: State) -> None:
         raise SpmlError(f"All {runs} failed, the first of them: {first}")
 
 
-def _write(job: Job, state: State, console: Console) -> None:
+def _write(job: Job, state: State) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, write_report
     from ..common.locks import one_at_a_time
@@ -179,7 +179,7 @@ def _write(job: Job, state: State, console: Console) -> None:
     with one_at_a_time(lock, "writes the report"):
         write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
-    console.line(state.describe())
+    log.info(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
 
 

@@ -27,7 +27,7 @@ _MESSAGES, _NAMES = 10, 4  # messages of failed runs that are shown, and candida
 def print_status(spec: Spec, state: State, *, by: str, lines: bool) -> None:
     """Print how many runs are done, failed and missing, and why runs failed; for the options, see
     `bench.bench_status`."""
-    left = describe_left(spec, state, workers=1)
+    left = describe_left(state, workers=1)
     print(state.describe() + (f"; {left} with one worker" if left else ""))
     print()
     _print_counts(spec, state, ("data", "hiding") if by == "data" else ("candidate",))
