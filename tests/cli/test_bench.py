@@ -134,14 +134,16 @@ def test_wrong_usage(done, tmp_path, capsys):
     assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
     assert "no key of a run begins with" in refused(capsys, "config", str(done / "out"), "zz")
     wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
-    assert f"{wrong}: candidates[0]: unknown method" in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
+    assert f"{wrong}: candidates[0]: unknown method" in refused(
+        capsys, "run", str(wrong), "--output", str(tmp_path / "out")
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_data_that_does_not_exist(tmp_path, capsys):
     spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
     error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
-    assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: no such file or folder" in error
+    assert f"{spec}: data.toy.path: {tmp_path / 'toy.npz'}: no such file or folder" in error
     assert not output.exists()
 
 

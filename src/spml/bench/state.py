@@ -144,20 +144,15 @@ def time_left(state: State, workers: int) -> float | None:
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in state.rows:
         if row.status == "done":
-            for known in (
-                (row.series.data, row.series.candidate),
-                ("", row.series.candidate),
-                (row.series.data, ""),
-            ):
-                seconds[known].append(row.seconds)
+            data, _, candidate, _ = row.series
+            for key in ((data, candidate), ("", candidate), (data, "")):
+                seconds[key].append(row.seconds)
     series = []
     for (data, _, candidate, _), runs in state.missing.items():
-        known = next(
-            (key for key in ((data, candidate), ("", candidate), (data, "")) if key in seconds), None
-        )
-        if known is None:
+        made = seconds[data, candidate] or seconds["", candidate] or seconds[data, ""]
+        if not made:
             return None
-        series.append(runs * fmean(seconds[known]))
+        series.append(runs * fmean(made))
     return max(sum(series) / workers, max(series, default=0.0))
 
 
