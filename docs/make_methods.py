@@ -1,4 +1,5 @@
-"""Write docs/methods: a page and a picture for every method, from its card, its docstring and its code.
+"""Write docs/methods: a page and a picture for every method, from its card, its docstring and its code,
+and from formulas.md and differences.md.
 
 Run it after every change of a method:
 
@@ -44,6 +45,8 @@ COMBINATION = "combine"
 _FORMULAS = (FOLDER.parent / "formulas.md").read_text(encoding="utf-8")
 NOTATION = re.findall(r"^- (\$.*)$", _FORMULAS, re.M)
 FORMULAS = dict(re.findall(r"^## (\w+)\n\n(.*?)\s*(?=^## |\Z)", _FORMULAS, re.M | re.S))
+_DIFFERENCES = (FOLDER.parent / "differences.md").read_text(encoding="utf-8")
+DIFFERENCES = dict(re.findall(r"^## (\w+)\n\n(.*?)\s*(?=^## |\Z)", _DIFFERENCES, re.M | re.S))
 _FEW_PROBABILITIES = tuple(np.linspace(0.02, 0.98, 9).tolist())
 _BIAS = {"zero": "0", "prior": "logit(K / C), with K = 2 if none is stated"}
 _NEEDS = {
@@ -67,8 +70,8 @@ _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
 
 _INDEX = r"""# Methods
 
-`spml train photos/ --method NAME` trains with any of these {count} methods; `spml methods NAME` prints the
-content of its page. Generated from the code by `python docs/make_methods.py`. Which of them to try first, and
+`spml train photos/ --method NAME` trains with any of these {count} methods; `spml methods NAME` prints its
+card. Generated from the code by `python docs/make_methods.py`. Which of them to try first, and
 whether to train at all, is the subject of [Which method, which backbone](../choose.md).
 
 Two columns are 100 x test mAP, selected by one label per validation sample, in the mean over two ways of
@@ -230,7 +233,7 @@ def _page(name: str) -> str:
         "## Hyper-parameters",
         _hyper_parameters(cls),
         *_published(cls),
-        *_deviations(cls),
+        *(["## Paper, released code and this library", DIFFERENCES[name]] if name in DIFFERENCES else []),
         "## Use",
         *_use(name),
     ]
@@ -312,15 +315,6 @@ def _published(cls: type[Objective]) -> list[str]:
     ]
     head = f"| benchmark | {' | '.join(map(_code, names))} |\n|{'---|' * (len(names) + 1)}"
     return ["## Published values", "\n".join([head, *rows])]
-
-
-def _deviations(cls: type[Objective]) -> list[str]:
-    notes = cls.card.deviations
-    return (
-        ["## Paper, released code and this library", "\n".join(f"- {note}" for note in notes)]
-        if notes
-        else []
-    )
 
 
 def _use(name: str) -> list[str]:

@@ -9,7 +9,7 @@ from torch import nn
 
 import spml
 from spml.decisions import Calibration
-from spml.export.network import Exported, Interpolation
+from spml.export.model import Exported, Interpolation
 from spml.runs.run import exportable
 from tests.helpers.run_folders import save_run
 
@@ -49,11 +49,12 @@ def test_photographs_are_labelled_as_by_predict(tmp_path):
     """All of it without tracing; tests/export/test_onnx.py has the same with an exported file."""
     run = spml.load(save_run(tmp_path))
     network = exportable(run).exported()
-    for shape in ((2, 40, 40, 3), (1, 150, 60, 3), (1, 30, 70, 3)):
+    # Pillow resizes the columns of tall images first, so that some of their pixels differ.
+    for shape, tolerance in (((2, 40, 40, 3), 1e-6), ((1, 150, 60, 3), 1e-4), ((1, 30, 70, 3), 1e-6)):
         images = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
         with torch.inference_mode():
             outputs = network(torch.from_numpy(images))
         predicted = run.predict(images)
-        np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=1e-6)
+        np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=tolerance)
         for labels, row in zip(predicted.labels, outputs["labels"], strict=True):
             assert set(labels) == {run.classes[column] for column in np.flatnonzero(row)}

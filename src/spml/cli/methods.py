@@ -37,8 +37,6 @@ def _print_card(name: str) -> None:
         print(f"  --hp.{hp}  (default {readable(default)})")
     for benchmark, values in card.defaults.items():
         print(f"{benchmark}: " + ", ".join(f"{k} = {readable(v)}" for k, v in values.items()))
-    for deviation in card.deviations:
-        print(f"note: {deviation}")
     print(f"\n{(cls.__doc__ or '').strip()}")
 
 

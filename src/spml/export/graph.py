@@ -13,8 +13,7 @@ from torch.export import Dim, ExportedProgram
 from torch.fx import config
 
 from ..common.errors import InputError, SpmlError, first_line
-from .model import Model
-from .network import LABELS, LOGITS, PROBABILITIES, SCORES
+from .model import LABELS, LOGITS, PROBABILITIES, SCORES, Model
 from .registry import FLOAT32
 
 TOLERANCE = 1e-4
@@ -98,7 +97,7 @@ def check_outputs(model: Model, compute: Compute, variant: str, what: str) -> st
     if not np.isfinite(largest) or (variant == FLOAT32 and largest > TOLERANCE):
         raise SpmlError(
             f"{model.folder}: the exported model differs from the trained one by {largest:.2g} in {what}, "
-            f"more than {TOLERANCE:g}, so nothing was written. Other versions of torch, onnx, onnxruntime or "
-            "Pillow may export it correctly."
+            f"more than {TOLERANCE:g}, so nothing was written. Other versions of torch, onnx or "
+            "onnxruntime may export it correctly."
         )
     return f"largest difference from torch in {what} on random samples: {largest:.1e}"

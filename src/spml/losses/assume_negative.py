@@ -8,6 +8,20 @@ from ._core.domains import check_below, check_positive
 from ._core.elementwise import Reduction, elementwise, log_losses
 from ._core.terms import cross_entropy, negative_eps_loss, no_loss, scaled
 from ._core.weights import constant
+from .modules import as_module
+
+__all__ = [
+    "ANLSLoss",
+    "ANLoss",
+    "IULoss",
+    "NLSLoss",
+    "WANLoss",
+    "an_loss",
+    "an_ls_loss",
+    "iu_loss",
+    "n_ls_loss",
+    "wan_loss",
+]
 
 
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
@@ -191,3 +205,10 @@ def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Redu
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (IU, IUN).
     """
     return log_losses(logits, target, no_loss, eps=eps, reduction=reduction)
+
+
+ANLoss = as_module("ANLoss", an_loss)
+ANLSLoss = as_module("ANLSLoss", an_ls_loss)
+IULoss = as_module("IULoss", iu_loss)
+NLSLoss = as_module("NLSLoss", n_ls_loss)
+WANLoss = as_module("WANLoss", wan_loss)

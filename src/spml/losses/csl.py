@@ -13,6 +13,9 @@ from ._core.evaluate import computing_dtype
 from ._core.terms import Term, no_loss, scaled, weighted
 from ._core.weights import lookup
 from .focal import focal_negative, focal_positive
+from .modules import as_module
+
+__all__ = ["CSLLoss", "csl_loss"]
 
 Unlabelled: TypeAlias = Literal["selective", "ignore", "ignore_normalize_classes", "negative"]
 MODES = ("selective", "ignore", "ignore_normalize_classes", "negative")
@@ -155,3 +158,6 @@ def _unknown_positions(target: Tensor, classes: int) -> Tensor:
     other = torch.arange(max(classes - 1, 0), device=target.device).expand(len(target), -1)
     row = torch.arange(len(target), device=target.device)[:, None] * classes
     return (row + other + (other >= target[:, None])).flatten()
+
+
+CSLLoss = as_module("CSLLoss", csl_loss)

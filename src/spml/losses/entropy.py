@@ -1,12 +1,17 @@
-"""Losses that maximise or minimise the entropy of unknown labels."""
+"""Losses that maximise or minimise the entropy of unknown labels (EM, EntMin, EM + APL)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from ._core.domains import check_positive
-from ._core.elementwise import Reduction, log_losses
-from ._core.terms import entropy, scaled
+from ._core.elementwise import Reduction, check_like_logits, check_target, log_losses
+from ._core.point import Point
+from ._core.terms import at_least, cross_entropy, entropy, scaled, switched
+from ._core.weights import lookup
+from .modules import as_module
+
+__all__ = ["EMAPLLoss", "EMLoss", "EntMinLoss", "em_apl_loss", "em_loss", "entmin_loss"]
 
 
 def em_loss(
@@ -78,3 +83,63 @@ def entmin_loss(
     """
     check_positive(alpha=alpha)
     return log_losses(logits, target, scaled(alpha, entropy(eps)), eps=eps, reduction=reduction)
+
+
+def em_apl_loss(
+    logits: Tensor,
+    target: Tensor,
+    soft: Tensor,
+    *,
+    alpha: float = 0.1,
+    beta: float = 0.2,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Entropy-maximisation loss with asymmetric pseudo-labelling: pseudo-negatives have a soft target q.
+
+    l+ on known positives, beta (q l+ + (1 - q) l-) on pseudo-negatives, -alpha H(p) on other unknown labels.
+
+    Args:
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        soft: Soft targets of shape (B, C), floating point: q in [0, 1] for a pseudo-negative, a negative
+            number elsewhere. Used for unknown labels only; gets no gradient.
+        alpha: Weight of the entropy, > 0.
+        beta: Weight of pseudo-negatives, > 0.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
+
+    Returns:
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
+
+    Raises:
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
+
+    Example:
+        >>> import torch
+        >>> soft = torch.tensor([[-1.0, 0.1, -1.0]])
+        >>> round(em_apl_loss(torch.zeros(1, 3), torch.tensor([0]), soft, reduction="sum").item(), 4)
+        0.7625
+
+    Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
+    ECCV 2022, Eq. 4-8.
+    """
+    check_target(logits, target)
+    check_positive(alpha=alpha, beta=beta)
+    check_like_logits(logits, soft=soft)
+
+    def labelled(x: Point) -> Tensor:
+        return at_least(x.constants["soft"].to(x.z.dtype), 0)
+
+    crossed = scaled(beta, cross_entropy(lookup("soft"), eps))
+    unknown = switched(labelled, crossed, scaled(-alpha, entropy(eps)))
+    return log_losses(
+        logits, target, unknown, eps=eps, reduction=reduction, constants={"soft": soft.detach()}
+    )
+
+
+EMLoss = as_module("EMLoss", em_loss)
+EntMinLoss = as_module("EntMinLoss", entmin_loss)
+EMAPLLoss = as_module("EMAPLLoss", em_apl_loss)

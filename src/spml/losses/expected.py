@@ -13,6 +13,9 @@ from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.terms import added, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
 from .assume_negative import iu_loss
+from .modules import as_module
+
+__all__ = ["EPRLoss", "ROLELoss", "epr_loss", "epr_regulariser_loss", "role_loss"]
 
 Norm: TypeAlias = Literal["elements", "samples"]
 
@@ -164,3 +167,7 @@ def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int,
         negative=added(scaled(known_weight, negative), crossed),
         constants={"teacher": teacher},
     )
+
+
+EPRLoss = as_module("EPRLoss", epr_loss)
+ROLELoss = as_module("ROLELoss", role_loss)

@@ -26,6 +26,9 @@ from ._core.terms import (
     weighted,
 )
 from ._core.weights import held
+from .modules import as_module
+
+__all__ = ["ASLLoss", "FocalLoss", "asl_loss", "focal_loss"]
 
 
 def focal_loss(
@@ -172,3 +175,7 @@ def _focused(gamma: float, focus: Term, log_loss: Term, detach: bool) -> Term:
     if gamma == 0:
         return log_loss
     return weighted(held(focus), log_loss) if detach else product(focus, log_loss)
+
+
+ASLLoss = as_module("ASLLoss", asl_loss)
+FocalLoss = as_module("FocalLoss", focal_loss)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from ._core.linear import LinearLogits
 
+__all__ = ["fused_linear_loss"]
+
 
 def fused_linear_loss(
     features: Tensor,

@@ -11,6 +11,9 @@ from ._core.elementwise import Reduction, elementwise
 from ._core.terms import KnownNegatives, corrected, hill, known_negative, positive_eps_loss, shifted, switched
 from ._core.weights import step
 from .focal import focal_negative, focal_positive
+from .modules import as_module
+
+__all__ = ["HillLoss", "SPLCLoss", "hill_loss", "splc_loss"]
 
 
 def hill_loss(
@@ -152,3 +155,7 @@ def check_lam(lam: float) -> None:
     """
     if not lam >= 1.5:
         raise ValueError(f"lam must be at least 1.5, got {lam}")
+
+
+HillLoss = as_module("HillLoss", hill_loss)
+SPLCLoss = as_module("SPLCLoss", splc_loss)

@@ -14,6 +14,9 @@ from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
 from ._core.terms import Term, at_least, cross_entropy, negative_log_loss, no_loss, switched
+from .modules import as_module
+
+__all__ = ["LLLoss", "large_loss_mask", "ll_loss"]
 
 
 def ll_loss(
@@ -117,3 +120,6 @@ def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
             return values[place].clone()
         # Faster than topk, of which only one value would be used.
         return values.kthvalue(place + 1).values
+
+
+LLLoss = as_module("LLLoss", ll_loss)

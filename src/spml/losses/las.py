@@ -11,6 +11,20 @@ from ._core.evaluate import computing_dtype, upcast
 from ._core.terms import KnownNegatives, known_negative, scaled, switched, weighted
 from ._core.weights import lookup, step
 from .focal import focal_negative, focal_positive
+from .modules import as_module
+
+__all__ = [
+    "CostSensitiveLoss",
+    "LASDFullLoss",
+    "LASDLoss",
+    "LASLoss",
+    "balanced_weight",
+    "consistency_loss",
+    "cost_sensitive_loss",
+    "las_loss",
+    "lasd_full_loss",
+    "lasd_loss",
+]
 
 
 def las_loss(
@@ -290,3 +304,9 @@ def consistency_loss(logits: Tensor, other: Tensor, third: Tensor) -> Tensor:
     first, second, last = (torch.sigmoid(upcast(view)) for view in (logits, other, third))
     total = (first - second).square() + (first - last).square() + (second - last).square()
     return total.sum() / max(len(logits), 1)
+
+
+CostSensitiveLoss = as_module("CostSensitiveLoss", cost_sensitive_loss)
+LASLoss = as_module("LASLoss", las_loss)
+LASDFullLoss = as_module("LASDFullLoss", lasd_full_loss)
+LASDLoss = as_module("LASDLoss", lasd_loss)

@@ -10,6 +10,8 @@ from torch import Tensor
 from ._core.domains import check_non_negative
 from ._core.evaluate import upcast
 
+__all__ = ["weight_penalty_loss"]
+
 
 def weight_penalty_loss(parameters: Iterable[Tensor], *, l1: float = 0.0, l2: float = 0.0) -> Tensor:
     """Penalty l1 sum |w| + l2 sum w^2 over weights, to be added to a loss.

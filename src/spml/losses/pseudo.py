@@ -26,6 +26,9 @@ from ._core.terms import (
     weighted,
 )
 from ._core.weights import constant, gaussian, logistic
+from .modules import as_module
+
+__all__ = ["GPRLoss", "VLPLLoss", "gpr_loss", "vlpl_loss"]
 
 
 def vlpl_loss(
@@ -199,3 +202,7 @@ def _check_pseudo(logits: Tensor, pseudo: Tensor) -> None:
         raise ValueError(
             f"pseudo values must lie in -1 ... 1, got {int(pseudo.min())} ... {int(pseudo.max())}"
         )
+
+
+GPRLoss = as_module("GPRLoss", gpr_loss)
+VLPLLoss = as_module("VLPLLoss", vlpl_loss)

@@ -13,6 +13,9 @@ from ._core.domains import check_choice, check_non_negative, check_positive, che
 from ._core.elementwise import check_target
 from ._core.evaluate import upcast
 from ._core.terms import LINEAR
+from .modules import as_module
+
+__all__ = ["CRISPLoss", "PULoss", "crisp_loss", "crisp_priors", "negative_risk", "pu_loss"]
 
 Correction: TypeAlias = Literal["non_negative", "none"]
 Surrogate: TypeAlias = Literal["sigmoid", "logistic"]
@@ -285,3 +288,7 @@ def _mean(values: Tensor, members: Tensor, share: Tensor | None = None) -> Tenso
     """Sum over the members of each class, divided by their number, or by the expected one in a batch."""
     number = members.sum(0) if share is None else len(members) * share.to(values.dtype)
     return values.where(members, 0).sum(0) / number.where(number > 0, 1)
+
+
+CRISPLoss = as_module("CRISPLoss", crisp_loss)
+PULoss = as_module("PULoss", pu_loss)

@@ -13,6 +13,9 @@ from ._core.domains import check_non_negative, check_positive
 from ._core.elementwise import check_target
 from ._core.evaluate import upcast
 from ._core.rows import by_label, in_parts
+from .modules import as_module
+
+__all__ = ["PUMLCLoss", "mixed_consistency_loss", "mixed_log_target", "pumlc_loss"]
 
 SMALLEST_SPREAD = 1e-3
 """Standard deviation of the logits of a class over the batch below which its temperature is 1."""
@@ -165,3 +168,6 @@ def _temperature(z: Tensor, alpha: float) -> Tensor:
         return z.new_ones(z.shape[1])
     spread = z.detach().std(0)
     return torch.where(spread < SMALLEST_SPREAD, 1, (alpha * spread).clamp(max=1))
+
+
+PUMLCLoss = as_module("PUMLCLoss", pumlc_loss)

@@ -12,6 +12,9 @@ from ._core.domains import check_non_negative, check_positive, check_share, chec
 from ._core.elementwise import Reduction, elementwise
 from ._core.robust_terms import Robust, robust_terms
 from ._core.terms import Number, Weight
+from .modules import as_module
+
+__all__ = ["GRLoss", "gr_loss"]
 
 PseudoLabel: TypeAlias = Literal[
     "logistic", "scar", "step", "thresholds", "constant", "polynomial", "exponential"
@@ -163,3 +166,6 @@ _AROUND_MU: dict[str, Callable[[Number, Number], Weight]] = {
     "polynomial": weights.parabola,
     "exponential": weights.two_sided_exponential,
 }
+
+
+GRLoss = as_module("GRLoss", gr_loss)

@@ -1,4 +1,4 @@
-"""Losses that compare several views of the same samples (IGNORE, PLC)."""
+"""Losses that compare several views of the same samples (IGNORE, PLC, LAC)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._core.domains import check_non_negative
+from ._core.domains import check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise, log_losses
 from ._core.evaluate import upcast
-from ._core.rows import by_label
+from ._core.rows import LOG_ZERO, by_label
 from ._core.terms import (
     Number,
     Term,
@@ -21,6 +21,9 @@ from ._core.terms import (
     switched,
 )
 from ._core.weights import lookup
+from .modules import as_module
+
+__all__ = ["IgnoreLoss", "PLCLoss", "ignore_loss", "lac_loss", "plc_loss"]
 
 
 def ignore_loss(
@@ -138,3 +141,50 @@ def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: floa
 
 def _if(name: str, yes: Term, no: Term) -> Term:
     return switched(lookup(name), yes, no)
+
+
+def lac_loss(first: Tensor, second: Tensor, classes: Tensor, *, temperature: float = 0.5) -> Tensor:
+    """Label-aware contrast (LAC) of embeddings e of entries, each a class of a sample in two views.
+
+    Mean over the 2 V embeddings a of log sum_b exp(e_a . e_b / T) - mean_b+ (e_a . e_b+ / T), where b are all
+    others, b+ the others of the same class, and T is the temperature. The other view of an entry is one of
+    its b+.
+
+    Args:
+        first, second: Embeddings of length 1 in the first and in the second view, floating point of shape
+            (V, E); computed in at least float32.
+        classes: Class of each entry, int64 of shape (V,); -1 leaves it out.
+        temperature: T > 0.
+
+    Returns:
+        Scalar >= 0; 0 for one entry or none.
+
+    Raises:
+        ValueError: `temperature` is not positive, or the shapes do not go together.
+
+    Example:
+        >>> import torch
+        >>> same = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+        >>> round(lac_loss(same, same, torch.tensor([0, 1])).item(), 4)
+        1.0986
+
+    Source: Xie et al., "Label-Aware Global Consistency for Multi-Label Learning with Single Positive Labels",
+    NeurIPS 2022.
+    """
+    check_positive(temperature=temperature)
+    if first.shape != second.shape or first.ndim != 2 or classes.shape != first.shape[:1]:
+        raise ValueError(
+            "first and second must have the same shape (V, E), and classes the shape (V,), got "
+            f"{tuple(first.shape)}, {tuple(second.shape)} and {tuple(classes.shape)}"
+        )
+    entries, of = upcast(torch.cat([first, second])), torch.cat([classes, classes])
+    similarity, used = entries @ entries.T / temperature, of >= 0
+    other = used & ~torch.eye(len(entries), dtype=torch.bool, device=entries.device)
+    same = (of[:, None] == of) & other
+    attracted = similarity.where(same, 0).sum(1) / same.sum(1).clamp(min=1)
+    each = similarity.where(other, LOG_ZERO).logsumexp(1) - attracted
+    return each.where(used, 0).sum() / used.sum().clamp(min=1)
+
+
+IgnoreLoss = as_module("IgnoreLoss", ignore_loss)
+PLCLoss = as_module("PLCLoss", plc_loss)

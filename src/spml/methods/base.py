@@ -204,7 +204,6 @@ class Card:
         head: Default kind of head.
         scores: Default output of the model, `logits` or `log_softmax`.
         defaults: Published hyper-parameters per benchmark.
-        deviations: Differences between paper and released code, and which of the two is the default.
     """
 
     title: str
@@ -217,7 +216,6 @@ class Card:
     head: str = "linear"
     scores: str = "logits"
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    deviations: tuple[str, ...] = ()
 
 
 class Objective(nn.Module):

@@ -85,11 +85,6 @@ class LabelSmoothing(Objective):
         formula="L = mean over B C of [(1 - e) l+ + e l- on P, (1 - e) l- + e l+ on U and known negatives]\n"
         "e = swap",
         head_bias="prior",
-        deviations=(
-            "as printed, also in the LASD paper, labels are smoothed by 0.1 / 2, which is swap = 0.05; the "
-            "released code, from which the published numbers most likely come, has swap = 0.1; default: 0.1",
-            _EPS,
-        ),
     )
 
     def __init__(self, *, swap: float = 0.1) -> None:
@@ -116,7 +111,6 @@ class NegativeLabelSmoothing(LabelSmoothing):
         equations="the compared method N-LS",
         formula="L = mean over B C of [l+ on P, (1 - e) l- + e l+ on U], e = swap",
         head_bias="prior",
-        deviations=("the amount of smoothing is not published; default: swap = 0.1, as in AN-LS",),
     )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -137,7 +131,6 @@ class WeakAssumeNegative(Objective):
         year=2021,
         equations="the loss called WAN; DW in Zhou et al. 2022",
         formula="L = mean over B C of [l+ on P, weight l- on U], weight = 1 / (C - 1) unless given",
-        deviations=(_EPS,),
     )
 
     def __init__(self, *, weight: float | None = None) -> None:
@@ -160,12 +153,6 @@ class IgnoreUnknown(Objective):
         year=2021,
         equations="the loss called IU",
         formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives]",
-        deviations=(
-            _EPS,
-            "like the released code, it refuses data without a known negative, except in `combine` with a "
-            "memory that infers negatives: GR Eq. 15-16 with the losses of Eq. 17, where labels between the "
-            "two thresholds have no loss",
-        ),
     )
 
     def on_fit_start(self, facts: Facts) -> None:
@@ -194,13 +181,6 @@ class TrueNegatives(IgnoreUnknown):
         year=2021,
         equations="the loss called IUN",
         formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives], which are all true negatives",
-        deviations=(
-            "oracle: the true negatives must be given as known negatives, which single-positive data never "
-            "have",
-            "the code released by Cole et al. compares {0, 1} labels with -1, so that no negative is left; "
-            "default: the evident intention, as in the code of Zhou et al.",
-            _EPS,
-        ),
     )
 
 
@@ -214,7 +194,6 @@ class PairwiseRanking(Objective):
         year=2021,
         equations="the compared method PR, as in the released code",
         formula="L = 1 / (B C) sum over pairs of a sample, i in P and j not in P, of max(0, 1 - p_i + p_j)",
-        deviations=("normalised by B * C as in the released code",),
     )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

@@ -29,9 +29,4 @@ class BoostedLargeLossRejection(LargeLossRejection):
         "z = mean over positions of (5 a where a > 0, else a), a = activation of the class at a position",
         head_bias="prior",
         head="boosted_cam",
-        deviations=(
-            "the method is the head: --model.head boosted_cam with --method ll_ct or ll_cp reproduces the "
-            "other rows of the paper; its factor is always 5",
-            *LargeLossRejection.card.deviations,
-        ),
     )

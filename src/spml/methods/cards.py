@@ -17,13 +17,6 @@ NOTATION = (
 )
 """Meaning of the letters in `Card.formula`."""
 
-SUMMED = (
-    "the released code sums over batch and classes; the default sums over classes and averages over samples, "
-    "which differs by a factor B. Adam is invariant to a constant factor, but B is smaller in a partial last "
-    "batch, whose samples have more weight in the average"
-)
-"""Deviation that several cards have in common."""
-
 
 class Argument(NamedTuple):
     """Hyper-parameters that a docstring explains in one entry.

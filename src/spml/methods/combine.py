@@ -57,11 +57,6 @@ class Combine(Objective):
         equations="sum of weight * term",
         formula="L = sum over the methods m of weight_m L_m",
         state="that of the methods and rules combined",
-        deviations=(
-            "head and its bias are those of this card; choose others with --model.head, --model.head_bias",
-            "a negative of the memory apl is a hard negative for every method; the soft target that EM+APL "
-            "stores with it is used by the loss of EM+APL alone",
-        ),
     )
 
     def __init__(

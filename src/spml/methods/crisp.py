@@ -17,7 +17,7 @@ from ..losses._core.domains import (
     check_share,
 )
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from .class_priors import FROM_K, check_priors, class_priors
+from .class_priors import check_priors, class_priors
 from .registry import register
 
 
@@ -49,21 +49,6 @@ class ClassPriorsInduced(Objective):
         "where [q + (1 + tau) (sqrt(log(4 / delta) / (2 N)) + sqrt(log(4 / delta) / (2 n)))] / q+ is lowest",
         state="prior and running mean of the scores of each class",
         head_bias="prior",
-        deviations=(
-            "the estimate of a prior is an upper one: too high by 0.01 to 0.06 where scores of positives and "
-            "negatives are three to two standard deviations apart, which trebles a prior of 0.03, and 1 "
-            "where the scores do not separate the class",
-            "the absolute value makes the risk biased",
-            "Eq. 8 of the paper, with a weight lambda and the logits, is lost; the loss is Eq. 7, derived "
-            "again from Eq. 4 and 5. There is no released code",
-            "the length of the warm-up with AN is not known; default: 1 epoch. Without it, scores that are "
-            "wrong at the start stay so, because the gradient of 1 - p vanishes at both ends",
-            "how the risk is estimated from a batch is not known. Default: a weight of known positives that "
-            "does not depend on the batch, and the sign of a running mean; momentum = 1: |m - prior|",
-            "a class without a known positive has no estimate; its prior is 0: its scores are lowered",
-            f"priors = stated: {FROM_K}",
-            "known negatives are not in the paper",
-        ),
     )
     prior: Tensor
     share: Tensor

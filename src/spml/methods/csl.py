@@ -9,7 +9,6 @@ from ..losses import csl_loss
 from ..losses._core.domains import check_below, check_choice, check_non_negative
 from ..losses.csl import MODES, Unlabelled
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
-from .cards import SUMMED
 from .registry import register
 
 
@@ -38,13 +37,6 @@ class ClassAwareSelective(Objective):
         "0 on the topk B labels of U with the highest p in the batch, and on U in classes above\n"
         "prior_threshold; the powers are constant in the derivative",
         defaults={"coco": {"topk": 5}},
-        deviations=(
-            SUMMED,
-            "topk is 5 in the released script, for 80 classes; default: 1",
-            "class shares come from a model trained first in the released code; here share = K x known "
-            "positives of the class / known positives, with K the mean labels per sample",
-            "the released code clamps the arguments of logarithms to 1e-8; default: exact",
-        ),
     )
     needs = Needs(batch_coupled=True)
     frequent: Tensor | None

@@ -34,9 +34,6 @@ class EntropyMaximisation(Objective):
             "nus": {"alpha": 0.1},
             "cub": {"alpha": 0.01},
         },
-        deviations=(
-            "the released code adds 1e-5 inside logarithms (em_loss(eps=1e-5)); the default has none",
-        ),
     )
 
     def __init__(self, *, alpha: float = 0.1) -> None:
@@ -62,7 +59,6 @@ class EntropyMinimisation(EntropyMaximisation):
         year=2022,
         equations="the compared method EntMin: EM with the opposite sign",
         formula="L = mean over B C of [l+ on P, alpha H on U]\nH = -p log p - (1 - p) log(1 - p)",
-        deviations=("the weight of the entropy is not published; default: 0.1",),
     )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

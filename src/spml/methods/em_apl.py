@@ -44,12 +44,6 @@ class AsymmetricPseudoLabelling(WithRule):
             "nus": {"alpha": 0.1, "beta": 0.2, "warmup": 4},
             "cub": {"alpha": 0.01, "beta": 0.4, "warmup": 3},
         },
-        deviations=(
-            "the released evaluation pass uses augmented samples; here they are not augmented",
-            "the released code makes a last pass that no training follows; here it is left out",
-            "the released code adds 1e-5 inside logarithms (em_apl_loss(eps=1e-5)); the default has none",
-            "the released code stops at the first epoch without a better validation mAP; here: --patience",
-        ),
     )
     memory: LowestScores
 

@@ -34,13 +34,6 @@ class ExpectedNegatives(WithRule):
         "N_c = round(K N known positives of the class / all known positives), K = mean labels per sample",
         state="average prediction (float, N x C) and expected negatives (bool, N x C)",
         head_bias="prior",
-        deviations=(
-            "no released code. The decay is not published; default: 0.5, an average over about two epochs",
-            "how the expected number of positives of a class is estimated is not published; here K x known "
-            "positives of the class x N / known positives, with K the mean labels per sample",
-            "in the first epoch, before there are predictions, every unknown label is a negative",
-            "the spatial consistency loss (SCL) of the paper is the method scl, in a reading",
-        ),
     )
 
     def __init__(self, *, decay: float = 0.5) -> None:

@@ -31,13 +31,6 @@ class ExpectedPositiveRegularisation(Objective):
         formula="L = mean over B C of [l+ on P, 0 on U] + weight ((k - K) / C)^2\n"
         "k = mean over B of the sum of p, K = mean labels per sample",
         head_bias="prior",
-        deviations=(
-            "the paper divides known positives by B and has a weight lambda, the released code divides by "
-            "B * C and has weight 1; default: the released code",
-            "the released code adds 1e-5 inside logarithms (epr_loss(eps=1e-5)); the default has none",
-            "the mean labels per sample are stated by the user; the released code takes them from the true "
-            "labels",
-        ),
     )
     needs = Needs(batch_coupled=True)
 

@@ -7,8 +7,7 @@ from torch import Tensor
 from ..losses import asl_loss, focal_loss
 from ..losses._core.domains import check_below, check_non_negative
 from .base import Batch, Card, Outputs
-from .cards import SUMMED
-from .known_negatives import FULL, Choice, WithOwnNegatives
+from .known_negatives import Choice, WithOwnNegatives
 from .registry import register
 
 _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
@@ -35,12 +34,6 @@ class Focal(WithOwnNegatives):
         "and on known negatives if all labels are known]\n"
         "p_m = sigmoid(z - margin), l_m = -log p_m",
         head_bias="prior",
-        deviations=(
-            "mean over batch and classes, as in single-positive comparisons; the code released with ASL sums",
-            "that code detaches the focusing factors in training; default: the gradient flows through them",
-            FULL,
-            _CLAMP,
-        ),
     )
 
     def __init__(
@@ -81,17 +74,6 @@ class Asymmetric(WithOwnNegatives):
         "and on known negatives if all labels are known]\n"
         "p_m = max(p - clip, 0), l_m = -log(1 - p_m); the powers are constant in the derivative",
         head_bias="prior",
-        deviations=(
-            "the training code detaches the focusing factors, the paper's analysis does not; default: "
-            "detached",
-            "LASD compares with ASL without shift (clip = 0) and with it (clip = 0.05); as printed there, "
-            "the gradient of both flows through the focusing factors (detach_weights = false)",
-            "exponents and shift are 1, 4, 0.05 in the released class, 0, 4, 0.05 in the training code; "
-            "default: the latter",
-            FULL,
-            SUMMED,
-            _CLAMP,
-        ),
     )
 
     def __init__(

@@ -54,14 +54,6 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
             "nus": {**_GR["nus"], "lam1": 0.7, "lam2": 0.5, "reg": 0.001},
             "cub": {**_GR["cub"], "lam1": 0.8, "lam2": 0.2, "reg": 0.01},
         },
-        deviations=(
-            "the released code adds 1e-7 inside logarithms (gpr_loss(eps=1e-7)); the default has none",
-            "the released generator makes no negative pseudo-labels; a file may contain some",
-            "pseudo-labels are made once, outside this library or from whole images and the names of the "
-            "classes by the rule of VLPL; the paper makes new ones with CLIP in every epoch",
-            "the mean labels per sample are stated by the user; the released code takes them from the true "
-            "labels",
-        ),
     )
     pseudo: Tensor | None
 

@@ -93,24 +93,6 @@ class GeneralizedRobust(Objective):
         state="none; per-class w, b, mu, sigma if learned",
         head_bias="prior",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
-        deviations=(
-            "L1: the paper uses q1 = 0.01, the released code -log(p + 1e-7); default: q1 = 0, the exact log",
-            "the paper sums over classes and averages over samples (norm = samples), the released code "
-            "averages over batch and classes; default: norm = elements",
-            "schedules: in the released code w and b never reach their end values; default timing: released. "
-            "The paper counts t = 0 ... T with T epochs, one value too many. Three readings: timing = paper "
-            "has the first value in the first epoch and the last one in the last, from_start leaves out the "
-            "last (t = e - 1), to_end the first (t = e)",
-            "b starts at -2, where k = 0.119; the paper says that k starts at the share of positives among "
-            "unknown labels (b = [auto, end]), which is 0.024 for VOC",
-            "the polynomial and exponential forms are not from the paper, which calls its logistic k one "
-            "choice of several; they share its parameters",
-            "the losses other than gce are not from the paper. They were published for one class of many, "
-            "and are those of the two outcomes p and 1 - p here. The order of taylor is not known. log_zero "
-            "is log 1e-4 in the released code of sce, whose alpha and beta are 0.1 and 1 for CIFAR-10; those "
-            "of nce are 1 and 1. Released codes normalise RCE and MAE by other constants than their papers; "
-            "beta has them here. With log_zero = -9.21 the loss is about 9 times as large as AN",
-        ),
     )
 
     def __init__(

@@ -45,17 +45,6 @@ class InformationGapRejection(Objective):
         "class",
         state="running means: the gap at known positives (1), the logits of each class (C)",
         head_bias="prior",
-        deviations=(
-            "the running means start at 0 without bias correction, as in the released code, so that they are "
-            "small at first, which is the reason for the warm-up; they are updated after the step",
-            "the released code scales class activation maps over the batch and divides by their maximum; "
-            "here each map is scaled to 0 ... 1 on its own, after it is enlarged to the size of the image",
-            "the masked region gets the mean colour of its image; with several known positives the largest "
-            "of their maps is used; an image without one is not masked",
-            "the mean over known positives, or over labels not rejected, is that of the whole batch",
-            "the released code adds 1e-5 inside logarithms (ignore_loss(eps=1e-5)); the default has none",
-            "weight_pos is 0.5 for Query2Label. Published recipe: 25 epochs, learning rate of the head x 10",
-        ),
     )
     needs = Needs(batch_coupled=True, views=("strong",), class_maps=True)
     gap_threshold: Tensor

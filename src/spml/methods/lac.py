@@ -106,25 +106,6 @@ class LabelAwareContrast(Objective):
         state="queue of embeddings (float, 2 x queue x width)",
         head_bias="prior",
         head="queries",
-        deviations=(
-            "the released code trains twice: PLC with tau_first, up to 40 epochs, then from its best weights "
-            "all three terms with tau_second, up to 40 epochs. Here: one run that switches after the share "
-            "first_stage of its epochs; a run with `first_stage: 0` that starts from a run of plc "
-            "(--init_from) is the released order",
-            "the released queue starts from its first row again before it is full, and keeps old entries, or "
-            "none, in its last rows; default: the oldest entries are replaced. Where a batch has more "
-            "entries than the queue holds, the released code stops; here its last ones are kept",
-            "old embeddings are those of the network at their time; there is no slowly moving copy of the "
-            "network, in the released code either",
-            "the projection of class vectors to embeddings is trained with the learning rate of the head",
-            "the released recipe is not the default: weight decay 1e-2 (--optim.weight_decay), learning rate "
-            "1e-4 with one cycle (--optim.schedule one_cycle), average of weights with the decay 0.9997 "
-            "(--optim.ema 0.9997), head with dropout 0.1 and ffn 8192, frozen batch normalisation, first "
-            "convolution and first stage. It also cycles the momentum of AdamW between 0.95 and 0.85, "
-            "judges the raw and the averaged weights in every epoch, and does not normalise colours; these "
-            "are not here",
-            "weights and thresholds are those of the released code",
-        ),
     )
     second: bool = False
 

@@ -59,7 +59,6 @@ class LargeLossRejection(_LargeLoss):
         formula="L = mean over B C of [l+ on P, 0 on U where l- >= R, l- on the rest of U]\n"
         "R = k-th largest l- on U in the batch, k = ceil(B C (e - 1) percent / 100) in epoch e = 1, 2, ...",
         head_bias="prior",
-        deviations=(_K, _STOP, "normalised by B * C, rejected labels included, as in the released code"),
     )
     treatment = "reject"
 
@@ -84,7 +83,6 @@ class LargeLossTemporaryCorrection(_LargeLoss):
         formula="L = mean over B C of [l+ on P, l+ on U where l- >= R, l- on the rest of U]\n"
         "R = k-th largest l- on U in the batch, k = ceil(B C (e - 1) percent / 100) in epoch e = 1, 2, ...",
         head_bias="prior",
-        deviations=(_K, _STOP),
     )
     treatment = "correct"
 
@@ -111,13 +109,6 @@ class LargeLossPermanentCorrection(WithRule, _LargeLoss):
         "after each step the labels where l- >= R move from U to P permanently",
         state="corrected labels (int8, N x C)",
         head_bias="prior",
-        deviations=(
-            "run from its command line, the released code of LL-Cp does LL-Ct, because it compares strings "
-            "by identity; default: the evident intention, as in the later code of BoostLU",
-            "the released code corrects permanently where the loss is greater than the k-th, that of BoostLU "
-            "where it is at least the k-th; default: BoostLU (strict=False)",
-            _STOP,
-        ),
     )
     treatment = "correct"
     memory: LargeLosses

@@ -60,18 +60,6 @@ class LeveragedAsymmetric(WithOwnNegatives):
             "nus": {"weight_pos": 0.015, "tau": 0.95, "consistency": 0.15},
             "cub": {"weight_pos": 0.005, "tau": 0.93, "consistency": 0.03},
         },
-        deviations=(
-            "no released code. Readings: sum over classes, mean over samples; the number of labels in "
-            "Theorem 5.4 is the mean over the data set",
-            "the ablation's results without leverage are exactly those of AN in Table 2, so leverage = false "
-            "turns the focusing off as well; those with leverage alone are exactly those of ASL without "
-            "shift, so focusing is part of the leverage there, and weights are not",
-            "weight_neg is the same for all samples on full labels too; where only some labels are known, "
-            "known negatives have l-, as they are certain",
-            "how views are made and where the gradient flows is not published. Readings: the ordinary view, "
-            "a weakly and a strongly augmented one; labels are learned from the ordinary view alone; the "
-            "consistency term has a gradient in all three",
-        ),
     )
 
     def __init__(

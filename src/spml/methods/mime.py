@@ -34,27 +34,6 @@ class VariationalPseudoLabels(WithRule):
         state="pseudo-labels (int8, N x C)",
         head="gaussian",
         defaults={"voc": {"warmup": 2}, "coco": {"warmup": 2}, "nus": {"warmup": 2}, "cub": {"warmup": 5}},
-        deviations=(
-            "by default the head is light, for features too: one code per sample for all classes, a linear "
-            "layer. --model.head gaussian_per_class is the released network for pooled features, which "
-            "nothing calls: each class has two layers (--model.hidden 1024 there) and a code (--model.code "
-            "256), with one draw in training, and one linear layer serves all. It has C x 2.62 million "
-            "parameters on a ResNet-50. With --model.head queries it is the network that is called: a "
-            "transformer decoder with one query, one code (--model.code, 256 there) and one output per "
-            "class. Numbers of the light head can't be compared with the paper's",
-            "the released code averages 10 draws of the code in evaluation, too, and where labels are "
-            "inferred, or 1 in the network for pooled features; here: the mean of the code, or the mean of "
-            "--model.codes_in_evaluation draws (heads queries and gaussian_per_class). In training both "
-            "average 10, or 1",
-            "the released objective is simpler than the paper's mutual label enhancement; here: the released "
-            "one",
-            "the released code infers labels from flipped images, and not those of the last, incomplete "
-            "batch of the shuffled samples; here: of all samples, as they are. None follow the last epoch, "
-            "after which there is no training",
-            "the released recipe is not the default: --optim.name adamax --optim.lr 1e-4 "
-            "--optim.head_lr_factor 10 --optim.weight_decay 0 --model.frozen_parts norms,conv1,layer1",
-            "the released code adds 1e-5 inside logarithms (mime_loss(eps=1e-5)); the default has none",
-        ),
     )
 
     def __init__(self, *, beta: float = 1e-4, theta: float = 0.95, warmup: int = 2) -> None:

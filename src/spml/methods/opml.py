@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
 from ..losses._core.domains import check_choice, check_non_negative, check_positive, check_share
-from ..losses.logsum import HighRank, high_rank_delta
+from ..losses.ranking import HighRank, high_rank_delta
 from ..metrics import average_precision
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
 from .inference_rules import HighestScores
@@ -52,7 +52,6 @@ class OnePairApart(Objective):
         formula="L = mean over B of [log(alpha + sum over P of e^-z) + log(beta + sum over N of e^z)]\n"
         "N = U and known negatives\n"
         "form = hard: L = mean over B of (max of z over N - min of z over P)",
-        deviations=("mean over samples", _ALPHA),
     )
 
     def __init__(
@@ -105,19 +104,6 @@ class OnePairApartSinglePositive(Objective):
         "Q = p of the batch, B x C; after each epoch but the last, the int(correction N (1 - AP)) highest p\n"
         "in U of each class move from U to P permanently",
         state="average precision per class; corrected labels (int8, N x C)",
-        deviations=(
-            "mean over samples",
-            _ALPHA,
-            "smoothing: readings (p AP)^gamma (default), p AP^gamma, and a constant; gamma is not known",
-            "high-rank term: readings -log det(I + P'P) (default) and -sum log(s + delta) of the predicted "
-            "probabilities of the batch, not divided by B; its weight is not known. The alternative of the "
-            "paper, minus the trace norm, has no unique gradient where all samples have the same scores, as "
-            "at the start; here -sum sqrt(s^2 + delta^2), with delta = 0 the trace norm itself",
-            "label correction: reading n = r N (1 - AP), cumulative over epochs; r is not known; none for a "
-            "class without a known positive. In the paper the number also depends on how many observed "
-            "labels the class has and on a parameter that is never specified; here it does not",
-            "none of the defaults is published",
-        ),
     )
     average_precision: Tensor
 

@@ -31,13 +31,6 @@ class PseudoLabelConsistency(Objective):
         "-log p' on U where p >= tau, -log(1 - p') on U where p < 1 - tau])\n"
         "p' of the strong view, M = these three sets of labels; p is constant in the second mean",
         head_bias="prior",
-        deviations=(
-            "the first stage of LAC only; both stages are the method `lac`. LAC's network has the head "
-            "`queries`; the default is a linear head. Its training recipe (AdamW with --optim.schedule "
-            "one_cycle, --optim.ema 0.9997) is not the default",
-            "the ordinary view is the weak one",
-            "weight and tau are those of the first stage of the released code; in the second, tau is 0.9",
-        ),
     )
     needs = Needs(batch_coupled=True, views=("strong",))
 

@@ -62,7 +62,6 @@ class UnbiasedRisk(Objective):
         equations="the unbiased risk, for every class",
         formula=f"L = sum over C of (R+ + R-)\n{_LETTERS}",
         head_bias="prior",
-        deviations=_DEVIATIONS,
     )
     needs = Needs(batch_coupled=True)
     name: ClassVar[str] = "upu"
@@ -131,14 +130,6 @@ class NonNegativeRisk(UnbiasedRisk):
         f"-gamma R-]\nr = momentum R- + (1 - momentum) (r of the step before)\n{_LETTERS}",
         state="running mean of R- of each class",
         head_bias="prior",
-        deviations=(
-            *_DEVIATIONS,
-            "the gradient of a corrected class is not that of its value, as in Algorithm 1 and both released "
-            "codes; that step lowers the scores of its known positives, too",
-            "the paper and the released codes decide by R- of the batch (momentum = 1), which a single known "
-            "positive makes negative in a small batch. Default: its running mean, which starts at the R- of "
-            "scores that are equal to the prior",
-        ),
     )
     name = "nnpu"
     running: Tensor

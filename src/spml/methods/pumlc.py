@@ -38,18 +38,6 @@ class PositiveUnlabelled(Objective):
         "p' = sigmoid(z) of a mixture of two samples with shares a and 1 - a, y = that mixture of their t\n"
         "t = 1 on P, else sigmoid(z); m^gamma, T and y are constant in the derivative",
         defaults={"voc": {"gamma": 0.85, "alpha": 2.0}, "coco": {"gamma": 0.55, "alpha": 1.0}},
-        deviations=(
-            "how samples are mixed is not known. Reading: the regulariser of Chen et al., A Variational "
-            "Approach for Learning from Positive and Unlabeled Data, NeurIPS 2020, for each class: every "
-            "sample of a batch is mixed with another one, shares are drawn from Beta(0.3, 0.3), targets are "
-            "constant in the derivative, no temperature",
-            "the weight of the mixed samples is not known; default: 1",
-            "a known negative is treated as unknown in a mixture, because the logarithm of 0 is infinite; "
-            "with 1e-10 in its place, fully labelled digits were not learned",
-            "sum over classes as in the released code, which adds 1e-10 inside logarithms; the default has "
-            "none",
-            "a class that is constant over the batch makes the released code NaN; here it has temperature 1",
-        ),
     )
     needs = Needs(batch_coupled=True)
 

@@ -40,14 +40,6 @@ class OnlineLabelEstimation(Objective):
         "+ weight ((k - K) / C)^2, k = mean over B of the sum of p, K = mean labels per sample",
         state="estimated labels (parameters, N x C)",
         head_bias="prior",
-        deviations=(
-            "the paper divides the sum over known positives by B, the released code by B * C; default: the "
-            "released code",
-            "the released code adds 1e-5 inside logarithms (role_loss(eps=1e-5)); the default has none",
-            "the mean labels per sample are stated by the user; the released code takes them from the true "
-            "labels",
-            "the linear initialisation of ROLE+LI is a separate run on frozen features",
-        ),
     )
     needs = Needs(batch_coupled=True)
     estimates: nn.Parameter

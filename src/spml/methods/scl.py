@@ -48,22 +48,6 @@ class SpatialConsistency(Objective):
         state="heat maps (half precision, N x C x width x width); of en: average prediction (float, N x C) "
         "and expected negatives (bool, N x C)",
         head_bias="prior",
-        deviations=(
-            "a reading. From the abstract: class maps before pooling, running averages of them for each "
-            "training image and class, an augmentation that crops, and use together with expected negatives "
-            "(en) or binary cross-entropy. All else is of this library",
-            "neither the form of the distance, its weight, the decay nor the resolution is published; here "
-            "the mean absolute difference, 1, 0.8 and 28 x 28 cells. None of them were tried",
-            "without --data.crop, which is off by default and not published either, views differ by the flip "
-            "alone, and heat maps average the same positions",
-            "a position is compared once all cells that it is interpolated from have been shown; else it "
-            "counts 0",
-            "an observed label stays a positive where the crop leaves its object out; the remedy of the "
-            "paper is not known",
-            "class maps are the head at each position of the last feature map. With a linear head and mean "
-            "pooling their mean is the logit; other heads are allowed",
-            "numbers of the paper can't be compared with those of this reading",
-        ),
     )
 
     def __init__(

@@ -36,10 +36,6 @@ class ShownLabel(Objective):
         "k = momentum (mean over B of S) + (1 - momentum) (k of the step before)",
         state="running mean of the number of labels",
         head_bias="prior",
-        deviations=(
-            "the formula adds logit(K / C) to the logits; here the bias of the head starts at this value, "
-            "which is equivalent",
-        ),
     )
     needs = Needs(batch_coupled=True)
     running: Tensor

@@ -79,36 +79,6 @@ class LabelEnhancement(Objective):
             "mirflickr": {"prior": 0.01, "mu": 0.01, "rate": 0.1},
             "tmc2007": {"prior": 0.025, "mu": 0.1, "rate": 0.3},
         },
-        deviations=(
-            "the paper infers a Beta distribution of each label by a network; in the released code, which is "
-            "the default here, D is the output of the graph convolutions, y is drawn from Beta(D, 1 - D) for "
-            "the decoded terms alone, and D itself enters the target",
-            "the released divergence has other signs and lacks terms, so that it is none (kl = released); "
-            "default: the correct one. With delta = 1, which the released code always has, either keeps D "
-            "between about .4 and .6, so that it adds little to a constant",
-            "the graph takes features as the head does, which are standardised by default; the released code "
-            "takes them as they are (--model.scaling raw)",
-            "the released classifier is Linear(Q, C), ReLU, Linear(C, C): --model.head mlp with "
-            "--model.hidden C; the default head is linear",
-            "two Adam optimisers, of the classifier and of the autoencoder, take steps with the same rate in "
-            "the released code; one with all parameters takes the same steps, because D is detached in the "
-            "target and V does not depend on the classifier. Released: --optim.name adam, rate 1e-3, batches "
-            "of 16, 10 epochs",
-            "each step needs the graph around its batch alone; the released code computes all of it, with a "
-            "matrix of N x N",
-            "predictions is an ablation in the released code, which takes the current prediction in place of "
-            "an average",
-            "the released code also holds a function, which is not called, with l+ on known positives "
-            "(known_positives = one)",
-            "the published values are for the tables; the default prior and rate, and mu of predictions, "
-            "were tried on the embedded digits only; mu of the graph is a middle one of those for tables",
-            "measured with the published values on four tables, the graph is not ahead of predictions; "
-            "with the defaults it is ahead on four of six others; it takes 3 to 20 times as long, and in "
-            "tables of words most samples are nobody's neighbour, and these have the same D",
-            "the released code adds 1e-5 inside logarithms of the classifier's loss (smile_loss(eps=1e-5)), "
-            "too; the default has none there",
-            "the released code picks an epoch by five measures on fully labelled validation samples",
-        ),
     )
 
     def __init__(
@@ -212,20 +182,6 @@ class ImageLabelEnhancement(Objective):
         "KL from the standard normal distribution and from Beta(1, 1)\n"
         "in the first warmup epochs L = AN(p) + AN(d)",
         head="beta",
-        deviations=(
-            "weights, learning rates, schedule and length of the warm-up are not published, nor is which of "
-            "two released networks gave the published figures; the defaults theta = alpha = beta = 1 and no "
-            "warm-up are of this library",
-            "the default network is the one for pooled features (--model.head beta; its code has "
-            "--model.hidden elements, 256 in the released code). The other one is --model.head queries, on "
-            "the feature map of images: logit and distribution of a label are linear in what the query of "
-            "the class found, and a code of --model.code elements per class feeds nothing",
-            "the released network for pooled features draws its code in evaluation, too, and fails for a "
-            "batch of one; here: the mean of the code",
-            "deviations of codes, and in the network for pooled features the parameters of the "
-            "distributions, are at least 1e-6; the released networks let them be 0",
-            "no graph and no reconstruction: this is not the method for tables (smile) on another network",
-        ),
     )
     needs = Needs(latent=True, posterior=True)
 

@@ -27,7 +27,6 @@ class SoftmaxCrossEntropy(Objective):
         formula="L = mean over B of the mean over i in P of -log(e^z_i / (e^z_i + sum over U of e^z))\n"
         "known negatives are left out",
         scores="log_softmax",
-        deviations=("mean over samples; several known positives of a sample don't compete",),
     )
 
     def on_fit_start(self, facts: Facts) -> None:

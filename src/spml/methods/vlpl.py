@@ -40,12 +40,6 @@ class VisionLanguagePseudoLabels(Objective):
             "nus": {"alpha": 0.1},
             "cub": {"alpha": 0.01},
         },
-        deviations=(
-            "negative pseudo-labels have no loss in the released code; default: the same, beta_neg = 0",
-            "the released code adds 1e-5 inside logarithms (vlpl_loss(eps=1e-5)); the default has none",
-            "pseudo-labels are made outside this library, or by the rule of the paper (softmax over classes, "
-            "positive above 0.3) with the model that --names states; the paper uses CLIP ViT-L/14",
-        ),
     )
     needs = Needs(names=True)
     pseudo: Tensor | None

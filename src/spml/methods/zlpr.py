@@ -20,7 +20,6 @@ class ZeroBoundedRanking(Objective):
         equations="the loss called ZLPR",
         formula="L = mean over B of [log(1 + sum over P of e^-z) + log(1 + sum over N of e^z)]\n"
         "N = U and known negatives",
-        deviations=("mean over samples",),
     )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

@@ -60,7 +60,22 @@ def make_huggingface(model: Model, variant: str) -> Files:
         described |= {"library_name": "timm", **_timm_config(model, network), "loads_with": "timm"}
         note = "layout of timm, which timm and transformers read, too"
     if model.size:
-        content["preprocessor_config.json"] = _encode(_preparation(model))
+        spec = model.classifier.spec
+        channels = max(1, 3 // len(spec.mean))
+        content["preprocessor_config.json"] = _encode(
+            {
+                "image_processor_type": "ViTImageProcessor",
+                "do_resize": True,
+                "size": {"height": spec.size, "width": spec.size},
+                "resample": Image.Resampling[spec.interpolation.upper()].value,
+                "do_rescale": True,
+                "rescale_factor": 1 / 255,
+                "do_normalize": True,
+                "image_mean": list(spec.mean) * channels,
+                "image_std": list(spec.std) * channels,
+                "do_convert_rgb": True,
+            }
+        )
     content["README.md"] = model_card(model, with_timm=network is not None, reason=reason).encode()
     content["config.json"] = _encode(described)  # last, because nothing loads without it
     return Files(content, (note,))
@@ -68,24 +83,6 @@ def make_huggingface(model: Model, variant: str) -> Files:
 
 def _encode(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _preparation(model: Model) -> dict[str, Any]:
-    """Content of preprocessor_config.json, as image processors of transformers read it."""
-    spec = model.classifier.spec
-    channels = max(1, 3 // len(spec.mean))
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "do_resize": True,
-        "size": {"height": spec.size, "width": spec.size},
-        "resample": Image.Resampling[spec.interpolation.upper()].value,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(spec.mean) * channels,
-        "image_std": list(spec.std) * channels,
-        "do_convert_rgb": True,
-    }
 
 
 def _timm_config(model: Model, network: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Losses with logarithms of sums over labels (ZLPR, OPML), and the high-rank regulariser."""
+"""Losses in which the order of classes matters (ZLPR, OPML, PR), and the high-rank regulariser."""
 
 from __future__ import annotations
 
@@ -9,9 +9,25 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_choice, check_non_negative, check_positive, check_share
-from ._core.elementwise import Reduction, check_soft, check_target
+from ._core.elementwise import Reduction, check_soft, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
+from ._core.terms import Weight, negative_power_loss, positive_power_loss, weighted
+from ._core.weights import constant, lookup
+from .modules import as_module
+
+__all__ = [
+    "OPMLLoss",
+    "PRLoss",
+    "SoftOPMLLoss",
+    "ZLPRLoss",
+    "high_rank_loss",
+    "opml_loss",
+    "pr_loss",
+    "soft_opml_loss",
+    "zlpr_loss",
+]
+
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]
 HighRank: TypeAlias = Literal["determinant", "singular", "trace"]
@@ -272,3 +288,58 @@ def _log_sum(exponents: Tensor, constant: float) -> Tensor:
 def _not_empty(exponents: Tensor) -> Tensor:
     """Exponents, with 0 for the logarithm of an empty sum."""
     return exponents.where(exponents > LOG_ZERO / 2, 0.0)
+
+
+def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    """Pairwise-ranking loss: sum over known positives i and other labels j of max(0, 1 - p_i + p_j).
+
+    The hinge is on probabilities and never clips, because p_i - p_j <= 1. The loss of a row with P positives
+    and U other labels is therefore U sum_i (1 - p_i) + P sum_j p_j, which takes O(C) instead of O(P U). The
+    gradients are -U p_i (1 - p_i) and P p_j (1 - p_j). A row without a known positive has no pairs and no
+    loss.
+
+    Args:
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Unknown
+            labels and known negatives are equally ranked below known positives.
+        reduction: Reduction of the losses: `mean` = sum over pairs / (B * C), `sum`, or `none` (the loss of a
+            pair is split between its two labels).
+
+    Returns:
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
+
+    Raises:
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
+
+    Example:
+        >>> import torch
+        >>> round(pr_loss(torch.zeros(1, 5), torch.tensor([2]), reduction="sum").item(), 4)
+        4.0
+
+    Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (compared method).
+    """
+    check_target(logits, target)
+    classes = logits.shape[1]
+    partners: dict[str, Tensor] | None = None
+    above: Weight = constant(classes - 1)
+    below: Weight = constant(1)
+    if target.ndim == 2:
+        count = (target == 1).sum(1, keepdim=True, dtype=torch.int64)
+        partners = {"others": (classes - count).expand(target.shape), "positives": count.expand(target.shape)}
+        above, below = lookup("others"), lookup("positives")
+    lower = weighted(below, negative_power_loss(1))
+    return elementwise(
+        logits,
+        target,
+        positive=weighted(above, positive_power_loss(1)),
+        unknown=lower,
+        negative=lower,
+        reduction=reduction,
+        constants=partners,
+    )
+
+
+OPMLLoss = as_module("OPMLLoss", opml_loss)
+SoftOPMLLoss = as_module("SoftOPMLLoss", soft_opml_loss)
+ZLPRLoss = as_module("ZLPRLoss", zlpr_loss)
+PRLoss = as_module("PRLoss", pr_loss)
