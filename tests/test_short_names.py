@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import spml
+from spml.cli.arguments import COMMON
 from spml.cli.main import parse
-from spml.cli.train import COMMON
 from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.short_names import SHORT_NAMES, from_arguments
@@ -25,7 +25,7 @@ def test_every_short_name_is_one_of_a_setting_and_of_an_option():
     assert (config.model.head, config.model.backbone, config.optim.lr) == ("mlp", "resnet18", 0.5)
     options = [f"--{name}={value}" for name, value in values.items()]
     assert from_dict(parse(["train", *options]).settings) == config
-    assert {f"--{name}" for name in values} <= {*COMMON, "--names"}  # too long for the short help
+    assert {*SHORT_NAMES.values()} <= {*COMMON, "model.names"}  # too long for the short help
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,46 @@ def test_every_command_has_a_help(command, capsys):
     assert capsys.readouterr().out.startswith(f"usage: {' '.join(['spml', *command.split()])} ")
 
 
+@pytest.mark.parametrize("command", ["train", "loop", "evaluate", "thresholds", "audit", "data inspect"])
+def test_a_command_with_many_settings_has_a_short_and_a_full_help(command, capsys):
+    texts = []
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main([*command.split(), option])
+        texts.append(capsys.readouterr().out)
+    short, full = texts
+    assert len(short.splitlines()) < 80
+    assert len(full.splitlines()) > 160
+    assert "--data.unlisted" in short
+    assert "--data.observe_noise" not in short
+    assert "--data.observe_noise" in full
+    assert ("--data.flip" in full) == (
+        command in ("train", "loop")
+    )  # nothing is augmented without a training
+    for text in texts:
+        assert "--quiet, -q" in text
+        assert "Attributes:" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("help", "--help"),
+        ("help train", "train --help"),
+        ("version", "--version"),
+        ("inspect -h", "data inspect -h"),
+    ],
+)
+def test_what_a_user_may_type_first(line, same, capsys):
+    said = []
+    for words in (line, same):
+        with pytest.raises(SystemExit) as stopped:
+            main(words.split())
+        assert stopped.value.code == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+
+
 AS_TYPED = ["#", "~", " # ", "null", "#pics", "yes", "1.0", "[a", "{", "- x", ": ", "'", '"', "!x"] + [
     *("&a", "*a", "%", "@", "", "\t", r"\t", "{a: b}", "2001-01-01")
 ]

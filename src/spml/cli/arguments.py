@@ -8,7 +8,7 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -29,7 +29,22 @@ DataSettings = Annotated[dict[str, Any], DataConfig]
 TYPED: ContextVar[Sequence[str]] = ContextVar("typed")
 """Words of the command that runs, from `spml` on."""
 
-_SHORT = {setting: name for name, setting in SHORT_NAMES.items()} | {"init_from": "init-from"}
+_SHORT = {setting: name for name, setting in SHORT_NAMES.items()}
+COMMON = {
+    "method": "", "epochs": "", "mean_labels": "", "output": "", "config": "", "optim.lr": "",
+    "model.head": "What is trained or solved on the features, such as `linear`, `ridge` or `lda`",
+    "model.backbone": "Any timm model, `hf/FOLDER`, or `module:callable` of your own",
+    "model.weights": "`pretrained`, `random`, or a .safetensors file",
+    "model.frozen": "Compute the features of the backbone once and train the head only",
+    "model.local": "Whether to score windows of each image, too",
+    "data.images": "",
+    "data.unlisted": "Meaning of a label that the data does not list, such as `unknown` or `negative`",
+    "data.text": "Columns of a table whose text is the sample, such as `title,abstract`",
+    "data.label_column": "Column of a table that holds the labels",
+}  # fmt: skip
+"""Settings of the short help, which leaves out the others, with a text in place of one that is too long."""
+_TRAINING_ONLY = {"flip", "crop"}
+"""Settings of the data that commands without a training do not have."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,7 +59,6 @@ class Parser(argparse.ArgumentParser):
     Args:
         command: What a user types after `spml`, such as `data inspect`.
         function: Function that runs the command.
-        common: Options of a short help, with a text in place of one that is too long there.
         description: Text of the help in place of that of the docstring.
         flags: Whether options that are true or false take no value.
         **settings: Of `argparse.ArgumentParser`.
@@ -55,7 +69,6 @@ class Parser(argparse.ArgumentParser):
         command: str,
         function: Callable[..., Any],
         *,
-        common: Mapping[str, str] | None = None,
         description: str = "",
         flags: bool = True,
         **settings: Any,
@@ -71,7 +84,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             exit_on_error=False,
             argument_default=argparse.SUPPRESS,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             **settings,
         )
         self.function = function
@@ -81,14 +94,32 @@ class Parser(argparse.ArgumentParser):
         """Type hints of arguments, options and settings by name, such as `optim.lr`."""
         self.defaults: dict[str, Any] = {}
         """Values of arguments and options that are not stated; settings have none."""
-        if common:
-            self.add_printing(
-                "-h", "--help", help="show common options and exit", action=_ShortHelp, common=common
-            )
-            self.add_printing("--help-all", help="show all options and exit")
-        else:
-            self.add_printing("-h", "--help", help="show this help and exit")
+        self._hidden: list[argparse.Action] = []  # by the short help
+        self.add_printing("-h", "--help", help="show this help and exit")
         self.add(function, flags=flags)
+        if self._hidden:
+            help_all = "show all options and exit"
+            self.actions["--help"].help = "show the most used options and exit"
+            self.add_printing("--help-all", action=_HelpAll, nargs=0, help=help_all)
+        if "usage" in settings:
+            return
+        for short, name, text in (("-q", "quiet", "say nothing but results"), ("-v", "verbose", "say more")):
+            self._keep(self.add_argument(short, f"--{name}", action="store_true", help=text), bool, False)
+        arguments = (_usage(action) for action in self.actions.values() if not action.option_strings)
+        self.usage = " ".join((self.prog, "[options]", *arguments))
+
+    def print_help(self, file: Any = None, *, everything: bool = False) -> None:
+        """Print the help; where there are settings, only the most used ones, each in a sentence."""
+        texts = {action: action.help for action in self._actions}
+        if self._hidden and not everything:
+            for action in self._actions:
+                sentence, _, more = str(action.help).partition(". ")
+                default = re.search(r"\(default: \S+\)$", more)
+                short = COMMON.get(action.dest) or " ".join((sentence, *(default[:1] if default else ())))
+                action.help = argparse.SUPPRESS if action in self._hidden else short
+        super().print_help(file)
+        for action, text in texts.items():
+            action.help = text
 
     # -- what a command takes ------------------------------------------------------------------------------
 
@@ -97,23 +128,32 @@ class Parser(argparse.ArgumentParser):
         found = self.add_argument(*names, action=action, default=argparse.SUPPRESS, **settings)
         self.actions |= dict.fromkeys(names, found)
 
-    def add(self, source: Any, prefix: str = "", *, of_settings: bool = False, flags: bool = True) -> None:
+    def add(
+        self,
+        source: Any,
+        prefix: str = "",
+        *,
+        without: Collection[str] = (),
+        of_settings: bool = False,
+        flags: bool = True,
+    ) -> None:
         """Add the parameters of a function, or the fields of a dataclass, which its docstring describes.
 
         Args:
             source: The function or dataclass.
             prefix: What is in front of their names, such as `data.`.
+            without: Names that are left out.
             of_settings: Whether they are settings.
             flags: Whether options that are true or false take no value.
         """
         group: Any = self
         if prefix:
-            group = self.add_argument_group((inspect.getdoc(source) or "").partition(":")[0].rstrip("."))
+            group = self.add_argument_group(re.split(r":|\.?\n", inspect.getdoc(source) or "")[0])
         texts, hints = descriptions(source), type_hints(source)
         parameters = inspect.signature(source).parameters.values()
         for parameter in parameters:
             name, hint = prefix + parameter.name, hints[parameter.name]
-            if dataclass_of(source, parameter.name):
+            if dataclass_of(source, parameter.name) or parameter.name in without:
                 continue
             if parameter.kind is parameter.KEYWORD_ONLY or is_dataclass(source):
                 self._add_option(group, name, hint, parameter.default, texts[parameter.name], flags=flags)
@@ -121,6 +161,8 @@ class Parser(argparse.ArgumentParser):
                 self._add_argument(name, hint, parameter.default, texts[name])
             if of_settings:
                 del self.defaults[name]
+                if name not in COMMON:
+                    self._hidden.append(self.actions[f"--{name}"])
         for parameter in parameters:  # groups of options come last, as in the help
             cls = dataclass_of(source, parameter.name)
             if cls is Config:
@@ -130,7 +172,11 @@ class Parser(argparse.ArgumentParser):
             if cls and cls is hints[parameter.name] and not of_settings:
                 self.add(cls)
             elif cls:
-                self.add(cls, "" if cls is Config else f"{parameter.name}.", of_settings=True, flags=False)
+                prefix = "" if cls is Config else f"{parameter.name}."
+                trained = cls is not DataConfig or is_dataclass(source)
+                self.add(
+                    cls, prefix, without=() if trained else _TRAINING_ONLY, of_settings=True, flags=False
+                )
 
     def _add_argument(self, name: str, hint: Any, default: Any, text: str) -> None:
         many = get_origin(hint) in (list, Sequence)
@@ -330,33 +376,28 @@ class Parser(argparse.ArgumentParser):
         return f"unknown option {name}. `{self.prog} {everything}` lists the options."
 
 
-class _ShortHelp(argparse.Action):
-    """Prints the common options and the examples, and exits."""
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Writes an option with several names as `--lr, --optim.lr LR`."""
 
-    def __init__(self, *, common: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(nargs=0, **settings)
-        self._common = common
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        return " ".join(filter(None, (", ".join(reversed(action.option_strings)), self._value(action))))
+
+    def _value(self, action: argparse.Action) -> str:
+        return "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with all options, and exits."""
 
     def __call__(self, parser: Any, *ignored: Any) -> None:
-        short = argparse.ArgumentParser(
-            usage=f"{parser.prog} [options] [path]",
-            description=parser.description,
-            epilog=f"{parser.epilog}\n\n`{parser.prog} --help-all` lists all options.",
-            add_help=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        group = short.add_argument_group("common options")
-        for name, action in parser.actions.items():
-            if not action.option_strings:
-                short.add_argument(name, nargs=action.nargs, help=action.help)
-        for name, text in self._common.items():
-            action = parser.actions[name]
-            if action.nargs == 0:
-                group.add_argument(name, action="store_true", help=action.help)
-            else:
-                group.add_argument(name, metavar=action.metavar, help=text or action.help)
-        short.print_help()
+        parser.print_help(everything=True)
         parser.exit()
+
+
+def _usage(argument: argparse.Action) -> str:
+    return {None: "{}", "?": "[{}]", "+": "{} ..."}[argument.nargs].format(argument.dest)
 
 
 def type_hints(source: Any) -> dict[str, Any]:

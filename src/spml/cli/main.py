@@ -6,6 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 from ..common.errors import InputError, SpmlError, escaped, memory_asked_for, nearest
@@ -52,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reads standard output went away.
     """
     typed = sys.argv[1:] if arguments is None else list(arguments)
+    first, *rest = typed or [""]
+    typed = {"help": [*rest, "--help"], "version": ["--version"], "inspect": ["data", *typed]}.get(
+        first, typed
+    )
     command, words = split_command(typed)
     name = f"spml {command}".strip()
     # Images with more than `data.max_pixels` are refused before they are decoded, which says more.
@@ -65,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parsed = parser.parse(words)
             safe = getattr(parsed, "spreadsheet_safe", None)
             with (
-                shown(),
+                nullcontext()
+                if getattr(parsed, "quiet", False)
+                else shown(verbose=getattr(parsed, "verbose", False)),
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe),
             ):
@@ -140,7 +147,7 @@ def find_parser(command: str, words: Sequence[str] = ()) -> Parser:
     if command not in COMMANDS:
         return _group_parser(command)
     module = import_module(f".{COMMANDS[command][0]}", __package__)
-    return Parser(command, getattr(module, command.replace(" ", "_")), common=getattr(module, "COMMON", None))
+    return Parser(command, getattr(module, command.replace(" ", "_")))
 
 
 def _next_words(command: str) -> set[str]:

@@ -11,26 +11,6 @@ from ..config import Config, from_dict, to_yaml
 from .arguments import TYPED, Settings
 from .shared import Cluster, with_path
 
-COMMON = {
-    "--method": "",
-    "--head": "What is trained or solved on the features, such as `linear`, or in seconds `ridge` or `lda`.",
-    "--backbone": "Any timm model, `hf/FOLDER`, or `module:callable` of your own.",
-    "--weights": "`pretrained`, `random`, or a .safetensors file.",
-    "--frozen": "",
-    "--local": "Whether to score windows of each image, too.",
-    "--epochs": "",
-    "--lr": "",
-    "--mean_labels": "",
-    "--data.unlisted": "",
-    "--like": "Train again like a finished run; what is stated replaces its settings.",
-    "--output": "",
-    "--config": "",
-    "--resume": "",
-    "--overwrite": "",
-    "--verbose": "",
-}
-"""Options of the short help, with a text in place of one that is too long there."""
-
 
 def train(
     path: str = "",
@@ -41,7 +21,6 @@ def train(
     print_config: bool = False,
     resume: bool = False,
     overwrite: bool = False,
-    verbose: bool = False,
     logger: Literal["none", "tensorboard", "wandb", "mlflow"] = "none",
 ) -> None:
     """Train a model on one known label per sample.
@@ -56,7 +35,6 @@ def train(
         print_config: Print what would run, with every default settled, as YAML for --config; train nothing.
         resume: Continue the run in --output.
         overwrite: Replace the run in --output.
-        verbose: Print the members of an auto head and all penalties with their scores, too.
         logger: Where settings and metrics are logged, too, while the model is trained: tensorboard (in the
             folder of the run), wandb or mlflow.
 
@@ -88,7 +66,7 @@ def train(
             config,
             resume=resume,
             overwrite=overwrite,
-            console=Console(verbose=verbose),
+            console=Console(),
             cluster=cluster.find(),
             command=_command(config),
             logger=logger,
