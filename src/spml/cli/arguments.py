@@ -114,8 +114,8 @@ class Parser(argparse.ArgumentParser):
         if self._hidden and not everything:
             for action in self._actions:
                 sentence, _, more = str(action.help).partition(". ")
-                default = re.search(r"\(default: \S+\)$", more)
-                short = COMMON.get(action.dest) or " ".join((sentence, *(default[:1] if default else ())))
+                default = more[more.find("(default:") :] if "(default:" in more else ""
+                short = COMMON.get(action.dest) or f"{sentence} {default}".rstrip()
                 action.help = argparse.SUPPRESS if action in self._hidden else short
         super().print_help(file)
         for action, text in texts.items():
@@ -397,7 +397,8 @@ class _HelpAll(argparse.Action):
 
 
 def _usage(argument: argparse.Action) -> str:
-    return {None: "{}", "?": "[{}]", "+": "{} ..."}[argument.nargs].format(argument.dest)
+    form = {"?": "[{}]", "+": "{} ..."}.get(str(argument.nargs), "{}")
+    return form.format(argument.dest)
 
 
 def type_hints(source: Any) -> dict[str, Any]:
