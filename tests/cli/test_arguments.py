@@ -132,6 +132,27 @@ def test_hyphens_and_underscores_and_short_names_are_the_same_options():
     }
 
 
+def test_settings_may_be_stated_as_messages_do():
+    words = [
+        "data.images=my photos",
+        "epochs=3",
+        "hp.some_rate=3",
+        "--like",
+        "lr=0.1",
+        "lr=0.2",
+        "output=a=b",
+    ]
+    parsed = parse(["train", *words])
+    assert (parsed.path, parsed.like) == ("", "lr=0.1")
+    assert parsed.settings == {
+        "data": {"images": "my photos"}, "epochs": 3, "hp": {"some_rate": 3}, "optim": {"lr": 0.2},
+        "output": "a=b",
+    }  # fmt: skip
+    assert parse(["train", "x=1", "lr=0.2"]).path == "x=1"  # no option of this name
+    assert parse(["train", "--", "epochs=3"]).path == "epochs=3"
+    assert parse(["thresholds", "run", "--target", "precision=0.9"]).target == "precision=0.9"
+
+
 def test_values_are_left_as_they_are():
     words = [
         "train",

@@ -215,7 +215,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             InputError: Says in one sentence what is wrong, and what comes nearest to it.
         """
-        typed, words = (*self.prog.split(), *words), [self._as_known(word) for word in words]
+        typed, words = (*self.prog.split(), *words), self._spelled(words)
         names: dict[str, str] = {}  # under which names options are stated
         options = words[: words.index("--") if "--" in words else None]
         for name in (word.partition("=")[0] for word in options if is_option(word)):
@@ -295,16 +295,29 @@ class Parser(argparse.ArgumentParser):
         """Raise an error instead of ending the process."""
         raise InputError(" ".join(message.split()))
 
-    def _as_known(self, word: str) -> str:
-        """Spell the name of an option as the parser knows it; `--hp.some-rate` is an entry of `--hp`."""
-        if not is_option(word):
-            return word
-        name, equals, value = word.partition("=")
-        known = {option.replace("-", "_"): option for option in self.actions}
-        plain = name.replace("-", "_")
-        if plain not in known and self._holds_entries(plain.partition(".")[0].lstrip("_")):
-            return "--" + plain[2:] + equals + value
-        return known.get(plain, name) + equals + value
+    def _spelled(self, words: Sequence[str]) -> list[str]:
+        """Words with options spelled as the parser knows them; `--hp.some-rate` is an entry of `--hp`.
+
+        A setting may also be stated as messages do, `data.images=FOLDER`.
+        """
+        known = {option[2:].replace("-", "_"): option for option in self.actions if option.startswith("--")}
+        spelled: list[str] = []
+        is_value = False
+        for number, word in enumerate(words):
+            if word == "--":
+                return [*spelled, *words[number:]]
+            name, equals, value = word.partition("=")
+            plain = name.removeprefix("--").replace("-", "_")
+            if plain not in known and self._holds_entries(plain.partition(".")[0]):
+                known[plain] = f"--{plain}"
+            as_in_messages = bool(equals) and plain in known and not is_value
+            is_value = False
+            if is_option(word) or as_in_messages:
+                option = known.get(plain, name)
+                word = option + equals + value
+                is_value = not equals and getattr(self.actions.get(option), "nargs", None) != 0
+            spelled.append(word)
+        return spelled
 
     def _holds_entries(self, name: str) -> bool:
         return self.hints.get(name) == dict[str, Any]
