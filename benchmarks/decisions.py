@@ -238,7 +238,7 @@ def measure(arguments):
 def measure_run(folder):
     """Error and bias of precision and recall as the thresholds of a run state them, on its test samples."""
     run = spml.load(folder)
-    data = open_for_run(run, run.settings.data, print)
+    data = open_for_run(run, run.settings.data)
     truth = data.truth["test"].to_ternary() > 0
     predicted = run.logits(data.splits["test"], Engine()) >= np.asarray(run.thresholds.logits)
     stated = np.asarray(

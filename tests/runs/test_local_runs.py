@@ -225,7 +225,7 @@ def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):
     shutil.copytree(run.folder, copy)
     (copy / "held_out.safetensors").unlink()
     copied = spml.load(copy)
-    data = open_for_run(copied, copied.settings.data, lambda line: None)
+    data = open_for_run(copied, copied.settings.data)
     scored = score_samples(
         copied, data, copied.settings.data, folds=None, folder=tmp_path / "refits", overwrite=False,
         engine=Engine(),

@@ -44,7 +44,6 @@ def audit_sample(
     from ..common.phrases import counted
     from ..runs.api import load_each
     from ..runs.audits.sample import sample_for_audit
-    from ..runs.console import Console
     from .audit_text import worth
 
     folders, config = runs_and_data(runs, data)
@@ -59,7 +58,6 @@ def audit_sample(
         rows=rows,
         seed=seed,
         mean_labels=mean_labels,
-        report=Console().line,
     )
     files = sample.write(sheet)
     print(
@@ -143,7 +141,7 @@ def audit_use(
         seed=seed,
         engine=engine,
     )
-    used.write(models, console.line, engine)
+    used.write(models, engine)
     for line in learned(used):
         print(line)
     for name, policy in used.thresholds.items():

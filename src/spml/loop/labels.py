@@ -49,7 +49,7 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
             f"{records.source}: a loop needs image files or features, which it can read again with other "
             "labels. Train, audit and review such data by the single commands."
         )
-    data = open_for_run(run, run.settings.data, report)
+    data = open_for_run(run, run.settings.data)
     split = {name: part for part, samples in data.splits.items() for name in samples.ids}
     rows = np.asarray([row for row, name in enumerate(records.ids) if name in split], np.int64)
     kept = _take(records, rows, split)

@@ -129,7 +129,7 @@ class _Steps:
                     "must be labelled in full to measure anything. Collect more data, or hold out more "
                     "(data.val_share)."
                 )
-            sample_for_audit({str(run.folder): run}, rows=rows, report=self._console.line).write(self._sheet)
+            sample_for_audit({str(run.folder): run}, rows=rows).write(self._sheet)
         complete, rows = count_complete(self._sheet)
         if complete == rows:
             self._labelled = write_page_labels(self._sheet)[0]
@@ -150,7 +150,7 @@ class _Steps:
         if about.is_file() and parse_json(about.read_bytes()).get("sha256") == digest:
             return run
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)
-        used.write({str(here.run): run}, self._console.line, self._engine)
+        used.write({str(here.run): run}, self._engine)
         k = used.mean_labels
         self._console.line(f"K {k.value:.2f} labels per sample (95 % interval {k.low:.2f} to {k.high:.2f})")
         return load(here.run)

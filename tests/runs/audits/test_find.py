@@ -58,7 +58,7 @@ def network(features, tmp_path_factory):
 def scored(run, folder, config=None, folds=None, overwrite=False):
     trained = spml.load(run)
     config = config or trained.settings.data
-    data = open_for_run(trained, config, ENGINE.display.line)
+    data = open_for_run(trained, config)
     found = score_samples(
         trained, data, config, folds=folds, folder=folder, overwrite=overwrite, engine=ENGINE
     )
@@ -82,7 +82,7 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     assert found.ids == tuple(name for samples in data.splits.values() for name in samples.ids)
     parts = refits.draw_folds(data.splits["train"].observed, 5, seed=0)
     run = out_of_fold.resolve(trained.settings, lambda config, start: (data, trained.spec))
-    head = refits.SolvedHead(run, ridge, trained.classifier.backbone, ENGINE.console)
+    head = refits.SolvedHead(run, ridge, trained.classifier.backbone)
     np.testing.assert_allclose(
         part_of(found, data, "train")[parts == 3], head.score_part(parts == 3), atol=1e-5
     )

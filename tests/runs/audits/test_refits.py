@@ -42,14 +42,14 @@ def train(features, tmp_path_factory):
             features, data=HIDDEN, threads=1, output=str(folder), mean_labels=2.0, quiet=True, **settings
         )
         trained = spml.load(folder)
-        return trained, open_for_run(trained, trained.settings.data, QUIET.line)
+        return trained, open_for_run(trained, trained.settings.data)
 
     return make
 
 
 def solved_head(trained, data):
     run = resolve(trained.settings, lambda config, start: (data, trained.spec))
-    return refits.SolvedHead(run, trained.folder, trained.classifier.backbone, QUIET)
+    return refits.SolvedHead(run, trained.folder, trained.classifier.backbone)
 
 
 def test_parts_have_whole_groups():
@@ -167,7 +167,7 @@ def test_the_labels_of_the_part_change_nothing(train, settings):
 
 def fold_scores(trained, data, folder, parts, overwrite=False, **changes):
     config = replace(trained.settings, **changes)
-    folds = refits.train_folds(config, data, trained.spec, parts, folder, overwrite=overwrite, console=QUIET)
+    folds = refits.train_folds(config, data, trained.spec, parts, folder, overwrite=overwrite)
     return list(folds)
 
 
@@ -246,7 +246,7 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
         shutil.copy(run / TUNED / name, run / name)
     trained = spml.load(run)
     assert settings_of_model(trained).output == str(run)
-    data = open_for_run(trained, trained.settings.data, QUIET.line)
+    data = open_for_run(trained, trained.settings.data)
     found = score_samples(
         trained, data, trained.settings.data, folds=2, folder=tmp_path, overwrite=False,
         engine=Engine(workers=0, console=QUIET),

@@ -68,7 +68,23 @@ def read_audited(path: Path, run: TrainedModel, images: str | None = None) -> Au
         answers, root = read_answers(path, run.classes), path.parent if images is None else Path(images)
         audited = Audited(str(path), answers.ids, answers.truth, tuple(root / name for name in answers.ids))
     else:
-        audited = _read_data(path, run, images)
+        records = read(DataConfig(path=str(path), images=images, unlisted="negative", rename=run.names))
+        ternary, inputs = records.labels.to_ternary(), records.inputs
+        truth = np.zeros((len(ternary), len(run.classes)), np.bool_)
+        truth[:, run.columns(str(path), records.classes)] = ternary == 1
+        partial = np.flatnonzero((ternary == 0).any(1))
+        if len(partial):
+            rows = counted(len(partial), "sample is", "samples are")
+            raise InputError(
+                f"{path}: {rows} not labelled in full, such as {quote(records.ids[partial[0]])}. An audit "
+                "needs every label of a sample."
+            )
+        if not isinstance(inputs, FeatureMatrix):
+            files = inputs if isinstance(inputs, Sequence) else ()
+            inputs = tuple(file for file in files if isinstance(file, Path))
+            if len(inputs) < len(records.ids):
+                raise InputError(f"{path}: an audit must name image files, or hold features.")
+        audited = Audited(str(path), tuple(records.ids), truth, inputs)
     if len(audited.ids) < FEWEST_AUDITED:
         raise InputError(
             f"{path}: has {counted(len(audited.ids), 'sample')}, but an audit needs at least "
@@ -110,8 +126,23 @@ def audited_scores(
     if of_run:
         rows, places = np.asarray(of_run, np.int64).T
         scores[rows] = all_scores(held_out.scores.take(places), "an audit")
-    if new:
-        scores[new] = _predict(run, audited, new, engine)
+    if not new:
+        return scores
+    inputs: Inputs
+    if isinstance(audited.inputs, FeatureMatrix):
+        inputs = audited.inputs.take(np.asarray(new))
+    else:
+        files = [audited.inputs[row] for row in new]
+        for row, file in zip(new, files, strict=True):
+            if not file.is_file():
+                raise InputError(
+                    f"{audited.source}: the run has kept no score of {quote(audited.ids[row])}, and there is "
+                    f"no file {quote(str(file))} to predict. Name the folder of the images (data.images), "
+                    "or draw the samples to label with spml audit sample."
+                )
+        inputs = run.list_inputs([str(file) for file in files])[1]
+    observed = ObservedLabels.from_multi_hot(audited.truth[new])
+    scores[new] = run.logits(Samples(tuple(audited.ids[row] for row in new), inputs, observed), engine)
     return scores
 
 
@@ -139,7 +170,11 @@ def names_in_training(
     trained_on = Path(config.data.path) if config and config.data.path else None
     if isinstance(inputs, FeatureMatrix) and ids == RowNames(len(ids)):
         # Row 7 of one file is not row 7 of another one, so that features are compared instead.
-        same = _names_by_content(trained_on) if trained_on else {}
+        same: dict[bytes, str] = {}
+        if trained_on and (trained_on.is_file() or is_shards(Source(trained_on))):
+            records = read(DataConfig(path=str(trained_on), unlabelled="skip"))
+            if isinstance(records.inputs, FeatureMatrix):
+                same = dict(zip(digests(records.inputs), records.ids, strict=True))
         for digest in digests(inputs):
             yield (same[digest],) if digest in same else ()
         return
@@ -155,16 +190,6 @@ def names_in_training(
             yield (name,)
 
 
-def _names_by_content(path: Path) -> dict[bytes, str]:
-    """Names of the rows of a feature file by what they hold; none for other data."""
-    if not path.is_file() and not (path.is_dir() and is_shards(Source(path))):
-        return {}
-    records = read(DataConfig(path=str(path), unlabelled="skip"))
-    if not isinstance(records.inputs, FeatureMatrix):
-        return {}
-    return dict(zip(digests(records.inputs), records.ids, strict=True))
-
-
 def digests(inputs: Inputs) -> Iterator[bytes]:
     """Digest of the content of each sample."""
     if isinstance(inputs, ImageInputs):
@@ -173,44 +198,3 @@ def digests(inputs: Inputs) -> Iterator[bytes]:
     for first in range(0, len(inputs), _ROWS):
         rows = range(first, min(first + _ROWS, len(inputs)))
         yield from (hashlib.sha256(row.tobytes()).digest() for row in inputs.fetch(rows, None).numpy())
-
-
-def _read_data(path: Path, run: TrainedModel, images: str | None) -> Audited:
-    """Read data as for training, in which a label that is not listed is absent."""
-    records = read(DataConfig(path=str(path), images=images, unlisted="negative", rename=run.names))
-    columns = run.columns(str(path), records.classes)
-    ternary = records.labels.to_ternary()
-    partial = np.flatnonzero((ternary == 0).any(1))
-    if len(partial):
-        rows = counted(len(partial), "sample is", "samples are")
-        raise InputError(
-            f"{path}: {rows} not labelled in full, such as {quote(records.ids[partial[0]])}. An audit needs "
-            "every label of a sample."
-        )
-    truth = np.zeros((len(ternary), len(run.classes)), np.bool_)
-    truth[:, columns] = ternary == 1
-    inputs = records.inputs
-    if isinstance(inputs, FeatureMatrix):
-        return Audited(str(path), tuple(records.ids), truth, inputs)
-    if not isinstance(inputs, Sequence) or not all(isinstance(file, Path) for file in inputs):
-        raise InputError(f"{path}: an audit must name image files, or hold features.")
-    files = tuple(file for file in inputs if isinstance(file, Path))
-    return Audited(str(path), tuple(records.ids), truth, files)
-
-
-def _predict(run: TrainedModel, audited: Audited, rows: list[int], engine: Engine) -> npt.NDArray[np.float32]:
-    inputs: Inputs
-    if isinstance(audited.inputs, FeatureMatrix):
-        inputs = audited.inputs.take(np.asarray(rows))
-    else:
-        files = [audited.inputs[row] for row in rows]
-        for row, file in zip(rows, files, strict=True):
-            if not file.is_file():
-                raise InputError(
-                    f"{audited.source}: the run has kept no score of {quote(audited.ids[row])}, and there is "
-                    f"no file {quote(str(file))} to predict. Name the folder of the images (data.images), "
-                    "or draw the samples to label with spml audit sample."
-                )
-        inputs = run.list_inputs([str(file) for file in files])[1]
-    ids = tuple(audited.ids[row] for row in rows)
-    return run.logits(Samples(ids, inputs, ObservedLabels.from_multi_hot(audited.truth[rows])), engine)

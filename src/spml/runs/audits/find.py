@@ -30,6 +30,7 @@ from ...audit.hidden import HiddenLabels, MissingLabels, check_limits
 from ...audit.report import class_report, health_summary
 from ...audit.wrong import rank_wrong_labels
 from ...common.errors import InputError
+from ...common.messages import log
 from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
@@ -42,6 +43,8 @@ from ..inputs import as_in_run
 from ..run import Run
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
+
+Integers = npt.NDArray[np.int64]
 
 PICTURE, LIST = "audit.png", "missing"
 MOST_WRONG = 100
@@ -88,7 +91,7 @@ def run_audit(
         mean_labels: Mean labels per sample K; None = as stated for the training.
         form: Format in which the list is written next to `missing.csv`: `jsonl` or `parquet`; `csv` = none.
         overwrite: Replace an earlier audit.
-        engine: Settings of prediction, with a console.
+        engine: Settings of prediction.
 
     Returns:
         The audit, and the health of the data set as in `spml.audit.health_summary`.
@@ -100,8 +103,7 @@ def run_audit(
     """
     check_limits(*limits)
     check_format(form)
-    report = engine.display.line
-    with only_writer_in(output, report), connected(engine.cluster, report):
+    with only_writer_in(output, log.info), connected(engine.cluster, log.info):
         if (output / ABOUT).exists() and not overwrite:
             raise InputError(
                 f"{output}: already holds an audit. Replace it (`overwrite`), or name another folder "
@@ -109,10 +111,16 @@ def run_audit(
             )
         run = load(folder)
         check_labels_known(run.folder, run.config, "missing labels can't be told from absent ones")
-        k = _mean_labels(mean_labels, run)
+        k = run.thresholds.mean_labels if mean_labels is None else MeanLabels(mean_labels, "stated")
+        if not k.known:
+            raise InputError(
+                "The mean number of labels per sample K is not known, and single positives can't reveal it: "
+                "state it (mean_labels=K), or label 50 or more random samples in full (spml audit sample, "
+                "then spml audit use)."
+            )
         config = from_dict({"data": {**asdict(run.settings.data), **settings}}).data
         config = as_in_run(config, run.names, run.text_columns)
-        data = open_for_run(run, config, report, engine.display.progress)
+        data = open_for_run(run, config)
         if all(samples.observed.full for samples in data.splits.values()):
             raise InputError(
                 f"{config.path}: every label is known, so none is missing. To try an audit on such data, "
@@ -122,15 +130,24 @@ def run_audit(
         scored = score_samples(
             run, data, config, folds=folds, folder=output, overwrite=overwrite, engine=engine
         )
-        audit, health, ranked = _find(run, config, data, scored, k, limits)
+        columns = run.columns(config.path, data.classes)
+        audit, health, ranked = _find(run, config, data, columns, scored, k, limits)
+        pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
         if run.classifier.top.local and run.spec.size:
-            columns = run.columns(config.path, data.classes)[ranked.columns[: len(audit.missing)]]
-            places = _places(run, data, ranked.rows[: len(audit.missing)], columns, engine)
+            places = _places(run, data, pairs[0], columns[pairs[1]], engine)
             missing = [
                 replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)
             ]
             audit = audit._replace(missing=missing)
-        audit = _with_names(audit, run, config, data, ranked.rows[: len(audit.missing)], engine)
+        if by_name := _by_name(run, data, columns, k.value, *pairs, engine):
+            missing = [
+                replace(label, by_name=says) for label, says in zip(audit.missing, by_name, strict=True)
+            ]
+            audit = audit._replace(missing=missing)
+            asked = len(by_name) - by_name.count("")
+            log.info(
+                f"names: agree with {by_name.count('yes'):,} of {asked:,} listed labels (column by_name)"
+            )
         write_audit(output, audit)
         if form != "csv":
             write_list(output / f"{LIST}.{form}", audit.missing)
@@ -141,49 +158,67 @@ def run_audit(
 
 
 def _find(
-    run: Run, config: DataConfig, data: Dataset, scored: Scored, k: MeanLabels, limits: Limits
+    run: Run,
+    config: DataConfig,
+    data: Dataset,
+    columns: Integers,
+    scored: Scored,
+    k: MeanLabels,
+    limits: Limits,
 ) -> tuple[Audit, dict[str, Any], MissingLabels]:
-    """The audit, the health of the data set, and the list of missing labels with what lies beyond its end."""
-    hidden = _hidden_labels(scored, k, run, run.columns(config.path, data.classes))
-    classes = class_report(hidden, class_names=data.classes)
+    """The audit, the health of the data set, and the list of missing labels with what lies beyond its end.
+
+    Where samples were labelled in full for the run, scores are calibrated with what they have shown.
+    """
+    policy, names, calibration = run.thresholds, data.classes, None
+    if k.source == "audit":
+        priors = policy.priors._replace(shares=policy.priors.shares[columns])
+        calibration = policy.calibrated
+    else:
+        priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
+    hidden = HiddenLabels(scored.labels, scored.scores, priors, calibration)
+    classes = class_report(hidden, class_names=names)
     health = health_summary(hidden, classes=classes)
     warnings = (*scored.warnings, *health["warnings"])
     # Beyond the end of the list, the curve of the picture shows what a longer one would hold.
     longest = max(limits.top, round(health["expected_hidden"])) if limits.top else 0
     ranked = hidden.rank(**limits._replace(top=longest)._asdict())
     listed = len(ranked.rows) if not limits.top else min(limits.top, len(ranked.rows))
-    wrong = rank_wrong_labels(hidden, top=MOST_WRONG)
+    given = scored.labels.take(ranked.rows[:listed]).to_names(names)
+    missing = [
+        MissingLabel(scored.ids[row], BETWEEN_NAMES.join(known), names[column], probability, rank, place)
+        for known, row, column, probability, rank, place in zip(
+            given, *(part[:listed].tolist() for part in ranked), strict=True
+        )
+    ]
+    wrong = [
+        WrongLabel(scored.ids[row], names[column], confidence, rank)
+        for row, column, confidence, rank in zip(
+            *(part.tolist() for part in rank_wrong_labels(hidden, top=MOST_WRONG)), strict=True
+        )
+    ]
     records = read_observed(config)
-    audit = Audit(
-        About(
-            run=str(run.folder.absolute()),
-            data=data_settings(config),
-            fingerprint=fingerprint(records.ids, records.classes, records.labels),
-            classes=data.classes,
-            mean_labels=k.value,
-            mean_labels_source=k.source,  # type: ignore[arg-type]  # is known
-            samples=len(scored.ids),
-            unknown=hidden.unknown,
-            listed=listed,
-            expected=float(ranked.probability[:listed].sum()),
-            warnings=warnings,
-            how=scored.how,
-            hidden=health["expected_hidden"],
-            probable=health["probably_missing"],
-        ),
-        _missing_rows(ranked, listed, scored, data),
-        [
-            WrongLabel(scored.ids[row], data.classes[column], confidence, rank)
-            for row, column, confidence, rank in zip(*(part.tolist() for part in wrong), strict=True)
-        ],
-        classes,
+    about = About(
+        run=str(run.folder.absolute()),
+        data=data_settings(config),
+        fingerprint=fingerprint(records.ids, records.classes, records.labels),
+        classes=names,
+        mean_labels=k.value,
+        mean_labels_source=k.source,  # type: ignore[arg-type]  # is known
+        samples=len(scored.ids),
+        unknown=hidden.unknown,
+        listed=listed,
+        expected=float(ranked.probability[:listed].sum()),
+        warnings=warnings,
+        how=scored.how,
+        hidden=health["expected_hidden"],
+        probable=health["probably_missing"],
     )
+    audit = Audit(about, missing, wrong, classes)
     return audit, {**health, "warnings": list(warnings)}, ranked
 
 
-def _places(
-    run: Run, data: Dataset, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], engine: Engine
-) -> list[str]:
+def _places(run: Run, data: Dataset, rows: Integers, columns: Integers, engine: Engine) -> list[str]:
     """Window of each pair of a sample, counted over all splits, and a class of the model; see `MissingLabel`.
 
     By the model of the run, which has seen the images: it is asked where a label is, not whether.
@@ -193,9 +228,7 @@ def _places(
         own = np.flatnonzero((rows >= start) & (rows < start + len(samples)))
         wanted, position = np.unique(rows[own] - start, return_inverse=True)
         start += len(samples)
-        if not len(own):
-            continue
-        for batch in run.stream(samples.take(wanted).inputs, engine, where=True):
+        for batch in run.stream(samples.take(wanted).inputs, engine, where=True) if len(own) else ():
             assert batch.windows is not None
             for number, windows in zip(batch.rows.tolist(), batch.windows, strict=True):
                 for pair in own[position == number].tolist():
@@ -204,76 +237,37 @@ def _places(
     return places
 
 
-def _with_names(
-    audit: Audit, run: Run, config: DataConfig, data: Dataset, rows: npt.NDArray[np.int64], engine: Engine
-) -> Audit:
-    """The audit with a second opinion on its missing labels: whether the name of the class, which no known
-    label has taught, is among the K best names of the image. As it is where names are no part of the model.
+def _by_name(
+    run: Run, data: Dataset, columns: Integers, k: float, rows: Integers, listed: Integers, engine: Engine
+) -> list[str]:
+    """A second opinion on missing labels: whether the name of the class, which no known label has taught, is
+    among the K best names of the image, `yes`, `no` or, of a class without a name, empty.
 
     Args:
-        audit: The audit.
-        run, config, data: Run and data of it.
-        rows: Sample of each missing label, counted over all splits, int64 (M,).
+        run, data: Run and data.
+        columns: Column of the model for each class of the data.
+        k: Mean labels per sample K.
+        rows, listed: Sample, counted over all splits, and class of each missing label, int64 (M,).
         engine: Settings of prediction.
+
+    Returns:
+        An opinion on each missing label; none where names are no part of the model.
     """
     head = run.classifier.top.head
     alone = head.names_alone() if isinstance(head, models.Ensemble) else None
-    if alone is None or not len(rows):
-        return audit
+    if alone is None:
+        return []
     top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
     top.set_ensemble(alone)
     names = TrainedModel(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
-    columns = run.columns(config.path, data.classes)
     named = alone.named.numpy()[columns]
     best, start = np.zeros((sum(len(each) for each in data.splits.values()), len(columns)), np.bool_), 0
     for samples in data.splits.values():
         wanted = np.unique(rows[(rows >= start) & (rows < start + len(samples))])
         for batch in names.stream(samples.take(wanted - start).inputs, engine) if len(wanted) else ():
             scores = np.where(named, batch.logits[:, columns], -np.inf)
-            first = np.argsort(-scores, 1, kind="stable")[:, : max(1, round(audit.about.mean_labels))]
+            first = np.argsort(-scores, 1, kind="stable")[:, : max(1, round(k))]
             best[wanted[batch.rows][:, None], first] = True
         start += len(samples)
-    position = {name: column for column, name in enumerate(data.classes)}
-    missing, agreed, asked = [], 0, 0
-    for label, row in zip(audit.missing, rows.tolist(), strict=True):
-        column = position[label.label]
-        says = bool(best[row, column])
-        missing.append(replace(label, by_name=("yes" if says else "no") if named[column] else ""))
-        agreed, asked = agreed + says, asked + int(named[column])
-    engine.display.line(f"names: agree with {agreed:,} of {asked:,} listed labels (column by_name)")
-    return audit._replace(missing=missing)
-
-
-def _mean_labels(stated: float | None, run: Run) -> MeanLabels:
-    """K as stated now, or as the thresholds of the run know it: stated, or from an audit or full labels."""
-    if stated is not None:
-        return MeanLabels(stated, "stated")
-    if not run.thresholds.mean_labels.known:
-        raise InputError(
-            "The mean number of labels per sample K is not known, and single positives can't reveal it: "
-            "state it (mean_labels=K), or label 50 or more random samples in full (spml audit sample, then "
-            "spml audit use)."
-        )
-    return run.thresholds.mean_labels
-
-
-def _hidden_labels(scored: Scored, k: MeanLabels, run: Run, columns: npt.NDArray[np.int64]) -> HiddenLabels:
-    """Calibrate scores; where samples were labelled in full for the run, with what they have shown."""
-    policy = run.thresholds
-    if k.source == "audit":
-        priors = policy.priors._replace(shares=policy.priors.shares[columns])
-        return HiddenLabels(scored.labels, scored.scores, priors, policy.calibrated)
-    priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
-    return HiddenLabels(scored.labels, scored.scores, priors)
-
-
-def _missing_rows(ranked: MissingLabels, listed: int, scored: Scored, data: Dataset) -> list[MissingLabel]:
-    rows = ranked.rows[:listed]
-    given = scored.labels.take(rows).to_names(data.classes)
-    columns = (part[:listed].tolist() for part in ranked)
-    return [
-        MissingLabel(
-            scored.ids[row], BETWEEN_NAMES.join(names), data.classes[column], probability, rank, place
-        )
-        for names, row, column, probability, rank, place in zip(given, *columns, strict=True)
-    ]
+    says = np.where(named[listed], np.where(best[rows, listed], "yes", "no"), "")
+    return [str(word) for word in says]

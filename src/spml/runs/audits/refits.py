@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ... import models
 from ...common.draws import permutation
 from ...common.errors import InputError
+from ...common.messages import log, muted
 from ...common.phrases import counted
 from ...config import AUTO, Config, differences
 from ...data import Dataset, Samples
@@ -24,7 +25,6 @@ from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores
 from ..api import load
 from ..compute.predict import Engine
-from ..console import Console
 from ..fit.build import Build, frozen_features
 from ..fit.local import use_windows
 from ..fit.solve import HeldOutScores
@@ -36,10 +36,6 @@ from ..settle.resolve import Resolved
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
-
-
-def _ignore(line: str) -> None:
-    pass
 
 
 def draw_folds(observed: ObservedLabels, folds: int, seed: int, groups: Rows | None = None) -> Rows:
@@ -86,7 +82,6 @@ class SolvedHead:
         run: Resolved run whose head is solved.
         folder: Folder of the run, whose cache has the features of a frozen backbone.
         backbone: Backbone of the model.
-        console: Shows progress.
         cluster: As in `Engine`.
 
     Raises:
@@ -94,17 +89,21 @@ class SolvedHead:
     """
 
     def __init__(
-        self,
-        run: Resolved,
-        folder: Path,
-        backbone: models.Backbone,
-        console: Console,
-        cluster: str | None = None,
+        self, run: Resolved, folder: Path, backbone: models.Backbone, cluster: str | None = None
     ) -> None:
         self._run, self._fabric = run, make_fabric(run.config.accelerator, 1, run.config.precision)
-        self._console = console
-        self._position = None if run.config.method == AUTO else _chosen_position(folder)
-        self._data = run.data
+        self._position, self._data = None, run.data
+        if (
+            run.config.method != AUTO
+        ):  # of the solutions in the order in which they are solved, the chosen one
+            chosen = read_summary(folder)["selected"].get("penalty")
+            try:
+                self._position = [record.get("penalty") for record in read_metrics(folder)].index(chosen)
+            except ValueError as error:
+                raise InputError(
+                    f"{folder / run_files.METRICS}: does not say which penalty the run chose ({error}). "
+                    "Train again."
+                ) from error
         run.backbone = backbone if run.frozen else None
         if run.frozen:
             self._data = frozen_features(
@@ -112,8 +111,7 @@ class SolvedHead:
                 backbone.to(self._fabric.device),
                 self._fabric,
                 Path(run.config.data.cache or folder / run_files.FEATURES),
-                report=console.line,
-                console=console,
+                report=log.info,
                 cluster=cluster,
             )
 
@@ -131,9 +129,9 @@ class SolvedHead:
         judge = Judge(val, None, "observed", run.config.mean_labels)
         build = Build(run, self._fabric).place(self._data)
         if run.config.model.local == "off":
-            solved = build.solver(judge, _ignore).solve_auto(every=True)
+            solved = build.solver(judge, log.debug).solve_auto(every=True)
             return HeldOutScores(solved.held_out[1].scores, solved.rows)
-        held_out = use_windows(build, None, judge, _ignore, every=True, console=self._console).held_out
+        held_out = use_windows(build, None, judge, log.debug, every=True).held_out
         return held_out if held_out and len(held_out.rows) == count else None
 
     def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
@@ -157,7 +155,7 @@ class SolvedHead:
         """
         build, scores = self._solve(self._run.data, self._data)
         others = {
-            name: _kept(build.scores(samples), samples)
+            name: _in_memory(build.scores(samples), samples)
             for name, samples in build.data.splits.items()
             if name not in ("train", "val")
         }
@@ -170,17 +168,15 @@ class SolvedHead:
             data: Samples.
             features: Their features, if the backbone is frozen.
         """
-        config, val = self._run.config, features.splits["val"]
-        judge: Judging = (
-            Judge(val, None, "observed", config.mean_labels)
-            if self._position is None
-            else _ChoosesPosition(self._position)
-        )
-        run = replace(self._run, data=data)
-        build = Build(run, self._fabric).place(features)
-        fitted = use_windows(build, build.fit(judge), judge, _ignore)
+        val = features.splits["val"]
+        judge: Judging = _ChoosesPosition(self._position)
+        if self._position is None:
+            judge = Judge(val, None, "observed", self._run.config.mean_labels)
+        build = Build(replace(self._run, data=data), self._fabric).place(features)
+        with muted():
+            fitted = use_windows(build, build.fit(judge), judge, log.debug)
         if fitted.held_out is None:
-            return build, _kept(build.scores(val), val)
+            return build, _in_memory(build.scores(val), val)
         scores = fitted.held_out.of_validation(len(data.splits["train"]))
         if len(scores) < len(val):
             raise InputError(
@@ -191,7 +187,7 @@ class SolvedHead:
         return build, scores
 
 
-def _kept(scores: Scores, samples: Samples) -> Scores:
+def _in_memory(scores: Scores, samples: Samples) -> Scores:
     """All scores where they fit, else the highest of each sample."""
     return scores if scores.array is not None else scores.highest(HIGHEST, samples.observed.entries(1))
 
@@ -201,7 +197,7 @@ class _ChoosesPosition:
 
     metric = "val/SP"
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int | None) -> None:
         self._position, self._judged = position, 0
 
     def __call__(self, scores: Scores) -> dict[str, float]:
@@ -218,7 +214,6 @@ def train_folds(
     *,
     within: str = "",
     overwrite: bool,
-    console: Console,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Scores]]:
     """Train a model without each part of the training samples, each in a folder of its own.
 
@@ -234,7 +229,6 @@ def train_folds(
         within: Name of the folder in that of a training that holds the model which scores; by default the
             training itself.
         overwrite: Replace a training with other settings or data.
-        console: Shows progress.
 
     Yields:
         Training samples that were left out, bool (N,), and their logits (H, C).
@@ -249,7 +243,7 @@ def train_folds(
         part = without(data, held)
         own = folder / f"fold-{number + 1}-of-{total}"
         own_config = replace(config, output=str(own), record="none", devices=1)
-        console.line(f"{own}: training without {counted(int(held.sum()), 'sample')}")
+        log.info(f"{own}: training without {counted(int(held.sum()), 'sample')}")
         finished = (own / run_files.SUMMARY).is_file()
         changed = (own / run_files.CONFIG).is_file() and any(
             key != "output" for key in differences(run_files.read_config(own), own_config)
@@ -266,35 +260,17 @@ def train_folds(
                 own_config,
                 resume=started and not stale,
                 overwrite=stale,
-                console=console,
                 open_data=partial(_opened, part, spec),
                 pictures=False,
             )
-        yield held, _scores_of_part(own / within, part)
+        val = part.splits["val"]
+        scores = read_held_out(own / within, part.classes).scores_of(val.ids)
+        if scores is None or scores.array is None:  # more scores than a run keeps
+            scores = InMemory(load(own / within).logits(val, Engine()))
+        yield held, scores
 
 
 def _opened(
     data: Dataset, spec: models.BackboneSpec, config: Config, start: Start | None
 ) -> tuple[Dataset, models.BackboneSpec]:
     return data, start.spec(config.data.size) if start else spec
-
-
-def _scores_of_part(folder: Path, part: Dataset) -> Scores:
-    """Held-out scores of the samples that a run was trained without."""
-    val, held_out = part.splits["val"], read_held_out(folder, part.classes)
-    own = held_out.scores_of(val.ids)
-    if own is not None and own.array is not None:
-        return own
-    # More scores than a run keeps.
-    return InMemory(load(folder).logits(val, Engine()))
-
-
-def _chosen_position(folder: Path) -> int:
-    """Number of the solution that a run with a linear head chose, in the order in which they are solved."""
-    chosen = read_summary(folder)["selected"].get("penalty")
-    try:
-        return [record.get("penalty") for record in read_metrics(folder)].index(chosen)
-    except ValueError as error:
-        raise InputError(
-            f"{folder / run_files.METRICS}: does not say which penalty the run chose ({error}). Train again."
-        ) from error

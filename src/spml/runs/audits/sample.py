@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ from ...audit.sampling import Forecast, draw_sample, forecast_audit
 from ...audit.sheets import SheetFiles, write_sheet
 from ...common.errors import InputError
 from ...common.label_checks import rows_of
+from ...common.messages import log
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
 from ...data.groups import count_groups
-from ...decisions import Priors, fit_calibration, hidden_probabilities, priors_from_shares
+from ...decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from ...labels import ObservedLabels
 from ..folder.held_out import all_scores, read_held_out
 from ..inputs import as_in_run
@@ -173,7 +174,6 @@ def sample_for_audit(
     rows: int = 100,
     seed: int = 0,
     mean_labels: float | None = None,
-    report: Callable[[str], None] = lambda line: None,
 ) -> AuditSample:
     """Draw samples to label in full, and compute what their labels are expected to tell.
 
@@ -189,7 +189,6 @@ def sample_for_audit(
         rows: Number of samples to draw.
         seed: Seed of the draw.
         mean_labels: Mean labels per sample K; None = as the first run knows it.
-        report: Called with a line before slow work.
 
     Raises:
         InputError: A run has no held-out scores; the runs or the data do not suit; there are too few samples;
@@ -208,10 +207,13 @@ def sample_for_audit(
     labels = ObservedLabels.from_ternary(common.labels)
     check_mean_labels(mean_labels, len(first.classes), [labels])
     chosen = draw_sample(len(common.ids), rows, seed)
-    priors = _priors(first, common, mean_labels)
-    forecast = None
+    priors, forecast = None, None
+    if mean_labels is not None:
+        priors = priors_from_shares((common.labels == 1).sum(0), mean_labels)
+    elif first.thresholds.mean_labels.known:
+        priors = first.thresholds.priors
     if priors is not None:
-        report(f"simulating what {rows:,} fully labelled samples tell")
+        log.info(f"simulating what {rows:,} fully labelled samples tell")
         models = list(common.scores.values())
         # The mean of the probabilities of all runs, each calibrated on its own scores.
         hidden = [
@@ -235,14 +237,6 @@ def sample_for_audit(
         data=None if settings is None else data_settings(settings),
         groups=count_groups(drawn.groups),
     )
-
-
-def _priors(run: Run, common: CommonScores, mean_labels: float | None) -> Priors | None:
-    """Class priors with a stated K, or else those of the run; None if it does not know K."""
-    if mean_labels is not None:
-        return priors_from_shares((common.labels == 1).sum(0), mean_labels)
-    policy = run.thresholds
-    return policy.priors if policy.mean_labels.known else None
 
 
 def _named_by(data: DataConfig, common: CommonScores, run: Run) -> CommonScores:

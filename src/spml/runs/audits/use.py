@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...audit.selection import Selection, select_by_audit
 from ...common.files import sha256_file, write_json
 from ...common.label_checks import rows_of
-from ...common.locks import Report, only_writer
+from ...common.locks import only_writer
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
 from ...version import __version__
 from ..compute.predict import Engine
@@ -113,17 +113,11 @@ class UsedAudit(NamedTuple):
             "selection": selection,
         }
 
-    def write(
-        self,
-        runs: Mapping[str, Run],
-        report: Report = lambda line: None,
-        engine: Engine = Engine(),  # noqa: B008 (immutable)
-    ) -> None:
+    def write(self, runs: Mapping[str, Run], engine: Engine = Engine()) -> None:  # noqa: B008 (immutable)
         """Write thresholds and what the audit told to the folder of each run, and its report again.
 
         Args:
             runs: The runs by name.
-            report: Callback for a message, as in `spml.common.locks.only_writer`.
             engine: Settings of prediction, for the photos of the report.
 
         Raises:
