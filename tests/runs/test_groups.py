@@ -116,7 +116,7 @@ def test_more_folds_than_groups(tmp_path, capsys):
     code, _, err = run(capsys, "train", path, *flags, *HIDE)
     assert code == 0, err
     audit = ["audit", tmp_path / "run", "--mean_labels", "2", "--output", tmp_path / "audit"]
-    assert "--folds 5 is too many for 3 groups of training samples" in fails(capsys, *audit, "--folds", "5")
+    assert "folds=5 is too many for 3 groups of training samples" in fails(capsys, *audit, "--folds", "5")
     code, out, err = run(capsys, *audit)
     assert code == 0, err
     assert "3 solutions of ridge" in out + err

@@ -128,7 +128,7 @@ def test_folds_can_be_left_out(ridge, tmp_path):
         part_of(found, data, "train"), trained.logits(data.splits["train"], ENGINE), atol=1e-5
     )
     assert "160 samples may be scored by a model that was fitted to them" in found.warnings[0]
-    assert "--folds 5" in found.warnings[0]
+    assert "folds=5" in found.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_an_audit_is_replaced_on_request_only(ridge, audited):
 
 def test_k_must_be_known(features, tmp_path):
     run = make_run(features, tmp_path / "run", model={"head": "mean_difference"}, mean_labels=None)
-    with pytest.raises(InputError, match=r"--mean_labels K.*spml audit sample"):
+    with pytest.raises(InputError, match=r"mean_labels=K.*spml audit sample"):
         run_audit(run, {}, output=tmp_path / "audit", engine=ENGINE)
     assert not (tmp_path / "audit").exists()
     audit, _ = run_audit(run, {}, output=tmp_path / "audit", mean_labels=1.6, engine=ENGINE)

@@ -204,7 +204,7 @@ def test_nothing_changes_where_the_table_is_refused(runs, sheet, truth, tmp_path
     assert "is not complete; 3 of 40 rows are not" in said
     assert "none.csv" in refused(tmp_path / "none.csv", ridge)
     assert "is named twice" in refused(sheet, ridge, ridge)
-    assert "`draws` must be at least 50" in refused(sheet, ridge, "--draws", "10")
+    assert "--draws must be at least 50" in refused(sheet, ridge, "--draws", "10")
     assert "--per_class belongs to --target" in refused(sheet, ridge, "--per_class")
     assert "`target` must be f1, labels" in refused(sheet, ridge, "--target", "f2")
     assert "contains no trained model" in refused(sheet, tmp_path)

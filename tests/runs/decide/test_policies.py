@@ -218,7 +218,7 @@ def test_decisions_use_the_thresholds_of_the_run(run):
     assert loaded.decision(thresholds=run / "thresholds.json", top_k=2).threshold == cuts
     assert loaded.decision(mean_labels=1.0).threshold > loaded.global_logit
     for pair in ({"threshold": 0.5}, {"mean_labels": 2.0}):
-        with pytest.raises(InputError, match="or --thresholds, not both"):
+        with pytest.raises(InputError, match="or thresholds, not both"):
             loaded.decision(**pair, thresholds="global")
     with pytest.raises(InputError, match="must be between 0 and 1"):
         loaded.decision(thresholds="7")
@@ -368,7 +368,7 @@ def test_a_k_below_the_known_labels_is_refused_with_both_numbers(features, tmp_p
         assert stop.value.code == 2
         return capsys.readouterr().err
 
-    both = "--mean_labels 0.9 is below 1, the mean number of labels that are known of a sample"
+    both = "mean_labels=0.9 is below 1, the mean number of labels that are known of a sample"
     train = ["train", str(features), *HIDE, "--head", "ridge", "--threads", "1", "--output"]
     assert both in said(*train, str(tmp_path / "run"), "--mean_labels", "0.9")
     assert not (tmp_path / "run").exists()

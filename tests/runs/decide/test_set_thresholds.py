@@ -73,7 +73,7 @@ def test_k_must_be_known(runs, capsys):
     before = (runs / "ridge" / "thresholds.json").read_bytes()
     said = fails(capsys, "thresholds", runs / "ridge")
     assert "state it (mean_labels=K), or label 50 or more random samples in full (spml audit sample)" in said
-    assert "(--audit FILE)" in said
+    assert "(audit=FILE)" in said
     assert (runs / "ridge" / "thresholds.json").read_bytes() == before
 
 

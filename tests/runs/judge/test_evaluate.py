@@ -435,9 +435,9 @@ def test_options_of_a_decision_are_checked_and_have_no_effect_without_full_label
 ):
     known, full = folder / "known.npz", [folder / "features.npz", "--data.unlisted", "negative"]
     main(["evaluate", names[0], str(known), "--threshold", "0.4", "--output", str(tmp_path / "e.json")])
-    assert "The SP-score needs no predicted labels: --threshold changed nothing." in capsys.readouterr().out
+    assert "The SP-score needs no predicted labels: threshold changed nothing." in capsys.readouterr().out
     said = fails(capsys, "evaluate", names[0], *full, "--threshold", "0.4", "--mean_labels", "2")
-    assert "--mean_labels or --threshold, not both" in said
+    assert "pass mean_labels or threshold, not both" in said
     assert "between 0 and 1" in fails(capsys, "evaluate", names[0], *full, "--threshold", "3")
     assert "top_k must be at least 0" in fails(capsys, "evaluate", names[0], *full, "--top_k", "-1")
     for data in ([known], full):
@@ -570,7 +570,7 @@ def test_mistakes_are_named(folder, names, tmp_path, capsys):
     said = fails(capsys, "evaluate", *names, full, "--data.unlisted", "negative", "--observed")
     assert "every label of the 'test' split is known" in said
     assert "has no 'val' split, but test" in fails(capsys, "evaluate", *names, known, "--split", "val")
-    assert "--mean_labels" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
+    assert "`mean_labels`" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
     (tmp_path / "file").write_text("kept")
     said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
     assert "is a file; `output` must name a .json file or a folder" in said

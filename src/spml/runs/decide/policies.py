@@ -168,7 +168,7 @@ def decide_thresholds(
 
 
 def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut, *, picture: bool = True) -> None:
-    """Write thresholds and, where K is known, their picture to the folder of a run.
+    """Write thresholds and, where K is known, a picture of the estimates for the classes with most positives.
 
     Args:
         folder: Folder of the run.
@@ -179,32 +179,26 @@ def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut, *, picture
     Raises:
         SpmlError: A file could not be written.
     """
+    path = folder / run_files.THRESHOLDS_PICTURE
     if policy.calibration is None:  # an earlier picture would state what is not known
-        (folder / run_files.THRESHOLDS_PICTURE).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     elif picture:
-        _draw(folder / run_files.THRESHOLDS_PICTURE, policy, held_out)
+        known = np.asarray([cut.known for cut in policy.classes])
+        columns = np.arange(len(known)) if policy.columns is None else np.asarray(policy.columns, np.int64)
+        curves = RecallCurves(held_out.scores, held_out.labels, policy.priors, policy.calibrated)
+        support = curves.support[columns]
+        drawable = (support > 0) & curves.pairs.filled[columns]
+        shown = [row for row in np.argsort(-support, kind="stable").tolist() if drawable[row]][:_PANELS]
+        panels = []
+        for row in shown:
+            logits, precision, recall = curves.of_class(int(columns[row]))
+            cut, scores = policy.classes[row], scores_of(logits, policy.scale)
+            panels.append(plots.ThresholdCurve(cut.name, scores, precision, recall, cut.threshold))
+        total = len(support) if policy.num_classes is None else policy.num_classes
+        left_out = f"; the {len(shown)} most frequent of {total} classes" if len(shown) < total else ""
+        title = f"Estimated precision and recall, target {policy.target.describe()}{left_out}"
+        plots.threshold_curves(path, panels, title=title)
     write_bytes(folder / run_files.THRESHOLDS, encode_policy(policy))
-
-
-def _draw(path: Path, policy: Policy, held_out: HeldOut) -> None:
-    """Draw the estimates for the classes with most positives over all thresholds."""
-    known = np.asarray([cut.known for cut in policy.classes])
-    columns = np.arange(len(known)) if policy.columns is None else np.asarray(policy.columns, np.int64)
-    curves = RecallCurves(held_out.scores, held_out.labels, policy.priors, policy.calibrated)
-    support = curves.support[columns]
-    drawable = (support > 0) & curves.pairs.filled[columns]
-    shown = [row for row in np.argsort(-support, kind="stable").tolist() if drawable[row]][:_PANELS]
-    panels = []
-    for row in shown:
-        logits, precision, recall = curves.of_class(int(columns[row]))
-        cut = policy.classes[row]
-        panels.append(
-            plots.ThresholdCurve(cut.name, scores_of(logits, policy.scale), precision, recall, cut.threshold)
-        )
-    total = len(support) if policy.num_classes is None else policy.num_classes
-    left_out = f"; the {len(shown)} most frequent of {total} classes" if len(shown) < total else ""
-    title = f"Estimated precision and recall, target {policy.target.describe()}{left_out}"
-    plots.threshold_curves(path, panels, title=title)
 
 
 def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
@@ -239,5 +233,5 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
     return policy
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.locks import check_no_writer, only_writer
+from ...common.messages import log, progress
 from ...common.phrases import counted
 from ...config import DataConfig
 from ...data import Records, Samples, start_opening
@@ -104,9 +105,7 @@ def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records
     Raises:
         InputError: The model has learned from all samples.
     """
-    report = engine.display.line
-    progress = engine.display.progress
-    opening = start_opening(data, purpose="evaluate", report=report, progress=progress, records=content)
+    opening = start_opening(data, purpose="evaluate", report=log.info, progress=progress, records=content)
     columns = run.columns(data.path, opening.classes)
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)
@@ -134,7 +133,7 @@ def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records
             "score of them, so that it would look too good. Name other data."
         )
     if left_out:
-        report(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
+        log.info(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
     observed_labels = join_labels(labels)
     some_kept = any((found >= 0).any() for _, _, found in parts)
     highest = True if some_kept and kept.scores.array is None else None
@@ -158,20 +157,22 @@ def _kept(run: TrainedModel) -> HeldOut:
 
 
 def _known_evidence(run: TrainedModel, held_out: HeldOut, own: bool) -> Evidence:
-    """Evidence from a K that somebody stated or measured earlier.
+    """Evidence from a K that was stated or measured earlier.
 
     Raises:
-        InputError: Nobody did.
+        InputError: There is none.
     """
-    labels, before = held_out.labels, None
+    full, before, stated = held_out.labels.full, None, run.config.mean_labels if run.config else None
     with suppress(InputError):  # none, or a damaged file, which is replaced
         before = read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.weights_sha256)
-    if before is not None and before.mean_labels.known and (own or not labels.full):
-        if own and before.rows.source == HELD_OUT:
-            return evidence_from_policy(before)
-        return evidence_from_shares(held_out, before.mean_labels.value, before.mean_labels.source)
-    if run.config is not None and run.config.mean_labels is not None and (own or not labels.full):
-        return evidence_from_shares(held_out, run.config.mean_labels, "stated")
-    if labels.full:
-        return evidence_from_shares(held_out, float(labels.positives_per_sample().mean()), "labels")
+    if own or not full:
+        if before is not None and before.mean_labels.known:
+            if own and before.rows.source == HELD_OUT:
+                return evidence_from_policy(before)
+            return evidence_from_shares(held_out, before.mean_labels.value, before.mean_labels.source)
+        if stated is not None:
+            return evidence_from_shares(held_out, stated, "stated")
+    if full:
+        mean = float(held_out.labels.positives_per_sample().mean())
+        return evidence_from_shares(held_out, mean, "labels")
     raise InputError(f"{run.folder}: {HOW_TO_KNOW_K}")

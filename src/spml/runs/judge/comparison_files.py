@@ -29,41 +29,23 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
     write_json(folder / JSON, comparison)
     (folder / RELIABILITY).unlink(missing_ok=True)
     if comparison["labels"] != "full":
-        _write_candidates(folder / CSV, comparison["candidates"])
+        candidates = comparison["candidates"]
+        header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
+        header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
+        rows = [
+            [
+                *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
+                *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
+            ]
+            for c in candidates
+        ]
+        write_rows(folder / CSV, header, rows)
         if comparison["samples_with_a_positive"] < FEWEST_SHOWN:
             (folder / PICTURE).unlink(missing_ok=True)
             return [JSON, CSV]
-        plots.tie_set(folder / PICTURE, comparison["candidates"])
+        plots.tie_set(folder / PICTURE, candidates)
         return [JSON, CSV, PICTURE]
     runs = comparison["runs"]
-    _write_metrics(folder / CSV, runs)
-    of_map = {name: result["intervals"]["mAP"] for name, result in runs.items()}
-    rows = [
-        {"run": name, "mAP": score["value"], "mAP_interval": score["interval"], "in_tie_set": score["tied"]}
-        for name, score in of_map.items()
-    ]
-    plots.tie_set(folder / PICTURE, rows, score="mAP", axis="mAP, %, and its 95 % interval")
-    calibrated = {name: result["calibration"] for name, result in runs.items() if "calibration" in result}
-    if not calibrated:
-        return [JSON, CSV, PICTURE]
-    plots.reliability_diagram(folder / RELIABILITY, calibrated)
-    return [JSON, CSV, PICTURE, RELIABILITY]
-
-
-def _write_candidates(path: Path, candidates: list[dict[str, Any]]) -> None:
-    header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
-    header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
-    rows = [
-        [
-            *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
-            *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
-        ]
-        for c in candidates
-    ]
-    write_rows(path, header, rows)
-
-
-def _write_metrics(path: Path, runs: dict[str, dict[str, Any]]) -> None:
     header = ["run", "metric", "value", "low", "high", "behind", "behind_low", "behind_high", "tied"]
     rows = [
         [
@@ -73,4 +55,15 @@ def _write_metrics(path: Path, runs: dict[str, dict[str, Any]]) -> None:
         for name, result in runs.items()
         for metric, score in result["intervals"].items()
     ]
-    write_rows(path, header, rows)
+    write_rows(folder / CSV, header, rows)
+    of_map = {name: result["intervals"]["mAP"] for name, result in runs.items()}
+    bars = [
+        {"run": name, "mAP": score["value"], "mAP_interval": score["interval"], "in_tie_set": score["tied"]}
+        for name, score in of_map.items()
+    ]
+    plots.tie_set(folder / PICTURE, bars, score="mAP", axis="mAP, %, and its 95 % interval")
+    calibrated = {name: result["calibration"] for name, result in runs.items() if "calibration" in result}
+    if not calibrated:
+        return [JSON, CSV, PICTURE]
+    plots.reliability_diagram(folder / RELIABILITY, calibrated)
+    return [JSON, CSV, PICTURE, RELIABILITY]

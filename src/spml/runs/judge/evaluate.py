@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.label_checks import rows_of
+from ...common.messages import log, progress
 from ...common.phrases import counted, first_few
 from ...data import Dataset, start_opening
 from ...data.groups import SEPARATED
 from ...data.rename import NOTE
 from ...decisions import default_mean_labels
-from ...labels import ObservedLabels
-from ...metrics import MIN_DRAWS, Candidate, compare_ranks
-from ...metrics.arrays import Empty
+from ...metrics import MIN_DRAWS, Comparison, compare_ranks
 from ...metrics.bootstrap import drawn_groups
 from ...scores import InMemory, Scores, fits, ranks_of
 from ..folder import layout as run_files
@@ -108,13 +106,7 @@ def evaluate(
         groups=groups,
     )
     engine = engine._replace(cache=engine.cache or config.cache)
-    opening = start_opening(
-        config,
-        purpose="evaluate",
-        report=engine.display.line,
-        progress=engine.display.progress,
-        records=records,
-    )
+    opening = start_opening(config, purpose="evaluate", report=log.info, progress=progress, records=records)
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache
@@ -128,8 +120,16 @@ def evaluate(
     full = truth is not None and not observed
     if full and truth is not None:
         labels = truth
-    else:
-        _check_observed(labels, config.path, split)
+    elif labels.full:
+        raise InputError(
+            f"{config.path}: every label of the {split!r} split is known, so nothing is left to estimate. "
+            "Leave out `observed` to measure mAP, or hide labels (data.observe=single)."
+        )
+    elif not labels.positives_per_class().any():
+        raise InputError(
+            f"{config.path}: no sample of the {split!r} split has a known positive label, so models can't be "
+            "judged on it. Label some, or name another `split`."
+        )
     labels, rows, left = leave_out(common, labels, drop=not full)
     check_mean_labels(mean_labels, len(first.classes), [] if full else [labels])
     if not labels.positives_per_class().any():
@@ -145,29 +145,58 @@ def evaluate(
             "or compare by observed labels (`observed`)."
         )
 
-    def logits(name: str) -> Scores:
+    def logits(run: TrainedModel) -> Scores:
         """Logits of a run over its own classes."""
-        spec = named[name].spec
-        samples = finish(spec.size, spec.interpolation).splits[split]
-        chosen = samples.take(rows) if len(rows) < len(samples) else samples
-        scores = named[name].scores(chosen, engine)
+        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
+        scores = run.scores(samples.take(rows) if len(rows) < len(samples) else samples, engine)
         return InMemory(scores.gather()) if whole else scores
 
-    labels = labels.with_classes(common.positions, len(first.classes))
-    of_split = dataset.splits[split].groups
-    in_groups = None if of_split is None else of_split[rows]
+    in_groups = dataset.splits[split].groups
+    in_groups = None if in_groups is None else in_groups[rows]
     if full:
-        decision = {"mean_labels": mean_labels, **decision}
-        draws = draws if intervals else 0
-        known = np.sort(common.positions)
-        result = _by_full_labels(
-            named, logits, labels, known, dataset.empty, decision, draws, seed, in_groups
+        names = tuple(first.classes[column] for column in np.sort(common.positions))
+        measured = {
+            name: Measured(
+                partial(logits, run),
+                run.decision(mean_labels=mean_labels, **decision),
+                rows_of(run.classes, names).tolist(),
+                run.calibrated,
+            )
+            for name, run in named.items()
+        }
+        in_order = labels.take_classes(np.argsort(common.positions))
+        result = measure_runs(
+            measured,
+            in_order,
+            names,
+            dataset.empty,
+            draws=draws if intervals else 0,
+            seed=seed,
+            groups=in_groups,
         )
+        # A class that the data does not list is unknown in it, not absent.
+        absent = [name for name in first.classes if name not in set(names)]
+        result["classes_not_in_data"] = absent
+        result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
+        if result.get("not_measured"):
+            result["notes"].append(
+                f"Not measured, because {len(labels)} samples x {len(names)} classes are too many scores to "
+                f"keep: {', '.join(result['not_measured'])}."
+            )
+        stated = {"mean_labels": mean_labels, **decision}
+        if not any(stated.get(name) for name in ("mean_labels", "threshold", "thresholds", "top_k")):
+            result["notes"] += _assumptions(named)
     else:
-        k = _mean_labels(mean_labels, named)
-        result = _by_observed_labels(named, logits, labels, k.value, draws, seed, in_groups)
-        result["mean_labels_source"] = k.source
-        result["notes"] = [*_notes(truth is not None, decision), *k.notes]
+        labels = labels.with_classes(common.positions, len(first.classes))
+        positives, ranks = labels.entries(1), {}
+        for name, run in named.items():
+            (ranks[name],) = ranks_of(logits(run).select(rows_of(run.classes, first.classes)), positives)
+        k, source, about_k = _mean_labels(mean_labels, named)
+        result = _describe(compare_ranks(ranks, len(labels), k, draws, seed, in_groups))
+        notes = ["The data is fully labelled; its true labels were not used."] if truth is not None else []
+        if useless := [name for name, value in decision.items() if value]:
+            notes.append(f"The SP-score needs no predicted labels: {', '.join(useless)} changed nothing.")
+        result |= {"mean_labels_source": source, "notes": [*notes, *about_k]}
     not_held_out = split == "train" or set(dataset.splits) == {"test"}
     warnings = [
         f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
@@ -204,102 +233,21 @@ def _common_names(runs: Mapping[str, TrainedModel]) -> dict[str, str]:
     return names
 
 
-def _by_full_labels(
-    runs: Mapping[str, TrainedModel],
-    logits: Callable[[str], Scores],
-    truth: ObservedLabels,
-    known: npt.NDArray[np.int64],
-    empty: Empty,
-    decision: Mapping[str, Any],
-    draws: int,
-    seed: int,
-    groups: npt.NDArray[np.int64] | None,
-) -> dict[str, Any]:
-    """Measure runs over the classes `known` of the first one, with notes.
-
-    A class that the data does not list is unknown in it, not absent, so it is left out.
-    """
-    first = next(iter(runs.values())).classes
-    names = tuple(first[column] for column in known)
-    measured = {
-        name: Measured(
-            partial(logits, name),
-            run.decision(**decision),
-            rows_of(run.classes, names).tolist(),
-            run.calibrated,
-        )
-        for name, run in runs.items()
-    }
-    result = measure_runs(
-        measured, truth.take_classes(known), names, empty, draws=draws, seed=seed, groups=groups
-    )
-    absent = [first[column] for column in np.setdiff1d(np.arange(len(first)), known)]
-    result["classes_not_in_data"] = absent
-    result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
-    if result.get("not_measured"):
-        result["notes"].append(
-            f"Not measured, because {len(truth)} samples x {len(names)} classes are too many scores to "
-            f"keep: {', '.join(result['not_measured'])}."
-        )
-    if all(decision.get(name) is None for name in ("mean_labels", "threshold", "thresholds")):
-        result["notes"] += [] if decision.get("top_k") else _assumptions(runs)
-    return result
-
-
-def _by_observed_labels(
-    runs: Mapping[str, TrainedModel],
-    logits: Callable[[str], Scores],
-    labels: ObservedLabels,
-    mean_labels: float,
-    draws: int,
-    seed: int,
-    groups: npt.NDArray[np.int64] | None,
-) -> dict[str, Any]:
-    classes = next(iter(runs.values())).classes
-    positives, ranks = labels.entries(1), {}
-    for name, run in runs.items():
-        (ranks[name],) = ranks_of(logits(name).select(rows_of(run.classes, classes)), positives)
-    comparison = compare_ranks(ranks, len(labels), mean_labels, draws, seed, groups)
-    return {
-        "labels": "observed only",
-        "samples_with_a_positive": comparison.samples,
-        "classes": comparison.classes,
-        "mean_labels": comparison.mean_labels,
-        "draws": comparison.draws,
-        "seed": comparison.seed,
-        "candidates": [_describe_candidate(candidate) for candidate in comparison.candidates],
-        "tie_set": list(comparison.tie_set),
-        "cross_checks": {
-            "spearman_SP_naive_mAP": comparison.spearman_naive,
-            "spearman_P_A_upper_half": comparison.spearman_p_a,
-        },
-        "warnings": list(comparison.warnings),
-    }
-
-
-class _SettledK(NamedTuple):
+def _mean_labels(stated: float | None, runs: Mapping[str, TrainedModel]) -> tuple[float, str, list[str]]:
     """K of the SP-score, its source (`stated`, `runs` or `default`), and notes."""
-
-    value: float
-    source: str
-    notes: tuple[str, ...] = ()
-
-
-def _mean_labels(stated: float | None, runs: Mapping[str, TrainedModel]) -> _SettledK:
-    """K as stated, as the first run that knows it, or the default."""
     if stated is not None:
-        return _SettledK(stated, "stated")
+        return stated, "stated", []
     known = {
         name: run.thresholds.mean_labels.value
         for name, run in runs.items()
         if (run.folder / run_files.THRESHOLDS).is_file() and run.thresholds.mean_labels.known
     }
     if not known:
-        return _SettledK(default_mean_labels(len(next(iter(runs.values())).classes)), "default")
+        return default_mean_labels(len(next(iter(runs.values())).classes)), "default", []
     name, k = next(iter(known.items()))
     others = sorted({f"{value:g}" for value in known.values()} - {f"{k:g}"})
     note = f"K is that of {name}; other runs have {first_few(others, 5)} (`mean_labels` states one)."
-    return _SettledK(k, "runs", (note,) if others else ())
+    return k, "runs", [note] if others else []
 
 
 def of_one(result: dict[str, Any]) -> dict[str, Any]:
@@ -331,46 +279,39 @@ def check_classes(runs: Mapping[str, TrainedModel]) -> None:
                 )
 
 
-def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
-    if labels.full:
-        raise InputError(
-            f"{path}: every label of the {split!r} split is known, so nothing is left to estimate. Leave "
-            "out `observed` to measure mAP, or hide labels (data.observe=single)."
-        )
-    if not labels.positives_per_class().any():
-        raise InputError(
-            f"{path}: no sample of the {split!r} split has a known positive label, so models can't be judged "
-            "on it. Label some, or name another `split`."
-        )
-
-
-def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
+def _describe(comparison: Comparison) -> dict[str, Any]:
+    """A comparison by observed labels, for JSON, which has no infinity."""
+    candidates = [
+        {
+            "run": each.name,
+            "SP": each.sp,
+            "P": each.p,
+            "A": each.a,
+            "naive_mAP": each.naive,
+            "SP_interval": [each.low, each.high],
+            "ranks": {"SP": each.sp_rank, "P": each.p_rank, "A": each.a_rank, "naive_mAP": each.naive_rank},
+            "behind": each.behind,
+            "sd": each.sd,
+            "z": "infinity" if math.isinf(each.z) else each.z,
+            "in_tie_set": each.tied,
+        }
+        for each in comparison.candidates
+    ]
     return {
-        "run": candidate.name,
-        "SP": candidate.sp,
-        "P": candidate.p,
-        "A": candidate.a,
-        "naive_mAP": candidate.naive,
-        "SP_interval": [candidate.low, candidate.high],
-        "ranks": {
-            "SP": candidate.sp_rank,
-            "P": candidate.p_rank,
-            "A": candidate.a_rank,
-            "naive_mAP": candidate.naive_rank,
+        "labels": "observed only",
+        "samples_with_a_positive": comparison.samples,
+        "classes": comparison.classes,
+        "mean_labels": comparison.mean_labels,
+        "draws": comparison.draws,
+        "seed": comparison.seed,
+        "candidates": candidates,
+        "tie_set": list(comparison.tie_set),
+        "cross_checks": {
+            "spearman_SP_naive_mAP": comparison.spearman_naive,
+            "spearman_P_A_upper_half": comparison.spearman_p_a,
         },
-        "behind": candidate.behind,
-        "sd": candidate.sd,
-        "z": "infinity" if math.isinf(candidate.z) else candidate.z,  # JSON has no infinity
-        "in_tie_set": candidate.tied,
+        "warnings": list(comparison.warnings),
     }
-
-
-def _notes(fully_labelled: bool, decision: Mapping[str, Any]) -> list[str]:
-    notes = ["The data is fully labelled; its true labels were not used."] if fully_labelled else []
-    stated = [f"{name}" for name, value in decision.items() if value]
-    if stated:
-        notes.append(f"The SP-score needs no predicted labels: {', '.join(stated)} changed nothing.")
-    return notes
 
 
 def _assumptions(runs: Mapping[str, TrainedModel]) -> list[str]:

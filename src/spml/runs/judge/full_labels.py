@@ -12,7 +12,6 @@ from ...decisions import Decision, Reliability, ReliabilityBins
 from ...labels import ObservedLabels
 from ...metrics import (
     LabelledScores,
-    PairedScore,
     compare_paired,
     drawn_metrics,
     metrics,
@@ -69,31 +68,41 @@ def measure_runs(
     """
     reported = [metric for metric in metrics().values() if len(classes) >= metric.fewest_classes]
     multiplicity = paired_resamples(truth.to_ternary() == 1, draws, seed, groups) if draws else None
-    measured: dict[str, dict[str, Any]] = {}
+    result: dict[str, Any] = {"labels": "full", "runs": {}}
     drawn = {}
-    whole = True
     for name, run in runs.items():
         logits = run.logits()
         whole = logits.array is not None
         data, bins = _labelled(run, logits, truth, classes, empty)
         values = {metric.name: metric.measure(data) for metric in reported if whole or metric.blocks}
-        measured[name] = {
+        result["runs"][name] = {
             "top_k_limit": run.decision.top_k,
             "top1_fallback": run.decision.top1_fallback,
             "never_predicted": [classes[column] for column in data.never],
-            **({"calibration": _describe_bins(bins.reliability())} if bins.filled else {}),
+            # The bins are filled when metrics look at what is predicted.
+            **({"calibration": _describe(bins.reliability())} if bins.filled else {}),
             **values,
         }
+        if not whole:
+            result["not_measured"] = [metric.title for metric in reported if not metric.blocks]
         if multiplicity is not None:
             drawn[name] = drawn_metrics(data, multiplicity)
-    result: dict[str, Any] = {"labels": "full", "runs": measured}
-    if not whole:
-        result["not_measured"] = [metric.title for metric in reported if not metric.blocks]
     if not drawn:
         return result
     scores = compare_paired(drawn)
-    for name, of_run in measured.items():
-        of_run["intervals"] = {metric: _describe(score) for metric, score in scores[name].items()}
+    for name, of_run in result["runs"].items():
+        of_run["intervals"] = {
+            metric: {
+                "value": score.value,
+                "margin": score.margin,
+                "interval": [score.low, score.high],
+                "behind": score.behind,
+                "behind_margin": score.behind_margin,
+                "behind_interval": [score.behind - score.behind_margin, score.behind + score.behind_margin],
+                "tied": score.tied,
+            }
+            for metric, score in scores[name].items()
+        }
     tied = [name for name in runs if scores[name]["mAP"].tied]
     tied.sort(key=lambda name: -scores[name]["mAP"].value)
     return {**result, "tie_set": tied, "draws": draws, "seed": seed}
@@ -103,8 +112,7 @@ def _labelled(
     run: Measured, logits: Scores, truth: ObservedLabels, classes: tuple[str, ...], empty: Empty
 ) -> tuple[LabelledScores, ReliabilityBins]:
     """Logits with labels, and bins of probabilities that are filled when the metrics look at these."""
-    forbidden, cut = set(run.decision.never), run.decision.threshold
-    bins = ReliabilityBins()
+    cut, bins = run.decision.threshold, ReliabilityBins()
 
     def decided() -> Iterator[tuple[Logits, npt.NDArray[np.bool_]]]:
         for rows, block in logits.blocks():
@@ -122,27 +130,15 @@ def _labelled(
         tuple(cut[column] for column in run.columns) if isinstance(cut, tuple) else cut,
         empty,
         decided,
-        never=tuple(number for number, column in enumerate(run.columns) if column in forbidden),
+        never=tuple(number for number, column in enumerate(run.columns) if column in run.decision.never),
     )
     return data, bins
 
 
-def _describe_bins(found: Reliability) -> dict[str, Any]:
+def _describe(found: Reliability) -> dict[str, Any]:
     columns = (found.expected, found.observed, found.counts)
     bins = [
         {"expected": mean, "observed": share, "count": count} if count else {"count": 0}
         for mean, share, count in zip(*(column.tolist() for column in columns), strict=True)
     ]
     return {"error": found.error, "bins": bins}
-
-
-def _describe(score: PairedScore) -> dict[str, Any]:
-    return {
-        "value": score.value,
-        "margin": score.margin,
-        "interval": [score.low, score.high],
-        "behind": score.behind,
-        "behind_margin": score.behind_margin,
-        "behind_interval": [score.behind - score.behind_margin, score.behind + score.behind_margin],
-        "tied": score.tied,
-    }
