@@ -573,7 +573,7 @@ def test_mistakes_are_named(folder, names, tmp_path, capsys):
     assert "`mean_labels`" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
     (tmp_path / "file").write_text("kept")
     said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
-    assert "is a file; `output` must name a .json file or a folder" in said
+    assert "is a file; --output must name a .json file or a folder" in said
     assert (tmp_path / "file").read_text() == "kept"
     assert "is a file" in fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below")
     fails(capsys, "evaluate", names[0], tmp_path / "nothing", known)
