@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import threading
@@ -250,6 +251,26 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
     assert code == 0
     assert out.splitlines()[-1] == "Stopped."
     assert "A worker process has ended (exit code -9). Starting another one." in err
+
+
+def test_workers_outlive_their_folder(feature_run, tmp_path, monkeypatch):
+    """As where something removes old files of /tmp."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with process(feature_run, "--workers", "2") as server:
+        end = time.monotonic() + 60
+        while len(workers := workers_of(server)) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        (folder,) = tmp_path.glob("spml-serve-*")
+        shutil.rmtree(folder)
+        answer = httpx.get(f"{server.address}/metrics", timeout=60)
+        assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
+        os.kill(workers[0], signal.SIGKILL)
+        while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
+            time.sleep(0.1)
+        rows = {"features": [[0.0] * 8]}
+        assert httpx.post(f"{server.address}/predict", json=rows, timeout=60).status_code == 200
+        assert httpx.get(f"{server.address}/metrics", timeout=60).status_code == 200
+        assert server.end()[0] == 0
 
 
 def test_memory_stays_flat(photo_run, photos):

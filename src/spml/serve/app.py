@@ -22,7 +22,7 @@ from ..common.web.pages import only_query, page_app, security_headers
 from ..runs.compute.prediction_files import Scores
 from ..version import __version__
 from . import description
-from .bodies import FIELD, OneImage, Uploads
+from .bodies import FIELD, read_form, read_image
 from .limits import RefusedError
 from .service import Service
 
@@ -122,17 +122,12 @@ def _add_predict(app: FastAPI, service: Service) -> None:
             raise RefusedError(415, f"This model takes {expected}, not {stated[:100] or 'nothing'}.")
         service.check_room()  # before the body is read
         with _Hold(service) as hold:
+            limited = Request(request.scope, _limited(request, service, hold))
             if service.takes_images:
-                limits = service.limits
-                uploads = OneImage(limits) if one else Uploads(request.headers["content-type"], limits)
-                async for chunk in _body(request, service, hold):
-                    uploads.feed(chunk)
-                work = service.images(uploads.finish(), decision, scores, where)
+                read = read_image if one else read_form
+                work = service.images(await read(limited, service.limits), decision, scores, where)
             else:
-                body = bytearray()
-                async for chunk in _body(request, service, hold):
-                    body += chunk
-                work = service.rows(bytes(body), decision, scores)
+                work = service.rows(await limited.body(), decision, scores)
             content, useful = await _unless_gone(request, work, service.limits.answer_timeout)
         return Response(content, 200 if useful else 422, media_type="application/json")
 
@@ -200,8 +195,8 @@ class _Hold:
         self._service.held_bytes -= self.bytes
 
 
-async def _body(request: Request, service: Service, hold: _Hold) -> AsyncIterator[bytes]:
-    """The body of a request, piece by piece, unless it is too large or comes too slowly."""
+def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
+    """What receives the body of a request, unless it is too large or comes too slowly."""
     limits = service.limits
     too_large = RefusedError(
         413, f"The request has more than {limits.max_request_bytes:,} bytes. Send less at once."
@@ -210,23 +205,21 @@ async def _body(request: Request, service: Service, hold: _Hold) -> AsyncIterato
     if stated.isdecimal() and int(stated[:20]) > limits.max_request_bytes:
         raise too_large
     end = time.monotonic() + limits.body_timeout
-    size, more = 0, True
-    while more:
+
+    async def receive() -> Message:
         try:
             message = await asyncio.wait_for(request.receive(), end - time.monotonic())
         except asyncio.TimeoutError as error:
             raise RefusedError(
                 408, f"The body did not arrive within {limits.body_timeout:g} seconds."
             ) from error
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        size += len(chunk)
-        if size > limits.max_request_bytes:
+        size = len(message.get("body", b""))
+        if hold.bytes + size > limits.max_request_bytes:
             raise too_large
-        hold.add(len(chunk))
-        if chunk:
-            yield chunk
+        hold.add(size)
+        return message
+
+    return receive
 
 
 async def _unless_gone(request: Request, work: Awaitable[T], timeout: float) -> T:

@@ -4,20 +4,26 @@ limits."""
 from __future__ import annotations
 
 import math
+import sys
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, MultipartState, parse_options_header
+from python_multipart.multipart import parse_options_header
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartParser
+from starlette.requests import Request
+from starlette.types import Message
 
 from .limits import Limits, RefusedError
 
 FIELD = "images"
 """Name of the form field that holds images."""
-_MOST_HEADER_BYTES = 8_000
+_MOST_FIELD_BYTES = 1_000  # of a field that is no file
 _LONGEST_NAME = 255
+MultiPartParser.spool_max_size = sys.maxsize  # nothing is written to the disk, which may be read-only
 
 
 class Upload(NamedTuple):
@@ -27,116 +33,60 @@ class Upload(NamedTuple):
     data: bytes
 
 
-class Uploads:
-    """Collects the files of a body, piece by piece.
+async def read_form(request: Request, limits: Limits) -> list[Upload]:
+    """Read the images of a form.
 
     Args:
-        content_type: Header of the request.
+        request: Request whose `receive` limits the size of its body.
         limits: What a request may cost.
     """
+    content_type = request.headers["content-type"].encode("latin-1")
+    closing = b"--" + parse_options_header(content_type)[1].get(b"boundary", b"") + b"--"
+    end = b""  # of the body, since Starlette takes a truncated one, without its last image
 
-    def __init__(self, content_type: str, limits: Limits) -> None:
-        self._limits = limits
-        self._files: list[Upload] = []
-        self._field, self._value, self._data = bytearray(), bytearray(), bytearray()
-        self._headers: dict[bytes, bytes] = {}
-        boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
-        callbacks = {
-            "on_part_begin": self._begin,
-            "on_header_field": lambda data, start, end: self._header(self._field, data[start:end]),
-            "on_header_value": lambda data, start, end: self._header(self._value, data[start:end]),
-            "on_header_end": self._header_end,
-            "on_part_data": self._part_data,
-            "on_part_end": self._part_end,
-        }
-        try:
-            if not boundary:
-                raise FormParserError("no boundary")
-            self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
-        except FormParserError as error:
-            raise RefusedError(
-                422, f"The Content-Type of the request names no usable boundary ({error})."
-            ) from error
+    async def receive() -> Message:
+        nonlocal end
+        message = await request.receive()
+        end = (end + message.get("body", b""))[-len(closing) - 2 :]
+        return message
 
-    def feed(self, data: bytes) -> None:
-        """Take in the next bytes of the body."""
-        try:
-            self._parser.write(data)
-        except FormParserError as error:
-            raise RefusedError(422, f"The multipart body is malformed: {error}") from error
-
-    def finish(self) -> list[Upload]:
-        """The files, once the body has ended."""
-        if self._parser.state != MultipartState.END:
+    most = limits.max_samples
+    try:
+        form = await Request(request.scope, receive).form(
+            max_files=most, max_fields=most, max_part_size=_MOST_FIELD_BYTES
+        )
+    except HTTPException as error:
+        if "Too many files" in error.detail:
+            raise RefusedError(413, f"More than {most} images in one request. Send fewer.") from error
+        raise RefusedError(422, f"The multipart body is malformed: {error.detail}") from error
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(form.close)
+        if not end.rstrip(b"\r\n").endswith(closing):
             raise RefusedError(422, "The multipart body is truncated: its last boundary is missing.")
-        if not self._files:
-            raise RefusedError(422, f"The request holds no image. Send files in the field `{FIELD}`.")
-        return self._files
-
-    def _begin(self) -> None:
-        if len(self._files) == self._limits.max_samples:
-            raise RefusedError(
-                413, f"More than {self._limits.max_samples} images in one request. Send fewer."
-            )
-        self._headers = {}
-        self._data = bytearray()
-
-    def _header(self, target: bytearray, data: bytes) -> None:
-        target += data
-        held = sum(map(len, (*self._headers, *self._headers.values(), self._field, self._value)))
-        if held > _MOST_HEADER_BYTES:
-            raise RefusedError(
-                413, f"A part of the body has headers of more than {_MOST_HEADER_BYTES:,} bytes."
-            )
-
-    def _header_end(self) -> None:
-        self._headers[bytes(self._field).lower()] = bytes(self._value)
-        self._field.clear()
-        self._value.clear()
-
-    def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if len(self._data) + end - start > self._limits.max_image_bytes:
-            raise RefusedError(
-                413, f"{self._name()}: an image of more than {self._limits.max_image_bytes:,} bytes."
-            )
-        self._data += data[start:end]
-
-    def _part_end(self) -> None:
-        options = self._options()
-        field = options.get(b"name", b"").decode(errors="replace")
-        if field != FIELD:
-            raise RefusedError(
-                422,
-                f"The form field {field[:100]!r} is unknown. Send images as files in the field `{FIELD}`.",
-            )
-        self._files.append(Upload(self._name(), bytes(self._data)))
-        self._data = bytearray()
-
-    def _options(self) -> dict[bytes, bytes]:
-        return parse_options_header(self._headers.get(b"content-disposition"))[1]
-
-    def _name(self) -> str:
-        stated = self._options().get(b"filename", b"").decode(errors="replace")
-        return stated[-_LONGEST_NAME:] or str(len(self._files))
+        uploads = []
+        for number, (field, file) in enumerate(form.multi_items()):
+            if field != FIELD or isinstance(file, str):
+                unknown = f"The form field {field[:100]!r} is unknown."
+                raise RefusedError(422, f"{unknown} Send images as files in the field `{FIELD}`.")
+            name = (file.filename or "")[-_LONGEST_NAME:] or str(number)
+            uploads.append(Upload(name, _limited(await file.read(), limits, f"{name}: an")))
+    if not uploads:
+        raise RefusedError(422, f"The request holds no image. Send files in the field `{FIELD}`.")
+    return uploads
 
 
-class OneImage:
-    """Collects a body that is an image, piece by piece, as `Uploads` does the files of a form."""
+async def read_image(request: Request, limits: Limits) -> list[Upload]:
+    """Read a body that is an image, as `read_form` does the files of a form."""
+    data = _limited(await request.body(), limits, "An")
+    if not data:
+        raise RefusedError(422, "The request holds no image: its body is empty.")
+    return [Upload("0", data)]
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._data = limits, bytearray()
 
-    def feed(self, data: bytes) -> None:
-        """Take in the next bytes of the body."""
-        if len(self._data) + len(data) > self._limits.max_image_bytes:
-            raise RefusedError(413, f"An image of more than {self._limits.max_image_bytes:,} bytes.")
-        self._data += data
-
-    def finish(self) -> list[Upload]:
-        """The image, once the body has ended."""
-        if not self._data:
-            raise RefusedError(422, "The request holds no image: its body is empty.")
-        return [Upload("0", bytes(self._data))]
+def _limited(data: bytes, limits: Limits, what: str) -> bytes:
+    if len(data) > limits.max_image_bytes:
+        raise RefusedError(413, f"{what} image of more than {limits.max_image_bytes:,} bytes.")
+    return data
 
 
 class _Rows(msgspec.Struct, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from ..common.locks import has_ended
 from ..engine.process_memory import resident_memory
+from .limits import RefusedError
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the folder in which several processes keep their numbers."""
@@ -24,13 +25,15 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         registry: CollectorRegistry | None = self.registry
-        if FOLDER in os.environ:
+        self.folder = Path(os.environ[FOLDER]) if FOLDER in os.environ else None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)  # what cleans /tmp may have removed it
             registry = None  # the collector reads the files of all processes instead
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
-            for path in Path(os.environ[FOLDER]).glob("gauge_live*_*.db"):
+            for path in self.folder.glob("gauge_live*_*.db"):
                 process = int(path.stem.rpartition("_")[2])
                 if has_ended(socket.gethostname(), process):  # such as one that was killed and is replaced
-                    mark_process_dead(process, os.environ[FOLDER])  # type: ignore[no-untyped-call]
+                    mark_process_dead(process, str(self.folder))  # type: ignore[no-untyped-call]
         self.requests = Counter(
             "spml_requests", "Requests that were answered.", ["path", "status"], registry=registry
         )
@@ -60,5 +63,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All numbers in the text format of Prometheus."""
+        if self.folder is not None and not self.folder.is_dir():
+            raise RefusedError(503, f"{self.folder}, with the numbers of all workers, is gone. Start again.")
         self.memory.set(resident_memory())
         return generate_latest(self.registry)
