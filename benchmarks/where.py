@@ -25,7 +25,7 @@ from PIL import Image
 
 import spml
 from losses import processor
-from spml.analysis.networks.maps import grad_cam
+from spml.analysis.pictures import grad_cam
 from spml.common.draws import raw
 from spml.data.readers import digits
 from spml.runs.folder.summary import versions

@@ -32,7 +32,7 @@ from method_pictures import (
 )
 
 import spml.losses
-from spml.analysis.probe import MEAN_LABELS, SIZE, makes_inputs, start_logits
+from spml.analysis.curves import MEAN_LABELS, SIZE, makes_inputs, start_logits
 from spml.methods.base import Objective
 from spml.methods.cards import arguments, readable, summary
 from spml.methods.registry import hyper_parameters

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spml.analysis.probe import Setting, accepted_setting, probe
+from spml.analysis.curves import Setting, accepted_setting, probe
 from spml.methods.registry import methods
 from spml.plots.style import COLOURS
 

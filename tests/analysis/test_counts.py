@@ -138,7 +138,7 @@ def test_without_the_true_labels(tmp_path):
 def test_labels_that_are_not_hidden(features):
     result = counts([features], data=DataConfig(unlisted="negative"))
     assert rows(result, quantity="hidden positives") == [0, 0, 0, 0]
-    assert "toy: no positive is hidden in train. Pass --data.observe single" in result.notes[-1]
+    assert "toy: no positive is hidden in train. Pass data.observe=single" in result.notes[-1]
 
 
 def test_many_classes_are_areas(tmp_path):
@@ -184,7 +184,7 @@ def test_images_are_not_read(tmp_path):
     ("options", "message"),
     [
         ({"split": "test"}, r"few\.npz: has no test split; there are train, val\."),
-        ({"data": DataConfig(path="x.npz")}, r"--data\.path x\.npz: name the data itself instead"),
+        ({"data": DataConfig(path="x.npz")}, r"data\.path=x\.npz: name the data itself instead"),
         ({"data": DataConfig(observe="single")}, r"observe=single hides labels of fully labelled data"),
         ({"data": DataConfig(observe="single", observe_share=0.5)}, "observe_share 0.5 has no effect"),
     ],

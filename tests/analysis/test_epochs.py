@@ -93,7 +93,7 @@ def test_without_true_labels_the_sp_score_is_drawn(tmp_path):
     assert result.figure.axes[0].get_ylabel() == "validation SP-score, observed labels, %"
     assert "the SP-score is drawn: unknown without true validation labels" in result.notes
     assert [row["val_SP"] for row in lines_of(epochs([known], metric="SP"))["an"]] == [0.5, 0.6]
-    with pytest.raises(InputError, match=r"unknown: no true validation mAP.*--metric SP"):
+    with pytest.raises(InputError, match=r"unknown: no true validation mAP.*metric=SP"):
         epochs([known, unknown], metric="mAP")
 
 

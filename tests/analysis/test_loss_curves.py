@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from spml.analysis import gradients, losses
-from spml.analysis.loss_curves import parse_method
-from spml.analysis.probe import accepted_setting, probe
+from spml.analysis.curves import accepted_setting, parse_method, probe
 from spml.common.errors import InputError
 
 
@@ -121,7 +120,7 @@ def test_a_gradient_is_the_slope_of_its_loss():
         (lambda: gradients(["em"], show=[2, 2]), "must ascend from 1 to 10"),
         (lambda: gradients(["em"], show=[0]), "must ascend from 1 to 10"),
         (lambda: gradients(["em"], epochs=0), "must ascend from 1 to 0"),
-        (lambda: gradients(["em"], points=1), "--points must be at least 2, got 1"),
+        (lambda: gradients(["em"], points=1), "`points` must be at least 2, got 1"),
     ],
 )
 def test_bad_input(call, message):

@@ -113,7 +113,7 @@ def test_nothing_is_replaced_without_being_asked(tmp_path, suffix):
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "/tmp/x"])
 def test_a_name_is_that_of_a_file_in_the_folder(tmp_path, name):
-    with pytest.raises(InputError, match="--name must be the name of a file without a folder"):
+    with pytest.raises(InputError, match="`name` must be the name of a file without a folder"):
         drawing().write(tmp_path, name)
 
 

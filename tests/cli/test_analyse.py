@@ -28,7 +28,7 @@ def test_a_figure_is_written_with_its_numbers(tmp_path, capsys):
 
 def test_nothing_is_drawn_where_it_could_not_be_written(tmp_path, capsys, monkeypatch):
     (tmp_path / "losses.csv").write_text("mine")
-    monkeypatch.setattr("spml.analysis.loss_curves._frame", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr("spml.analysis.curves._frame", lambda *_: pytest.fail("drawn"))
     with pytest.raises(SystemExit) as stopped:
         main(["analyse", "losses", "1", "--output", str(tmp_path)])
     assert stopped.value.code == 2

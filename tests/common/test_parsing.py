@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spml.analysis.loss_curves import parse_method
+from spml.analysis.curves import parse_method
 from spml.bench.spec import read_spec
 from spml.cli.main import parse
 from spml.common.errors import InputError

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from spml.plots import compare_curves, tie_set
-from spml.plots.comparison import _spread
+from spml.plots.charts import _spread
 from spml.plots.style import COLOURS, MISSED
 from tests.plots.reading import pixels, positions
 

@@ -5,15 +5,13 @@ same figures on the command line.
 """
 
 from .counts import counts
+from .curves import gradients, losses
 from .epochs import epochs
-from .loss_curves import gradients, losses
-from .networks.landscape import landscape
-from .networks.maps import maps
-from .networks.predictions import predictions
-from .recorded.distributions import densities, observed_only, separation
-from .recorded.shares import posterior, pseudo_labels
+from .landscape import landscape
+from .pictures import maps, predictions
+from .recorded import densities, observed_only, posterior, pseudo_labels, separation
 from .registry import Analysis, FigureKind, draw_figure, figures, register_figure
-from .trials.sensitivity import sensitivity
+from .sensitivity import sensitivity
 
 __all__ = [
     "Analysis",

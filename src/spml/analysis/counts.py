@@ -73,7 +73,7 @@ def counts(
     """
     config = data or DataConfig()
     if config.path:
-        raise InputError(f"--data.path {config.path}: name the data itself instead, before the options")
+        raise InputError(f"data.path={config.path}: name the data itself instead, before the options")
     counted = _count(paths, config, split)
     columns = ("data", "split", "class", "quantity", "value")
     return Analysis.from_rows(_draw(counted, split), columns, _rows(counted, split), _notes(counted, split))
@@ -186,11 +186,11 @@ def _notes(counted: Sequence[_Counted], split: str) -> list[str]:
         if one.counts.hidden is None:
             notes.append(
                 f"{one.name}: the true labels are not known, so only observed positives are drawn. If every "
-                "true label is listed, pass --data.unlisted negative."
+                "true label is listed, pass data.unlisted=negative."
             )
         elif not one.counts.hidden.any():
             notes.append(
-                f"{one.name}: no positive is hidden in {split}. Pass --data.observe single (protocol for a "
+                f"{one.name}: no positive is hidden in {split}. Pass data.observe=single (protocol for a "
                 "benchmark) to see which would be."
             )
     return notes

@@ -104,7 +104,7 @@ def _metric(runs: Sequence[_Run], metric: str) -> tuple[str, list[str]]:
     if metric == "mAP" and without:
         raise InputError(
             f"{', '.join(without)}: no true validation mAP, because the validation samples are not fully "
-            "labelled: draw --metric SP"
+            "labelled: draw metric=SP"
         )
     if without:
         return "SP", [f"the SP-score is drawn: {', '.join(without)} without true validation labels"]

@@ -135,9 +135,9 @@ def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
             is not set.
     """
     if not name or Path(name).name != name or name.startswith("."):
-        raise InputError(f"--name must be the name of a file without a folder, got {name!r}")
+        raise InputError(f"`name` must be the name of a file without a folder, got {name!r}")
     check_folder(folder)
     for suffix in (*PICTURES, TABLE):
         path = folder / (name + suffix)
         if path.exists() and not overwrite:
-            raise InputError(f"{path}: exists already. Replace it (--overwrite), or choose another --name.")
+            raise InputError(f"{path}: exists already. Replace it (`overwrite`), or choose another `name`.")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from spml.analysis.networks.maps import grad_cam
+from spml.analysis.pictures import grad_cam
 from spml.common.errors import InputError
 from spml.models import BackboneSpec, Classifier, Top
 from spml.models.backbones import Backbone

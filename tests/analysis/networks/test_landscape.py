@@ -16,8 +16,8 @@ from torch import nn
 
 import spml
 from spml.analysis import landscape
-from spml.analysis.networks.loss_around import LossAround, filter_normalised
-from spml.analysis.networks.opened import open_runs
+from spml.analysis.landscape import LossAround, filter_normalised
+from spml.analysis.pictures import open_runs
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import read_yaml
@@ -261,11 +261,11 @@ def test_views_are_drawn_once(features: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"points": 4}, "--points must be an odd number of at least 3, got 4"),
-        ({"points": 1}, "--points must be an odd number of at least 3, got 1"),
-        ({"radius": 0.0}, "--radius must be greater than 0"),
-        ({"radius": float("nan")}, "--radius must be greater than 0"),
-        ({"samples": -1}, "--samples must be at least 0"),
+        ({"points": 4}, "`points` must be an odd number of at least 3, got 4"),
+        ({"points": 1}, "`points` must be an odd number of at least 3, got 1"),
+        ({"radius": 0.0}, "`radius` must be greater than 0"),
+        ({"radius": float("nan")}, "`radius` must be greater than 0"),
+        ({"samples": -1}, "`samples` must be at least 0"),
     ],
 )
 def test_bad_options(trained: Path, options: dict[str, Any], said: str) -> None:
@@ -277,15 +277,15 @@ def test_losses_that_do_not_exist(features: Path, tmp_path: Path) -> None:
     shared: dict[str, Any] = {"threads": 1, "quiet": True, "accelerator": "cpu"}
     known = write_features(tmp_path / "known.npz", full=False)
     spml.train(known, method="an", epochs=1, output=str(tmp_path / "known"), **shared)
-    with pytest.raises(InputError, match=r"known.npz: the true labels .* are not known.*--loss own"):
+    with pytest.raises(InputError, match=r"known.npz: the true labels .* are not known.*loss=own"):
         landscape([tmp_path / "known"], loss="full")
     spml.train(known, model={"head": "ridge"}, output=str(tmp_path / "ridge"), **shared)
-    with pytest.raises(InputError, match=r"its head 'ridge' was solved in closed form.*--loss full"):
+    with pytest.raises(InputError, match=r"its head 'ridge' was solved in closed form.*loss=full"):
         landscape([tmp_path / "ridge"])
     data = {"unlisted": "negative", "observe": "single"}
     source = features / "features.npz"
     spml.train(source, method="softmax", epochs=1, data=data, output=str(tmp_path / "softmax"), **shared)
-    with pytest.raises(InputError, match=r"gives log-probabilities.*--loss own"):
+    with pytest.raises(InputError, match=r"gives log-probabilities.*loss=own"):
         landscape([tmp_path / "softmax"], loss="full")
     samples = open_again(tmp_path / "softmax").splits["train"]
     picked = train_logits(tmp_path / "softmax", samples)[torch.arange(64), samples.observed.target(range(64))]

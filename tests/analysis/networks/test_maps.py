@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 import spml
 from spml.analysis import landscape, maps, predictions
-from spml.analysis.networks.maps import grad_cam, overlay
+from spml.analysis.pictures import grad_cam, overlay
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset, open_inputs
@@ -135,12 +135,12 @@ def test_the_overlay_by_hand() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"images": 0}, "--images must be at least 1"),
-        ({"top": 0}, "--top must be at least 1"),
-        ({"threshold": 1.5}, "--threshold is a probability"),
+        ({"images": 0}, "`images` must be at least 1"),
+        ({"top": 0}, "`top` must be at least 1"),
+        ({"threshold": 1.5}, "`threshold` is a probability"),
         ({"threshold": 1.0}, "pass a lower one"),
         ({"split": "test"}, "has no 'test' split, but train, val"),
-        ({"files": ["a.png"], "split": "val"}, "leave out --data and --split"),
+        ({"files": ["a.png"], "split": "val"}, "leave out `data` and `split`"),
         ({"files": ["missing.png"]}, "missing.png"),
         ({"data": "missing"}, "missing"),
         ({"data": "digits"}, "has the class 'zero', which the model in"),

@@ -9,8 +9,7 @@ import pytest
 
 import spml
 from spml.analysis import predictions
-from spml.analysis.networks.opened import Pictures
-from spml.analysis.networks.predictions import _lines
+from spml.analysis.pictures import Pictures, _lines
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spml.analysis import densities, observed_only, posterior, pseudo_labels, separation
-from spml.analysis.recorded.runs import chosen_epochs, counted_labels, read_runs
+from spml.analysis.recorded import chosen_epochs, counted_labels, read_runs
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.runs.fit.recording import read_recording
@@ -129,7 +129,7 @@ def test_which_labels_count(tmp_path, labels):
     assert np.array_equal(true, truth)
     assert np.array_equal(of_b[:, 1], observed[:, 1] == 0)
     assert not of_b[:, [0, 2]].any()
-    with pytest.raises(InputError, match=r"has no class 'x' \(--label\)\. Known: a, b, c\."):
+    with pytest.raises(InputError, match=r"has no class 'x' \(`label`\)\. Known: a, b, c\."):
         counted_labels(recording, label="x")
 
 

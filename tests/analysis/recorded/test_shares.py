@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.metrics import precision_score
 
 from spml.analysis import posterior, pseudo_labels
-from spml.analysis.recorded.shares import predictive_values, selected_completely_at_random
+from spml.analysis.recorded import predictive_values, selected_completely_at_random
 from spml.common.errors import InputError
 from tests.analysis.recorded.recordings import make_labels, make_logits, save_recording
 
@@ -96,7 +96,7 @@ def test_eq_6_needs_a_label_per_sample(tmp_path):
     truth = np.array([[True, False, False], [False, False, False], [False, False, False]])
     run = save_recording(tmp_path / "run", [np.zeros((3, 3))] * 2, np.zeros((3, 3), np.int8), truth)
     with pytest.raises(
-        InputError, match=r"but 0\.333 is the mean of the recorded samples: state it \(--mean_l"
+        InputError, match=r"but 0\.333 is the mean of the recorded samples: state it \(`mean_l"
     ):
         posterior([run])
     with pytest.raises(InputError, match=r"but 0\.5 is given"):
@@ -174,5 +174,5 @@ def test_curves_are_in_percent_a_panel_per_sign(tmp_path):
 
 
 def test_the_threshold_is_a_probability(tmp_path):
-    with pytest.raises(InputError, match=r"--tau must be a probability in \[0, 1\], got 1\.5"):
+    with pytest.raises(InputError, match=r"`tau` must be a probability in \[0, 1\], got 1\.5"):
         pseudo_labels([tmp_path], tau=1.5)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from spml.analysis import sensitivity
-from spml.analysis.trials.sensitivity import in_order, lowest_shown, name_of
-from spml.analysis.trials.trial_points import axes_of, value_of
+from spml.analysis.sensitivity import axes_of, in_order, lowest_shown, name_of, value_of
 from spml.bench.store import Store
 from spml.cli.main import main
 from spml.common.errors import InputError
@@ -249,7 +248,7 @@ def test_bad_input(lines, tmp_path):
         ({"x": "hp.sigma", "candidates": ["gx"]}, "the comparison has no candidate 'gx'.*gr"),
         ({"x": "hp.sigma", "references": ["ah"]}, "the comparison has no candidate 'ah'.*an"),
         ({"x": "hp.sigma", "mode": "audit:7"}, "'gr' have no values of mode 'audit:7'"),
-        ({"x": "hp.sigma", "data_set": "coco"}, "--data_set 'coco': the comparison has 'voc'"),
+        ({"x": "hp.sigma", "data_set": "coco"}, "data_set 'coco': the comparison has 'voc'"),
     ):
         with pytest.raises(InputError, match=words):
             sensitivity([lines], **options)
@@ -269,7 +268,7 @@ def test_without_true_validation_labels(tmp_path):
     result = sensitivity([folder], x="hp.a", mode="observed")
     assert result.table["test_mAP"] == [0.2, 1.2]
     assert np.isnan(result.table["sd"]).all()
-    with pytest.raises(InputError, match="no true validation mAP: draw --score test"):
+    with pytest.raises(InputError, match="no true validation mAP: draw score=test"):
         sensitivity([folder], x="hp.a", mode="observed", score="val")
     with pytest.raises(InputError, match="no values of mode 'oracle'"):
         sensitivity([folder], x="hp.a")

@@ -1,9 +1,10 @@
-"""Grad-CAM maps of predicted labels on images, with the labels that nobody had observed marked."""
+"""Figures of images: what runs predict on them, and Grad-CAM maps of the predicted labels."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,14 +14,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...common.errors import InputError
-from ...models import Backbone, Classifier
-from ...models.spec import NONE
-from ...models.top import LOGITS
-from ...plots.sheets import (
+from ..common.draws import permutation
+from ..common.errors import InputError
+from ..config import DataConfig
+from ..data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
+from ..labels import ObservedLabels
+from ..models import Backbone, BackboneSpec, Classifier
+from ..models.spec import NONE
+from ..models.top import LOGITS
+from ..plots.sheets import (
     GAP,
     KINDS,
     LINE,
+    PREDICTED,
     SIDE,
     TITLE,
     Line,
@@ -30,10 +36,301 @@ from ...plots.sheets import (
     shortened,
     window_at,
 )
-from ...plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
-from ...runs.run import Run
-from ..registry import Analysis, register_figure
-from .opened import Pictures, open_pictures, predict_pictures
+from ..plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
+from ..runs.api import load_each
+from ..runs.compute.predict import Engine
+from ..runs.judge.evaluate import check_classes
+from ..runs.run import Run
+from .registry import Analysis, register_figure
+
+Ternary = npt.NDArray[np.int8]
+
+
+def open_runs(folders: Sequence[str | Path]) -> list[Run]:
+    """Load finished runs. Where the folders of several end in the same name, their names are whole paths."""
+    if not folders:
+        raise InputError("no run to draw: name the folder of at least one")
+    runs = load_each(folders)
+    names = [run.name for run in runs]
+    for run in runs:
+        if names.count(run.name) > 1:
+            run.name = str(run.folder)
+    return runs
+
+
+def open_training_data(run: Run) -> Dataset:
+    """Open the data of a run as in its training: the same hidden labels, the same splits."""
+    opening = start_opening(replace(run.settings.data, size=0))
+    _check_kind(run, opening)
+    if opening.classes != run.classes:
+        raise InputError(
+            f"{run.settings.data.path}: has other classes than when {run.folder} was trained on it. "
+            "Restore the data, or train again."
+        )
+    return _finish(opening, run.spec)
+
+
+class Pictures(NamedTuple):
+    """Images to draw, with labels in the order of the classes of the first run.
+
+    Attributes:
+        ids: Names of n images.
+        observed: Observed labels in {-1, 0, +1}, int8 (n, C).
+        truth: True labels in {-1, +1}, or 0 for a class that the data does not have, int8 (n, C); None if the
+            data is not fully labelled.
+        load: Loads the images for a backbone.
+    """
+
+    ids: tuple[str, ...]
+    observed: Ternary
+    truth: Ternary | None
+    load: Callable[[BackboneSpec], Inputs]
+
+    def known(self, picture: int, column: int) -> tuple[int, int]:
+        """Observed and true label of a class on an image, each in {-1, 0, +1}; 0 = not known."""
+        truth = 0 if self.truth is None else int(self.truth[picture, column])
+        return int(self.observed[picture, column]), truth
+
+    def pixels(self, spec: BackboneSpec) -> npt.NDArray[np.uint8]:
+        """Images as a backbone sees them, uint8 (n, channels, H, W)."""
+        return self.load(spec).fetch(range(len(self.ids)), None).numpy()
+
+
+def open_pictures(
+    folders: Sequence[str | Path],
+    *,
+    data: str | None,
+    split: str | None,
+    images: int,
+    files: Sequence[str] | None,
+    threshold: float | None,
+    seed: int,
+) -> tuple[list[Run], Pictures]:
+    """Open runs with the same classes, and the images for them; the options are those of `predictions`."""
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"`threshold` is a probability from 0 to 1, got {threshold:g}")
+    runs = open_runs(folders)
+    check_classes({str(run.folder): run for run in runs})
+    for run in runs:
+        if run.spec.kind != "image":
+            raise InputError(
+                f"{run.folder}: takes {run.spec.kind}s, which can't be drawn. Name runs that were "
+                "trained on images; a pretrained backbone may be frozen (model.frozen=yes)."
+            )
+    if files:
+        if data or split:
+            raise InputError("`files` names the images itself: leave out `data` and `split`")
+        return runs, _from_files(files, len(runs[0].classes))
+    if images < 1:
+        raise InputError(f"`images` must be at least 1, got {images}")
+    return runs, _from_data(runs[0], data, split, images, seed)
+
+
+def predict_pictures(
+    run: Run, pictures: Pictures, classes: Sequence[str], threshold: float | None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Probabilities (n, C) of a run, and which labels it predicts, bool (n, C); columns as `classes`."""
+    unlabelled = ObservedLabels.from_ternary(np.zeros_like(pictures.observed))
+    logits = run.logits(Samples(pictures.ids, pictures.load(run.spec), unlabelled), Engine())
+    order = [run.classes.index(name) for name in classes]
+    probabilities = run.probabilities(logits[:, order])
+    if threshold is None:
+        return probabilities, run.decision()(logits)[:, order]
+    return probabilities, probabilities >= threshold
+
+
+def _from_files(files: Sequence[str], classes: int) -> Pictures:
+    def load(spec: BackboneSpec) -> Inputs:
+        return open_inputs(list(files), size=spec.size, interpolation=spec.interpolation)[1]
+
+    ids, inputs, _ = open_inputs(list(files))
+    if inputs.kind != "image":
+        raise InputError(f"{files[0]}: holds feature vectors, which can't be drawn. Name images.")
+    return Pictures(tuple(ids), np.zeros((len(ids), classes), np.int8), None, load)
+
+
+def _from_data(run: Run, data: str | None, split: str | None, images: int, seed: int) -> Pictures:
+    own = run.settings.data
+    if data is None:
+        opening = start_opening(replace(own, size=0))
+    else:
+        kept = ("unlisted", "rename", "separator", "draft", "decoder", "workers")
+        config = DataConfig(path=data, **{name: getattr(own, name) for name in kept})
+        opening = start_opening(config, purpose="evaluate")
+    _check_kind(run, opening)
+    columns = run.columns(opening.config.path, opening.classes)
+    first = _finish(opening, run.spec)
+    split = split or ("val" if data is None else "test")
+    if split not in first.splits:
+        raise InputError(
+            f"{opening.config.path}: has no {split!r} split, but {', '.join(first.splits)} (`split`)."
+        )
+    samples, truth = first.splits[split], first.truth.get(split)
+    rows = np.sort(permutation(len(samples), "pictures", seed)[:images])
+
+    def ternary(labels: ObservedLabels) -> Ternary:
+        # A class that the data does not list is unknown in it, not absent.
+        result = np.zeros((len(rows), len(run.classes)), np.int8)
+        result[:, columns] = labels.take(rows).to_ternary()
+        return result
+
+    def load(spec: BackboneSpec) -> Inputs:
+        dataset = first if spec == run.spec else _finish(opening, spec)
+        return dataset.splits[split].inputs.take(rows)
+
+    return Pictures(
+        tuple(samples.ids[row] for row in rows),
+        ternary(samples.observed),
+        None if truth is None else ternary(truth),
+        load,
+    )
+
+
+def _finish(opening: Opening, spec: BackboneSpec) -> Dataset:
+    return opening.finish(size=spec.size or 1, interpolation=spec.interpolation)
+
+
+def _check_kind(run: Run, opening: Opening) -> None:
+    kind = run.spec.kind
+    if opening.kind != kind:
+        raise InputError(
+            f"{opening.config.path}: holds {opening.kind}s, but the model in {run.folder} takes "
+            f"{kind}s. Name other data."
+        )
+
+
+_LINES, _OBSERVED = 7, 3  # lines for what a run predicts, and for observed labels
+
+
+@register_figure(
+    "predictions",
+    "Predictions of several methods for the same images",
+    needs="folders of runs on images, with the same classes",
+)
+def predictions(
+    runs: Sequence[str | Path],
+    *,
+    data: str | None = None,
+    split: Literal["train", "val", "test"] | None = None,
+    images: int = 6,
+    files: list[str] | None = None,
+    threshold: float | None = None,
+    seed: int = 0,
+) -> Analysis:
+    """Draw images with the labels that each run predicts, and say which are right, wrong or missed.
+
+    Where the data is not fully labelled, a predicted label that was not observed is open: it may be right.
+
+    Args:
+        runs: Folders of runs with the same classes; their order may differ.
+        data: Data set to draw images from; by default the data of the first run, with its hidden labels.
+        split: Split to draw images from; by default `val` of the run's own data, `test` of another data set.
+        images: Number of images, drawn at random.
+        files: Images or folders of images to show instead, about whose labels nothing is known; in brackets
+            on the command line, such as `[a.jpg, photos]`.
+        threshold: Probability at and above which a label is predicted; by default the threshold of each run.
+        seed: Seed of the draw of images.
+
+    Returns:
+        The figure; its table has a row for each run, image and label, with the columns run, image, label,
+        probability, predicted (0, 1), observed (-1, 0, 1), true (-1, 0, 1; 0 = not known).
+
+    Raises:
+        InputError: The runs have different classes or take feature vectors, the data does not suit, or an
+            option is out of its domain.
+
+    Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
+    ECCV 2022, qualitative results of the poster.
+    """
+    opened, pictures = open_pictures(
+        runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
+    )
+    classes = opened[0].classes
+    results = [predict_pictures(each, pictures, classes, threshold) for each in opened]
+    paths = sorted({each.settings.data.path for each in opened})
+    notes = []
+    if data is None and not files and len(paths) > 1:
+        notes = [
+            f"The runs were trained on different data ({', '.join(paths)}); the images are those of "
+            f"{opened[0].settings.data.path}, on which another run may have been trained."
+        ]
+    columns = ("run", "image", "label", "probability", "predicted", "observed", "true")
+    rows = [
+        (each.name, image, classes[c], float(probabilities[n, c]), int(chosen[n, c]), *pictures.known(n, c))
+        for each, (probabilities, chosen) in zip(opened, results, strict=True)
+        for n, image in enumerate(pictures.ids)
+        for c in range(len(classes))
+    ]
+    return Analysis.from_rows(_draw_predictions(opened, pictures, results), columns, rows, notes)
+
+
+Result = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]
+"""Probabilities (n, C), and which labels are predicted (n, C)."""
+
+
+def _draw_predictions(opened: Sequence[Run], pictures: Pictures, results: Sequence[Result]) -> Any:
+    """Images in rows; under each its observed labels, then what each run predicts, at the same height."""
+    classes, count = opened[0].classes, len(pictures.ids)
+    columns = min(max(count, 4), 6)  # four, so that the legend has room
+    blocks: list[list[list[Line]]] = []
+    for n in range(count):
+        observed = np.flatnonzero(pictures.observed[n] == 1)
+        blocks.append([shortened([(cut(classes[c]), GIVEN, "bold") for c in observed], _OBSERVED)])
+        for each, result in zip(opened, results, strict=True):
+            title = (cut(each.name, 22), "black", "bold")
+            blocks[n].append([title, *_lines(classes, pictures, n, result)])
+    rows = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
+    depths = [
+        [LINE * max(map(len, lines)) + 0.06 for lines in zip(*(blocks[n] for n in row), strict=True)]
+        for row in rows
+    ]
+    heights = [SIDE + 2 * LINE + sum(row) + 0.2 for row in depths]
+    sheet = new_sheet(columns * (SIDE + GAP) + GAP, sum(heights) + TITLE)
+    sheet_legend(sheet, _legend_of_predictions(pictures))
+    pixels = pictures.pixels(opened[0].spec)
+    interpolation = "nearest" if pixels.shape[3] < 100 else "antialiased"
+    for number, row in enumerate(rows):
+        for column, n in enumerate(row):
+            x, y = GAP + column * (SIDE + GAP), TITLE + sum(heights[:number])
+            text_at(sheet, x, y, cut(Path(pictures.ids[n]).name), size=8)
+            image_at(sheet, x, y + LINE, SIDE, pixels[n], interpolation)
+            y += LINE + SIDE + 0.05
+            for lines, depth in zip(blocks[n], depths[number], strict=True):
+                lines_at(sheet, x, y, lines)
+                y += depth
+    return sheet
+
+
+def _lines(classes: Sequence[str], pictures: Pictures, picture: int, result: Result) -> list[Line]:
+    """Labels that a run predicts for an image, the highest score first, then those that it misses."""
+    probabilities, chosen = result[0][picture], result[1][picture]
+    lines: list[Line] = []
+    missed: list[Line] = []
+    for column in np.argsort(-probabilities, kind="stable"):
+        observed, truth = pictures.known(picture, int(column))
+        label = observed or truth
+        text = f"{cut(classes[column], 15)}  {probabilities[column]:.2f}"
+        weight = "bold" if observed == 1 else "normal"
+        if chosen[column]:
+            lines.append(marked(KINDS[label], text, weight))
+        elif label == 1:
+            missed.append(marked("missed", text, weight))
+    return shortened([*lines, *missed] or [("nothing predicted", "black", "normal")], _LINES)
+
+
+def _legend_of_predictions(pictures: Pictures) -> list[Line]:
+    if not pictures.observed.any() and pictures.truth is None:
+        return [marked("open", "predicted, with its score")]
+    entries: list[Line] = [("observed label", GIVEN, "bold")]
+    if pictures.truth is not None:
+        return entries + PREDICTED
+    return [
+        *entries,
+        marked("right", "predicted, observed", "bold"),
+        marked("open", "predicted, not observed"),
+        marked("missed", "observed, not predicted", "bold"),
+    ]
+
 
 _PIXELS = 300  # least side of a drawn image
 _COLOURS = "inferno"
@@ -96,15 +393,15 @@ def maps(
     Learning", Fig. 7.
     """
     if top < 1:
-        raise InputError(f"--top must be at least 1, got {top}")
+        raise InputError(f"`top` must be at least 1, got {top}")
     opened, pictures = open_pictures(
         runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
     )
     panels = [_panels(each, pictures, opened[0].classes, top, threshold) for each in opened]
     if not any(panels):
         raise InputError(
-            "no label reaches the threshold on any of the images: pass a lower one (--threshold 0.1), or "
-            "draw more images (--images)"
+            "no label reaches the threshold on any of the images: pass a lower one (threshold=0.1), or "
+            "draw more images (`images`)"
         )
     columns = ("run", "image", "label", "probability", "observed", "true", "row", "column", "value")
     rows: list[tuple[Any, ...]] = []
@@ -268,7 +565,7 @@ def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
             raise InputError(
                 f"backbone {classifier.spec.name} has neither a feature map nor a grid of tokens that "
                 "Grad-CAM could show: name a run on images with a convolutional backbone, "
-                "such as resnet50, or a vision transformer (--model.backbone)."
+                "such as resnet50, or a vision transformer (model.backbone)."
             )
         activations, features = found
         logits = top.whole(features).logits

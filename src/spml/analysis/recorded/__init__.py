@@ -1,1 +1,0 @@
-"""Figures on the scores that a run recorded during training (`--record scores`)."""

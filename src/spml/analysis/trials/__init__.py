@@ -1,1 +1,0 @@
-"""Figures on the trials of comparisons."""
