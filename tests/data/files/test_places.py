@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from pathlib import Path
 
 import pytest
@@ -12,82 +11,61 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
 from spml.data.files import places
-from spml.data.files.places import hint_at, images_folder, locate_names
+from spml.data.files.places import find_folder, hint_at, images_folder, locate_names
 from spml.data.readers import find_files, read
 
 
 @pytest.mark.parametrize(
     ("there", "name", "hint"),
     [
-        ("a.jpg", "a.JPG", "There is 'a.jpg', which differs in case: rename"),
-        ("Images/A.jpg", "images\\a.jpg", "There is 'Images/A.jpg', which differs in case: rename"),
-        ("a.jpeg", "a.jpg", "There is 'a.jpeg', with another suffix: rename"),
-        ("sub/a.jpg", "a.jpg", "It is in another folder: pass data.images /"),
-        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass data.images /"),
-        ("0007.jpg", "7", "There is '0007.jpg', with zeros in front, which spreadsheets remove: rename"),
-        ("img/0007.jpg", "img/7.jpg", "There is 'img/0007.jpg', with zeros in front"),
+        ("a.jpg", "a.JPG", "There is 'a.jpg': names must have the same upper and lower case"),
+        ("images/A.jpg", "images\\a.jpg", "There is 'images/A.jpg': names must have the same"),
+        ("a.jpeg", "a.jpg", "There is 'a.jpeg': names must"),
+        (
+            "0007.jpg",
+            "7",
+            "There is '0007.jpg': names must have the same upper and lower case, zeros in front",
+        ),
+        ("img/0007.jpg", "img/7.jpg", "There is 'img/0007.jpg': names must"),
+        ("cafe\u0301.jpg", "caf\u00e9.jpg", "There is 'cafe\u0301.jpg': names must"),
+        ("caf\u00e9.jpg", "cafe\u0301.jpg", "There is 'caf\u00e9.jpg': names must"),
         ("007.jpg", "17.jpg", ""),
+        ("dog_1.jpg", "dogs_1.jpg", "Did you mean 'dog_1.jpg'? "),
+        ("sub/a.jpg", "a.jpg", "It is in another folder: pass data.images=/"),
+        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass data.images=/"),
         ("a.jpg", "sub/a.jpg", " holds 'a.jpg': remove 'sub/' from the names. "),
         ("x/a.jpg", "data\\x\\a.jpg", " holds 'x/a.jpg': remove 'data\\\\' from the names. "),
-        ("b.jpg", "a.jpg", ""),
-        ("a.txt", "a.jpg", ""),
-        ("b.jpg", "https://host/a.jpg", "This is an address. Only files on this machine are read: dow"),
+        ("photo.jpg", "a.jpg", ""),
+        ("photo.jpg", "https://host/a.jpg", "This is an address. Only files on this machine are read: dow"),
         ("a.jpg", "https://host/a.jpg", " holds 'a.jpg': remove 'https://host/' from the names. "),
         ("a.jpg", "file:///C:/me/a.jpg", " holds 'a.jpg': remove 'file:///C:/me/' from the names. "),
-        ("b.jpg", "file:///C:/me/a.jpg", "This is the address of a file: name it relative to the folder"),
+        ("photo.jpg", "file:///C:/me/a.jpg", "This is the address of a file: name it relative to the folder"),
         ("a.jpg", "nowhere/b.jpg", ""),
     ],
 )
 def test_hints(tmp_path, there, name, hint):
     (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / there).write_bytes(b"x")
+    if (tmp_path / name).exists():
+        pytest.skip("this file system does not tell the names apart")
     found = hint_at(tmp_path, [name])
     assert hint in found
     assert bool(found) == bool(hint)
 
 
-def test_hint_at_the_form_of_unicode(tmp_path):
-    name = "caf\u00e9.jpg"
-    for form, other in (("NFC", "NFD"), ("NFD", "NFC")):
-        folder = tmp_path / form
-        folder.mkdir()
-        (folder / unicodedata.normalize(form, name)).write_bytes(b"x")
-        stated = unicodedata.normalize(other, name)
-        if (folder / stated).exists():
-            pytest.skip("this file system does not tell the forms apart")
-        assert f"another form of Unicode ({form}): rename" in hint_at(folder, [stated])
-
-
-def test_hint_at_a_backslash_in_the_name(tmp_path):
-    (tmp_path / "dog\\a.jpg").write_bytes(b"x")
-    assert "holds the backslash itself" in hint_at(tmp_path, ["dog\\a.jpg"])
-
-
-def test_hint_at_the_folder_above(tmp_path):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
-    assert hint_at(tmp_path / "photos", ["photos/a.jpg"]).endswith(f"--data.images {tmp_path}. ")
-    assert str(tmp_path / "photos") in hint_at(tmp_path, ["a", "a.jpg"])
-
-
-def test_hint_at_images_in_several_folders(tmp_path, monkeypatch):
+def test_a_folder_is_advised_only_if_all_names_are_in_it(tmp_path, monkeypatch):
     for name in ("train/cat/a.jpg", "train/cat/b.jpg", "train/dog/c.jpg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
-    missing = [["a", "a.jpg"], ["b", "b.jpg"]]
-    assert hint_at(Path(), missing[0], missing) == "It is in another folder: pass data.images train/cat. "
+    names = [["a", "a.jpg"], ["b", "b.jpg"]]
+    assert hint_at(Path(), names[0], names) == "It is in another folder: pass data.images=train/cat. "
     expected = (
         "It is in train/cat, others are elsewhere: write the names with folders, as in 'train/cat/a.jpg'. "
     )
-    assert hint_at(Path(), missing[0], [*missing, ["c.jpg"]]) == expected
-
-
-def test_hint_at_the_folder_above_the_current_one(tmp_path, monkeypatch):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
-    monkeypatch.chdir(tmp_path / "photos")
-    assert hint_at(Path(), ["photos/a.jpg"]).endswith(f"--data.images {tmp_path}. ")
+    assert hint_at(Path(), names[0], [*names, ["c.jpg"]]) == expected
+    monkeypatch.chdir(tmp_path / "train")
+    assert hint_at(Path(), ["train/cat/a.jpg"]).endswith(f"data.images={tmp_path}. ")
 
 
 def test_links_and_endless_folders_are_not_searched(tmp_path, monkeypatch):
@@ -99,9 +77,25 @@ def test_links_and_endless_folders_are_not_searched(tmp_path, monkeypatch):
     assert hint_at(root, ["a.jpg"]) == ""
     (root / "x" / "y").mkdir(parents=True)
     (root / "x" / "y" / "a.jpg").write_bytes(b"x")
-    assert hint_at(root, ["a.jpg"]).endswith("--data.images " + str(root / "x" / "y") + ". ")
-    monkeypatch.setattr(places, "_NEARBY", 2)
+    assert hint_at(root, ["a.jpg"]).endswith("data.images=" + str(root / "x" / "y") + ". ")
+    monkeypatch.setattr(places, "_SEARCHED", 2)
     assert hint_at(root, ["a.jpg"]) == ""
+
+
+@pytest.mark.parametrize("many", [1, 100])
+def test_a_name_that_fits_two_files_is_refused(tmp_path, monkeypatch, many):
+    monkeypatch.setattr(places, "MANY", many)
+    for name in ("1.jpg", "2.jpg", "2.png"):
+        (tmp_path / name).write_bytes(b"x")
+    names = [[number, f"{number}.jpg", f"{number}.png"] for number in "12"]
+    assert locate_names(tmp_path, names[:1], "row {}".format) == ["1.jpg"]
+    with pytest.raises(InputError, match=r"row 1: '2' fits '2\.jpg' and '2\.png'\. Write the suffix"):
+        locate_names(tmp_path, names, "row {}".format)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.jpg").write_bytes(b"y")
+    with pytest.raises(InputError, match=r"x: fits '.*1\.jpg' and '.*a/1\.jpg'\. Pass data\.images"):
+        find_folder([tmp_path, tmp_path / "a"], [["1.jpg"]], "x")
+    assert find_folder([tmp_path, tmp_path / "a" / ".."], [["1.jpg"]], "x") == tmp_path
 
 
 TABLE = ("file,label", "a.png,cat", "x.png,dog", "b.png,dog", "y.png,cat", "c.png,cat", "d.png,dog")
@@ -151,7 +145,7 @@ def test_labels_do_not_depend_on_what_is_missing(table):
 def test_all_missing_is_never_skipped(table):
     with pytest.raises(InputError, match="2 of 2 files are missing") as caught:
         read(DataConfig(path=str(table("file,label", "x.png,cat", "y.png,dog")), missing="skip"))
-    assert "--data.missing" not in str(caught.value)
+    assert "data.missing" not in str(caught.value)
 
 
 @pytest.mark.parametrize("images", ["", "none", "a.png", "a\0b"])

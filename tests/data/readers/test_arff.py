@@ -211,7 +211,7 @@ def test_train_and_test_file(save):
         ("x numeric", "l1 numeric", "line 4: the name 'l1' was used before"),
         ("l1 {0,1}", "l1 {a,b}", "line 8: the label 'l1' is '1', not 0, 1 or ?"),
         ("-C 2", "-C 5", "-C in @relation makes 5 of 5 attributes labels"),
-        ("-C 2", "-D 2", "neither data.xml in the same folder.*--data.label_columns N"),
+        ("-C 2", "-D 2", "neither data.xml in the same folder.*data.label_columns=N"),
         ("0,1,.25,1,1", "0,1,.25,1", "line 9: 4 cells, but there are 5 attributes"),
         ("0,1,.25,1,1", "0,1,'a,1,1", "line 9: a quote that is not closed"),
         ("0,1,.25,1,1", "0,1,'.25',1,1,", "line 9: 6 cells, but there are 5 attributes"),

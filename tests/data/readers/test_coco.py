@@ -311,7 +311,7 @@ def test_where_images_are(write, picture, name, images):
 def test_the_folder_above_is_not_searched_without_reason(write, tmp_path):
     with pytest.raises(
         InputError,
-        match=r"images\[0\]: there is no file 'a\.png' in .*/other \(3 of 3 .*--data\.images \S+0\.",
+        match=r"images\[0\]: there is no file 'a\.png' in .*/other \(3 of 3 .*data\.images=\S+0\.",
     ):
         opened(write(name="other/x.json"))
     assert opened(tmp_path / "other" / "x.json", images=str(tmp_path)).ids == ("a.png", "b.png", "c.png")
@@ -407,9 +407,9 @@ BAD = [
     (["images", 1, "file_name"], "a.png", r"images\[1\]: names 'a\.png', which .*images\[0\] names, too"),
     (["images", 1, "file_name"], "./a.png", r"images\[1\]: names 'a\.png', which"),
     (["images", 1, "file_name"], "x.png", r"images\[1\]: there is no file 'x\.png' in"),
-    (["images", 0, "file_name"], "x.png", r"images\[0\]: there is no file 'x\.png' in .*--data\.images"),
+    (["images", 0, "file_name"], "x.png", r"images\[0\]: there is no file 'x\.png' in .*data\.images"),
     (["images", 1, "file_name"], "../a.png", r"images\[1\]: '\.\./a\.png' lies outside .*remove '\.\./'"),
-    (["images", 0, "file_name"], "../x.png", r"images\[0\]: '\.\./x\.png' lies outside .*--data\.images"),
+    (["images", 0, "file_name"], "../x.png", r"images\[0\]: '\.\./x\.png' lies outside .*data\.images"),
     (["images", 0, "file_name"], "/etc/passwd", r"images\[0\]: '/etc/passwd' lies outside"),
     (["images", 1, "file_name"], "a\0", r"images\[1\]: .* holds a character"),
     (["images", 1, "file_name"], "x" * 300, r"images\[1\]: .* is longer than"),

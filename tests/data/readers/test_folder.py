@@ -150,37 +150,11 @@ def content(path):
 @pytest.mark.parametrize(
     ("files", "expected", "note"),
     [
-        (  # doubled folders, and a third one that is no split
-            ["seg_train/seg_train/a/1.png", "seg_train/seg_train/b/2.png", "seg_test/seg_test/a/3.png",
-             "seg_pred/seg_pred/4.png", "seg_pred/seg_pred/5.png"],
-            {"seg_test/seg_test/a/3.png": ("a", "test"), "seg_train/seg_train/a/1.png": ("a", "train"),
-             "seg_train/seg_train/b/2.png": ("b", "train")},
-            r"Splits: seg_test/seg_test as test, seg_train/seg_train as train\. 2 images are in no class "
-            r"folder and left out: 2 in seg_pred/seg_pred, such as seg_pred/seg_pred/4\.png",
-        ),
-        (  # one folder more, and files next to it
-            ["archive/PetImages/Cat/1.png", "archive/PetImages/Dog/2.png", "archive/README.md"],
-            {"archive/PetImages/Cat/1.png": ("Cat", ""), "archive/PetImages/Dog/2.png": ("Dog", "")},
-            r"The folders in .*archive/PetImages are read, since all images are in it\. 1 file is not read: "
-            r"1 \.md\.",
-        ),
-        (
-            ["images/train/a/1.png", "images/train/b/2.png", "images/val/a/3.png"],
-            {"images/train/a/1.png": ("a", "train"), "images/train/b/2.png": ("b", "train"),
-             "images/val/a/3.png": ("a", "val")},
-            r"The folders in .*images are read",
-        ),
         (
             ["Training Set/a/1.png", "Training Set/b/2.png", "Validation Set/a/3.png", "test2017/b/4.png"],
             {"Training Set/a/1.png": ("a", "train"), "Training Set/b/2.png": ("b", "train"),
              "Validation Set/a/3.png": ("a", "val"), "test2017/b/4.png": ("b", "test")},
             "Splits: Training Set as train, Validation Set as val, test2017 as test",
-        ),
-        (
-            ["train/images/a/1.png", "train/images/b/2.png", "val/images/a/3.png"],
-            {"train/images/a/1.png": ("a", "train"), "train/images/b/2.png": ("b", "train"),
-             "val/images/a/3.png": ("a", "val")},
-            "Splits: train/images as train, val/images as val",
         ),
         (
             ["a/1.png", "b/2.png", "3.png"], {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
@@ -240,38 +214,66 @@ def write(folder, picture, name):
     ("files", "message"),
     [
         (
-            ["train/a/1.png", "train/b/2.png", "val/3.png", "val/4.png"],
-            r"val holds 2 images without class folders, while train has class folders\. Sort these images "
-            r"into class folders \(such as val/a\), list all .* or move val elsewhere\. To use train alone: "
-            r"spml data inspect .*train$",
+            "train/a/1.png train/b/2.png val/3.png val/4.png",
+            r"val: holds 2 images but no folder with images\. .* Or move val elsewhere, or use train "
+            r"alone: spml data inspect .*train$",
         ),
         (
-            ["train/a/1.png", "train/b/2.png", "val/images/3.png", "val/val_annotations.txt"],
-            r"val/images holds 1 image without class .* val/val_annotations\.txt next to them can't be read",
+            "seg_train/seg_train/a/1.png seg_train/seg_train/b/2.png seg_test/seg_test/a/3.png",
+            r"seg_test: holds only the folder 'seg_test', .* Move its folders to .*seg_test",
         ),
         (
-            ["a/1.png", "b/2.png", "test/3.png"],
-            r"test: holds 1 image, but no class folders, next to the class folders a, b\. .* as test_class",
+            "archive/PetImages/Cat/1.png archive/PetImages/Dog/2.png archive/README.md",
+            r": holds only the folder 'archive', with the class folders\. Pass .*archive",
         ),
+        ("images/a/1.png images/b/2.png", r": holds only the folder 'images', with the class folders\. Pass"),
         (
-            ["train/1.png", "val/2.png"],
-            "train holds 1 image and val holds 1 image without class folders",
+            "train/images/a/1.png train/images/b/2.png val/images/a/3.png",
+            r"train: holds only the folder 'images'",
         ),
-        (
-            ["trainA/1.png", "trainB/2.png", "testA/3.png", "testB/3.png"],
-            "testA holds 1 image and .* withou",
-        ),
-        (["images/1.png", "masks/2.png"], r"images is no class\. Expected one folder per class"),
-        (["train/images/1.png", "train/masks/2.png", "val/a/1.png"], "train/images is no class"),
-        (["images/1.png", "labels/1.txt"], r"If labels/1\.txt is of a YOLO export, put the names of the cla"),
-        (["train/a/1.png", "val/a/2.png", "a/3.png"], "has both folders named as splits and 'a'"),
-        (["train/a/1.png", "train/b/2.png", "b/3.png"], "has both folders named as splits and 'b'"),
-        (["a/1.png", "b/2.heic.cr2"], r"b: holds no image\. 1 file is not read: 1 \.cr2 \(raw photo: conver"),
+        ("train/a/1.png train/b/2.png val/images/3.png val/val_annotations.txt", r"val: images is no class"),
+        ("a/1.png b/2.png test/3.png", r"test: holds 1 image, but no class .* a, b\. .*, call it test_class"),
+        ("train/1.png val/2.png", "train: holds 1 image but no folder with images"),
+        ("trainA/1.png trainB/2.png testA/3.png testB/4.png", "testA: holds 1 image but no folder"),
+        ("images/1.png masks/2.png", r"images is no class\. Expected one folder per class"),
+        ("train/images/1.png train/masks/2.png val/a/1.png", "train: images is no class"),
+        ("train/a/1.png val/a/2.png a/3.png", "has both folders named as splits and 'a'"),
+        ("train/a/1.png train/b/2.png b/3.png", "has both folders named as splits and 'b'"),
+        ("a/1.png b/2.heic.cr2", r"b: holds no image\. 1 file is not read: 1 \.cr2 \(raw photo: conver"),
+        ("1.png 2.png", r"names of the classes can make a beginning: data\.classes=FILE"),
     ],
 )
 def test_refused_layouts(tmp_path, picture, files, message):
-    for name in files:
+    for name in files.split():
         write(tmp_path, picture, name)
+    with pytest.raises(InputError, match=message):
+        read_folder(tmp_path, DataConfig())
+
+
+@pytest.mark.parametrize(
+    ("images", "name", "text", "message"),
+    [
+        (
+            "0.png 1.png",
+            "0.txt",
+            "1girl, solo",
+            r"0\.txt holds text next to the image of this name, perhaps its",
+        ),
+        ("images/0.png", "labels/0.txt", "0 .5 .5 1 1\n", r"labels/0\.txt is of a YOLO export .*data\.yaml"),
+        ("0.png", "0.json", '{"imagePath": "0.png", "shapes": []}', "0.json is LabelMe's JSON of one image"),
+        ("data/0.png", "labels.json", '{"classes": [], "labels": {}}', "labels.json is FiftyOne's list"),
+        ("p/0.png q/0.png", "p/p.json", '{"labels": [], "projection": ""}', r"^(?!.*BigEarthNet)|p: "),
+    ],
+)
+def test_labels_next_to_images_that_are_not_read(tmp_path, picture, images, name, text, message):
+    for each in images.split():
+        picture(each)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    if name.startswith("p/"):  # a file in one class folder does not matter, one in each does
+        assert read_folder(tmp_path, DataConfig()).classes == ("p", "q")
+        (tmp_path / "q" / "q.json").write_text(text)
+        message = "p/p.json is BigEarthNet's JSON of one patch"
     with pytest.raises(InputError, match=message):
         read_folder(tmp_path, DataConfig())
 

@@ -174,7 +174,7 @@ FIRST = [0, "annotations", 1, "result", 0]
         ([1, "data", "image"], 5, r"\[1\]\.data\.image: expected a string, got an integer"),
         ([1, "data", "image"], "b.png", r"\[1\]\.data\.image: names 'b\.png', which .*\[0\]\.data\.im"),
         ([1, "data", "image"], "x.png", r"\[1\]\.data\.image: there is no file 'x\.png' in"),
-        ([0, "data", "image"], "x.png", r"\[0\]\.data\.image: there is no file 'x\.png' in .*--data\.images"),
+        ([0, "data", "image"], "x.png", r"\[0\]\.data\.image: there is no file 'x\.png' in .*data\.images"),
         ([1, "data", "image"], "../a.png", r"\[1\]\.data\.image: '\.\./a\.png' lies outside"),
         ([1, "data", "image"], "/data/local-files/?d=../a.png", r"'\.\./a\.png' lies outside"),
         ([1, "data", "image"], "/data/local-files/?d=%2e%2e/a.png", r"'\.\./a\.png' lies outside"),

@@ -124,7 +124,7 @@ def test_texts_that_can_t_be_joined(texts):
     with pytest.raises(InputError, match=r"'c' is the name of different texts\. Names of samples must be"):
         read(DataConfig(path=str(texts), text="title"))
     three.write_text("id,abstract,label\nc,Dogs bark,cat\n")
-    with pytest.raises(InputError, match=r"--data\.text title: no column has this name"):
+    with pytest.raises(InputError, match=r"data\.text title: no column has this name"):
         read(DataConfig(path=str(texts), text="title"))
 
 
@@ -159,5 +159,5 @@ def test_mistakes(sources, text, words):
 def test_other_yaml_is_not_a_list_of_sources(tmp_path):
     path = tmp_path / "data.yaml"
     path.write_text("names: [cat, dog]\ntrain: images/train\nval: images/val\n")
-    with pytest.raises(InputError, match=r"data\.yaml: is not data\. For YOLO"):
+    with pytest.raises(InputError, match=r"data\.yaml: is YAML, of which only lists"):
         read(DataConfig(path=str(path)))

@@ -202,7 +202,7 @@ def test_links_and_missing_folders(devkit, picture, tmp_path):
     with pytest.raises(InputError, match=r"a\.xml: .*is a link to .*secret\.png', outside"):
         opened(path)
     (tmp_path / "JPEGImages").rename(tmp_path / "images")
-    with pytest.raises(InputError, match=r"there is no file 'a\.jpg' in .*/JPEGImages.* pass --data\.images"):
+    with pytest.raises(InputError, match=r"there is no file 'a\.jpg' in .*/JPEGImages.* pass data\.images"):
         opened(path)
     (tmp_path / "Annotations" / "b.xml").unlink()
     os.mkfifo(tmp_path / "Annotations" / "b.xml")

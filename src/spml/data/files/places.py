@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 import posixpath
@@ -9,8 +10,8 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from ...common.errors import InputError
@@ -22,14 +23,13 @@ from .names import FilesBelow
 
 Missing = Literal["stop", "skip"]
 
-# The usual suffix comes first; the others are tried only if there is no such file.
+# The usual suffix comes first, for messages.
 IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
-_NEARBY = 1000  # folders that are looked into for a missing file, and files that are looked for
+_SEARCHED = 1000  # folders in which missing files are looked for, and files that are looked for
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _ELSEWHERE = "pass data.images with the folder that the names are relative to"
 
 
@@ -48,22 +48,30 @@ def folder_above(folder: Path) -> Path:
 
 
 def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: str) -> Path:
-    """First of some folders that contains one of the images, of which each may have several names.
+    """The one of some folders that contains the first image that any of them contains.
 
-    Later images are looked for only if no folder has an earlier one. `where` names the first image in
-    messages.
+    An image may have several names. `where` names the first image in messages.
+
+    Raises:
+        InputError: No folder has an image, two folders have different ones of this name, or the name of the
+            first image leads out of all folders.
     """
     folders = list(dict.fromkeys(folders))
-    outside: InputError | None = None
     for number, options in enumerate(names):
+        found: dict[str, Path] = {}
+        outside: InputError | None = None
         for folder, name in itertools.product(folders, options):
             try:
-                if is_file(inside(folder, name, where)):
-                    return folder
+                if is_file(path := inside(folder, name, where)):
+                    found.setdefault(os.path.realpath(path), folder)
             except InputError as error:
-                if number == 0 and (outside is None or shorter_name(folder, name)):
+                if outside is None or shorter_name(folder, name):
                     outside = error
-        if outside:
+        if len({*found.values()}) > 1:
+            raise InputError(f"{where}: fits {' and '.join(map(quote, found))}. {_ELSEWHERE.capitalize()}.")
+        if found:
+            return next(iter(found.values()))
+        if outside and number == 0:
             raise outside
     present = [folder for folder in folders if folder.is_dir()]
     hint = next(filter(None, (hint_at(folder, names[0], names) for folder in present)), "")
@@ -76,7 +84,8 @@ def find_files(
     """Files below `root` of some images, as `locate_names` finds them; no two may be the same.
 
     Raises:
-        InputError: A name leads out of `root`, a file is missing, or two images are the same file.
+        InputError: A name leads out of `root` or fits two files, a file is missing, or two images are the
+            same file.
     """
     found = locate_names(root, names, where, missing)
     first: dict[str, int] = {}
@@ -94,41 +103,52 @@ def locate_names(
 ) -> list[str]:
     """Path relative to `root` of each image, with slashes: the first of its possible names that exists.
 
-    If `missing` is `skip`, an image without a file has the path of its first name, and is left out when the
-    data is opened; but if no image has one, that is a mistake. `where` tells what names an image, for
-    messages.
+    Names that exist and differ in their suffix only are refused. If `missing` is `skip`, an image without a
+    file has the path of its first name, and is left out when the data is opened; but if no image has one,
+    that is a mistake. `where` tells what names an image, for messages.
     """
-    found: list[str] = []
+    located: list[str] = []
     start = len(str(root / "x")) - 1
     absent: list[int] = []
-    present = are_listed(root, [options[0] for options in names])
-    for image, (options, is_present) in enumerate(zip(names, present, strict=True)):
-        if is_present:
-            found.append(options[0])
-            continue
-        path = next(filter(is_file, (inside(root, name, where(image)) for name in options)), None)
-        if path is None:
-            absent.append(image)
-            path = inside(root, options[0], where(image))
-        found.append(str(path)[start:].replace(os.sep, "/"))
+    listed = _listed(root, [options[0] for options in names])
+    for image, options in enumerate(names):
+        found = [name for name in options if name in listed]
+        if not found:
+            paths = [inside(root, name, where(image)) for name in options]
+            existing = [*filter(is_file, paths)]
+            if not existing:
+                absent.append(image)
+            found = [str(path)[start:].replace(os.sep, "/") for path in existing or paths[:1]]
+        located.append(found[0])
+        for other in found[1:]:
+            if posixpath.splitext(other)[0] == posixpath.splitext(found[0])[0] and not os.path.samefile(
+                root / other, root / found[0]
+            ):
+                raise InputError(
+                    f"{where(image)}: {quote(options[0])} fits {quote(found[0])} and {quote(other)}. Write "
+                    "the suffix of the one that is meant."
+                )
     if absent and (missing == "stop" or len(absent) == len(names)):
         missed = [names[image] for image in absent]
         # There is nothing to skip to if no file exists.
         skip = "Or leave out what is missing: data.missing=skip." if len(absent) < len(names) else ""
-        hint = hint_at(root, missed[0], missed) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
+        hint = hint_at(root, missed[0], names) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
         raise _absent(where(absent[0]), [root], len(names), missed, hint + skip)
-    return found
+    return located
 
 
 def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
     """Whether each name is surely that of a file below `root`: of no link, and in a form that `inside` keeps.
 
-    Folders that many names are in are listed, which takes a tenth of the time of looking for each file. What
-    is not listed is looked for.
+    Files in folders with fewer names than `MANY` are not listed.
     """
+    return [*map(_listed(root, names).__contains__, names)]
+
+
+def _listed(root: Path, names: Sequence[str]) -> set[str]:
+    """Files in the folders that many names are in: listing takes a tenth of the time of asking for each."""
     folders = Counter(name[: name.rfind("/") + 1] for name in names)
-    listed = {name for folder, count in folders.items() if count >= MANY for name in _files_in(root, folder)}
-    return [*map(listed.__contains__, names)]
+    return {name for folder, count in folders.items() if count >= MANY for name in _files_in(root, folder)}
 
 
 def _files_in(root: Path, folder: str) -> list[str]:
@@ -144,55 +164,46 @@ def _files_in(root: Path, folder: str) -> list[str]:
     return [name for name in files if not _ODD.search(name)] if _ODD.search("/".join(files)) else files
 
 
-def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] = ()) -> str:
-    """Sentence on a file that may be the one which is missing, and a blank; empty if there is none.
+def hint_at(root: Path, options: Sequence[str], names: Sequence[Sequence[str]] = ()) -> str:
+    """Sentence on the file that may be meant by the possible names of a missing one, and a blank; or nothing.
 
-    It may differ in case, in the form of Unicode or in zeros in front, have another suffix, or lie in another
-    folder; `missing` are all missing files, of which the first are looked for there, too.
+    It may have nearly this name, or all files that the data `names` may lie in another folder.
     """
-    name = names[0]
-    shorter = shorter_name(root, name)
+    name = options[0]
     if address := _ADDRESS.match(name):
-        if address[0].lower() == "file://":
-            return shorter or "This is the address of a file: name it relative to the folder of the images. "
-        rest = shorter or "Only files on this machine are read: download the images. "
-        return f"This is an address. {rest}"
-    if "\\" in name and is_file(root / name):
-        return (
-            f"There is a file whose name holds the backslash itself, {quote(name)}, probably from an archive "
-            "packed on Windows: unpack it again with a tool that makes folders of it. "
+        return shorter_name(root, name) or (
+            "This is the address of a file: name it relative to the folder of the images. "
+            if address[0].lower() == "file://"
+            else "This is an address. Only files on this machine are read: download the images. "
         )
-    relative = posixpath.normpath(name.replace("\\", "/"))
-    if relative.startswith("/"):
-        return ""
-    if similar := _similar(root, relative.split("/")):
-        found = similar.relative_to(root).as_posix()
-        difference = _difference(relative, found)
-        return f"There is {quote(found)}, {difference}: rename the files or correct the names. "
-    above = folder_above(root)
-    if not _in_folder(above, names) and shorter:
-        return shorter
-    for folder in (above, *_folders_below(root)):
-        if not (file := _in_folder(folder, names)):
+    folder, _, last = name.replace("\\", "/").rpartition("/")
+    files = [path for path in sorted((root / folder).glob("*")) if is_file(path)] if folder[:1] != "/" else []
+    if near := next((path for path in files if _loosely(path.name) == _loosely(last)), None):
+        return (
+            f"There is {quote(near.relative_to(root).as_posix())}: names must have the same upper and lower "
+            "case, zeros in front, suffix and form of Unicode. Rename the files or correct the names. "
+        )
+    above, elsewhere = folder_above(root), ""
+    for place in (above, *(Path(each) for each, *_ in itertools.islice(os.walk(root), _SEARCHED))):
+        if not (file := _in_folder(place, options)):
             continue
-        if folder == above or all(_in_folder(folder, options) for options in missing[:_NEARBY]):
-            return f"It is in another folder: pass data.images={shlex.quote(shown(folder))}. "
-        full = (folder / file).relative_to(root).as_posix()
-        return f"It is in {folder}, others are elsewhere: write the names with folders, as in {quote(full)}. "
-    return ""
+        if all(_in_folder(place, each) for each in names[:_SEARCHED]):
+            return f"It is in another folder: pass data.images={shlex.quote(shown(place))}. "
+        if place != above and not elsewhere:
+            full = quote(file.relative_to(root).as_posix())
+            elsewhere = (
+                f"It is in {place}, others are elsewhere: write the names with folders, as in {full}. "
+            )
+    if hint := shorter_name(root, name) or elsewhere:
+        return hint
+    stems = {posixpath.splitext(path.name)[0]: path.name for path in files[:_SEARCHED]}
+    alike = difflib.get_close_matches(posixpath.splitext(last)[0], stems, n=2, cutoff=0.75)
+    return f"Did you mean {' or '.join(quote(stems[stem]) for stem in alike)}? " if alike else ""
 
 
-def _in_folder(folder: Path, names: Sequence[str]) -> str:
-    """The first of the possible names of a file that exists in a folder; empty if there is none."""
-    options = (name.replace("\\", "/") for name in names)
-    return next((option for option in options if is_file(folder / option)), "")
-
-
-def _folders_below(root: Path) -> Iterator[Path]:
-    """`root` and folders below it, without links, up to a limit."""
-    for folder, below, _ in itertools.islice(os.walk(root), _NEARBY):
-        below.sort()
-        yield Path(folder)
+def _in_folder(folder: Path, options: Sequence[str]) -> Path | None:
+    """The first of the possible names of a file that exists in a folder."""
+    return next(filter(is_file, (folder / each.replace("\\", "/") for each in options)), None)
 
 
 def _absent(
@@ -204,35 +215,8 @@ def _absent(
     return InputError(f"{where}: there is no file {names[0]} in {place}{more}. {advice}".rstrip())
 
 
-def _similar(folder: Path, parts: Sequence[str]) -> Path | None:
-    """File below `folder` whose path differs only in case, form of Unicode or suffix."""
-    for part in parts[:-1]:
-        exact = folder / part
-        same = (entry for entry in sorted(folder.glob("*")) if _plain(entry.name) == _plain(part))
-        folder = exact if exact.is_dir() else next(same, exact)
-    files = sorted(folder.glob("*"))
-    stem = _unpadded(parts[-1])
-    alike = [file for file in files if _plain(file.name) == _plain(parts[-1])]
-    alike += [file for file in files if file.suffix.lower() in SUFFIXES and _unpadded(file.name) == stem]
-    return next(filter(is_file, alike), None)
-
-
-def _difference(name: str, found: str) -> str:
-    if _plain(PurePosixPath(name).stem) != _plain(PurePosixPath(found).stem):
-        return "with zeros in front, which spreadsheets remove"
-    if _plain(name) != _plain(found):
-        return "with another suffix"
-    if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", found):
-        form = next((form for form in _FORMS if unicodedata.is_normalized(form, found)), "mixed")
-        return f"whose letters with accents are written in another form of Unicode ({form})"
-    return "which differs in case"
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-
-
-def _unpadded(name: str) -> str:
-    """Name without suffix, and if it is a number, without zeros in front."""
-    stem = _plain(PurePosixPath(name).stem)
+def _loosely(name: str) -> str:
+    """Name without what is easily lost: case, form of Unicode, suffix of an image, and zeros of a number."""
+    stem, suffix = posixpath.splitext(unicodedata.normalize("NFC", name).casefold())
+    stem = unicodedata.normalize("NFC", stem if suffix in SUFFIXES else stem + suffix)
     return stem.lstrip("0") if stem.isdigit() else stem

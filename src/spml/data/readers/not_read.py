@@ -33,7 +33,7 @@ _BY_KEYS = (
     (".json .csv", "DataRow ID|Label", f"an export of Labelbox. Write {_TABLE}: ids and answers"),
     (".csv", "filename|region_shape_attributes", "a CSV of VIA. Export the annotations in the COCO format"),
     (".csv", "ImageID|LabelName|Confidence", f"of OpenImages. Write {_TABLE} (docs/data.md, OpenImages)"),
-    (".jsonl", "imageGcsUri", f"an import file of Vertex AI. Write {_TABLE}: each displayName is a label"),
+    (".jsonl", "imageGcsUri", f"an import file of Vertex AI. Write {_TABLE}, which are the displayNames"),
     (".jsonl .manifest", "source-ref", "a manifest of SageMaker or Rekognition. Write a .csv file with the "
      "columns `file` (of `source-ref`, without the bucket) and `labels` (the names in `class-map`)"),
 )  # fmt: skip
@@ -90,7 +90,7 @@ def recognise_in(path: Path, listing: Listing) -> str:
     looked: set[str] = set()
     for folder in listing.root.walk():
         stems = {listing.images[row].rpartition("/")[2].rpartition(".")[0] for row in folder.images}
-        for name in folder.files if folder.images or folder is listing.root else ():
+        for name in folder.files if folder.images or folder.name in ("", "labels") else ():
             source = Source(path / folder.prefix / name)
             if source.suffix in looked or source.suffix not in (".json", ".csv", ".txt"):
                 continue
@@ -98,20 +98,23 @@ def recognise_in(path: Path, listing: Listing) -> str:
             with suppress(InputError):
                 if what := recognise(source):
                     return f"{folder.prefix}{name} is {what}"
-            lines = source.start.decode(errors="replace").splitlines()
-            if source.suffix == ".txt" and source.path.stem in stems and not all(map(_BOX.fullmatch, lines)):
-                return (
-                    f"{folder.prefix}{name} seems to hold the tags of the image of this name. Write {_TABLE} "
-                    "(docs/data.md, Tags in text files)"
-                )
+            if source.suffix != ".txt":
+                continue
+            if all(map(_BOX.fullmatch, source.start.decode(errors="replace").splitlines())):
+                names = f"Put the names of the classes into {path / 'data.yaml'}: `names: [cat, dog]`"
+                return f"{folder.prefix}{name} is of a YOLO export without them. {names}"
+            if source.path.stem in stems:
+                text = f"{folder.prefix}{name} holds text next to the image of this name, perhaps its tags."
+                return f"{text} Write {_TABLE} (docs/data.md, Tags in text files)"
     return ""
 
 
 def not_read(source: Source) -> InputError:
     """Error that says what a source is that no reader recognises, and what to do."""
-    path, what = source.path, recognise(source)
-    if not what:
-        what = next((text for suffixes, text in _BY_SUFFIX if source.suffix in suffixes.split()), "")
+    path = source.path
+    if what := recognise(source):
+        return InputError(f"{path}: can't be read, as it is {what}.")
+    what = next((text for suffixes, text in _BY_SUFFIX if source.suffix in suffixes.split()), "")
     if not what and source.suffix == ".json":
         what = (
             f"not a known kind of JSON; found {source.outline}. Known are COCO (an object with the keys "
