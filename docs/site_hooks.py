@@ -61,8 +61,9 @@ FOUND = {
     "glossary": "glossary.html",
     "heic": "faq.html#my-photos-are-heic",
     "local weights": "faq.html#can-it-work-without-the-network",
+    "offline": "faq.html#can-it-work-without-the-network",
     "threshold": "decisions.html",
-    "K": "faq.html#which-k-do-i-state",
+    "K": "faq.html#what-is-the-k-of-my-data",
     "gpu": "faq.html#does-it-need-a-gpu",
     "text": "text.html",
     "embedding": "text.html",
@@ -90,7 +91,8 @@ def on_config(config: Any) -> Any:
         config.extra.pop("version")
     pages = sorted(path.name for path in (ROOT / "docs" / "methods").glob("*.md"))
     section = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
-    section += [{Path(name).stem: f"methods/{name}"} for name in pages if name != "README.md"]
+    titles = {name: (ROOT / "docs" / "methods" / name).read_text("utf-8").partition("\n")[0] for name in pages}
+    section += [{titles[name].lstrip("# "): f"methods/{name}"} for name in pages if name != "README.md"]
     return config
 
 
