@@ -91,7 +91,8 @@ def on_config(config: Any) -> Any:
         config.extra.pop("version")
     pages = sorted(path.name for path in (ROOT / "docs" / "methods").glob("*.md"))
     section = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
-    titles = {name: (ROOT / "docs" / "methods" / name).read_text("utf-8").partition("\n")[0] for name in pages}
+    folder = ROOT / "docs" / "methods"
+    titles = {name: (folder / name).read_text("utf-8").partition("\n")[0] for name in pages}
     section += [{titles[name].lstrip("# "): f"methods/{name}"} for name in pages if name != "README.md"]
     return config
 
