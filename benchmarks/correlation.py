@@ -35,7 +35,7 @@ from spml.metrics import mean_average_precision
 from spml.runs.fit.build import Build
 from spml.runs.folder.summary import versions
 from spml.runs.settle.init_from import Start
-from spml.runs.settle.resolve import open_for_backbone, resolve
+from spml.runs.settle.resolve import check_stated, open_for_backbone, resolve
 
 RESULTS = Path(__file__).parent / "results"
 MODES = {"oracle": "val/mAP", "observed": "val/SP"}
@@ -72,9 +72,9 @@ class Watch:
 
 def build(config, opened, start=None):
     """A run ready to be fitted, and its judge."""
-    run = resolve(config, lambda settings, _: opened)
+    run = resolve(check_stated(config)[0], opened)
     run.start = start
-    made = Build(run, make_fabric("cpu", 1, "32-true"), print).place()
+    made = Build(run, make_fabric("cpu", 1, "32-true")).place()
     return made, Watch(run.config, run.data)
 
 

@@ -27,7 +27,7 @@ from spml.models.solved.members import StandardisedSum, grow_on, score_members
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.fit.build import Build
-from spml.runs.settle.resolve import open_for_backbone, resolve
+from spml.runs.settle.resolve import Opened, check_stated, open_for_backbone, resolve
 
 FOLDS, DRAWS = 5, 200
 AUDITS = (50, 100, 200)
@@ -106,7 +106,8 @@ class Problem:
     def build(self, data=None, **settings):
         """Model that is ready to be fitted."""
         data = data or self.data
-        run = resolve(replace(self.config, **settings), lambda config, start: (data, self._spec))
+        config, _ = check_stated(replace(self.config, **settings))
+        run = resolve(config, Opened(data, self._spec))
         return Build(run, make_fabric("cpu", 1, "32-true"), backbone=not run.frozen).place()
 
     def part(self, rows, held):

@@ -38,8 +38,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import spml
 from spml.config import Config, DataConfig, ModelConfig, OptimConfig
 from spml.runs.audits.out_of_fold import open_for_run
-from spml.runs.compute.predict import Engine
 from spml.runs.folder.summary import versions
+from spml.runs.predict.batches import Engine
 
 RESULTS = Path(__file__).parent / "results"
 AUDITS = "audits"

@@ -66,8 +66,8 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
-from spml.runs.compute.features import cached_features
 from spml.runs.folder.summary import versions
+from spml.runs.predict.features import cached_features
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
 SIZES, BATCH, ROUNDS = (224, 448), 32, 5

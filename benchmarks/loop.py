@@ -49,7 +49,7 @@ from spml.models.solved.linear import LDA, head_scores
 from spml.models.solved.members import SMALLEST_SPREAD, StandardisedSum
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.fit.build import Build
-from spml.runs.settle.resolve import open_for_backbone, resolve
+from spml.runs.settle.resolve import Opened, check_stated, open_for_backbone, resolve
 
 SETS = ("animals 224", "yeast", "enron")
 BUDGETS = (0.3, 1.0, 3.0)  # answers per training sample
@@ -256,7 +256,7 @@ def train_gr(problem, labels, rate):
     train = replace(data.splits["train"], observed=ObservedLabels.from_ternary(labels[: problem.count]))
     opened = replace(data, splits={**data.splits, "train": train})
     config = replace(config, optim=replace(config.optim, lr=rate))
-    run = resolve(config, lambda *_: (opened, problem.spec))
+    run = resolve(check_stated(config)[0], Opened(opened, problem.spec))
     made = Build(run, make_fabric("cpu", 1, "32-true")).place()
     judge = Judge(data.splits["val"], None, "observed", config.mean_labels, data.empty)
     fitted = made.fit(judge)

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from spml.config import from_dict
 from spml.methods.registry import find
-from spml.runs.console import Console
 from spml.runs.folder.contents import read_summary
 from spml.runs.folder.summary import versions
 from spml.runs.train import run_training
@@ -81,7 +80,7 @@ def run(root, table, seed, form, head, values):
             "optim": {"name": "adam", "lr": 1e-3, "weight_decay": 0.0, "schedule": "constant"},
             "epochs": 10, "batch_size": batch, "threads": 1, "output": str(Path(folder, "run")),
         })  # fmt: skip
-        summary = read_summary(run_training(config, pictures=False, console=Console(silent=True)))
+        summary = read_summary(run_training(config, pictures=False))
     return {"mAP": summary["test"]["mAP"], "seconds": summary["cost"]["training_seconds"]}
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .methods.base import Objective
     from .methods.registry import register
     from .runs.api import load, train
-    from .runs.compute.predictions import Predictions
     from .runs.judge.compare import compare
+    from .runs.predict.predictions import Predictions
     from .runs.run import Run
     from .testing import check_objective
     from .version import __version__
@@ -30,7 +30,7 @@ _WHERE = {
     "InputError": "common.errors",
     "Objective": "methods.base",
     "ObservedLabels": "labels",
-    "Predictions": "runs.compute.predictions",
+    "Predictions": "runs.predict.predictions",
     "Run": "runs.run",
     "SpmlError": "common.errors",
     "__version__": "version",

@@ -28,7 +28,6 @@ from spml.bench.workers import Job, check_data, used_files, work
 from spml.common.errors import InputError
 from spml.config import DataConfig, from_dict
 from spml.data import open_dataset, start_opening
-from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.bench.rows import row as made_row
 from tests.bench.toys import TOY, save_spec, save_toy
@@ -88,7 +87,7 @@ def test_the_same_numbers_as_spml_train(finished, tmp_path):
     rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
     for row in (rows[1], rows[4]):
         config = from_dict({**row.config, "output": str(tmp_path / row.key[:8])})
-        run_training(config, console=Console(silent=True))
+        run_training(config)
         lines = (tmp_path / row.key[:8] / "metrics.jsonl").read_text().splitlines()
         history = [json.loads(line) for line in lines]
         for name in ("val/SP", "val/naive_mAP", "val/mAP"):

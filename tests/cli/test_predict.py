@@ -15,7 +15,7 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.models.backbones import Backbone
-from spml.runs.compute.unfinished import Unfinished
+from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.features import HIDE, make_features
 from tests.helpers.photos import make_photos
 from tests.helpers.sidecars import subjects
@@ -122,7 +122,7 @@ def test_a_folder_that_can_not_be_written_to(run, photos, tmp_path, computed, ca
     def refuse(folder):
         raise InputError(f"{folder}: may not be written to.")
 
-    monkeypatch.setattr("spml.runs.compute.features.check_folder", refuse)
+    monkeypatch.setattr("spml.runs.predict.features.check_folder", refuse)
     before = sorted(run.rglob("*"))
     for name in ("one.csv", "two.csv"):
         predict(run, photos, "--output", tmp_path / name)

@@ -11,7 +11,6 @@ import yaml
 from spml.cli.main import main, parse
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted, Trainer
-from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.helpers.features import make_features
 
@@ -126,12 +125,12 @@ def test_ctrl_c_while_nothing_is_saved_says_so(features, tmp_path, capsys, monke
 def test_the_bar_of_a_resumed_run_starts_where_it_stopped(features, tmp_path, monkeypatch):
     shown = []
 
-    class Bar(Console):
-        @contextmanager
-        def progress(self, total, label):
-            shown.append((total, []))
-            yield shown[-1][1].append
+    @contextmanager
+    def progress(total, label):
+        shown.append((total, []))
+        yield shown[-1][1].append
 
+    monkeypatch.setattr("spml.runs.train.progress", progress)
     settings = from_dict({
         "data": {"path": str(features), "unlisted": "negative", "observe": "single"},
         "method": "an", "epochs": 3, "threads": 1, "output": str(tmp_path / "run"),
@@ -146,8 +145,8 @@ def test_the_bar_of_a_resumed_run_starts_where_it_stopped(features, tmp_path, mo
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "_train_epoch", stop)
         with pytest.raises(Interrupted):
-            run_training(settings, console=Bar(silent=True))
-    run_training(settings, resume=True, console=Bar(silent=True))
+            run_training(settings)
+    run_training(settings, resume=True)
     (total, first), (same, second) = shown
     assert total == same == 3 * 160
     assert sum(first) == second[0] == 2 * 160

@@ -24,7 +24,7 @@ _GET_CONTEXT = multiprocessing.get_context
 if _FORKS:
     _CONTEXT.set_forkserver_preload(
         [
-            *("spml.runs.train", "spml.runs.compute.predict", "spml.bench.runner"),
+            *("spml.runs.train", "spml.runs.predict.batches", "spml.bench.runner"),
             *("timm", "lightning_fabric", "matplotlib.pyplot", "optuna", "sqlalchemy"),
         ]
     )

@@ -22,8 +22,8 @@ from spml.metrics import average_precision
 from spml.review.labelling import Labelling
 from spml.review.queue import Selection
 from spml.review.session import Review
-from spml.runs.compute.predict import Engine
 from spml.runs.folder.held_out import read_held_out, write_held_out
+from spml.runs.predict.batches import Engine
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features, make_weights
 from tests.helpers.photo_runs import write_photos

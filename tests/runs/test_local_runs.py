@@ -18,9 +18,9 @@ from spml.review.queue import Selection
 from spml.review.session import Review
 from spml.runs.audits import refits
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
-from spml.runs.compute.predict import Engine
 from spml.runs.decide.inferred_labels import _from_table
 from spml.runs.folder.held_out import read_held_out
+from spml.runs.predict.batches import Engine
 from tests.helpers.commands import fails
 from tests.helpers.exported import computed, opened
 from tests.helpers.features import make_weights

@@ -13,8 +13,8 @@ from PIL import Image
 import spml
 from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
-from spml.runs.compute.predictions import Predictions
 from spml.runs.network import Transform
+from spml.runs.predict.predictions import Predictions
 from tests.helpers import write_image
 from tests.helpers.features import make_features
 

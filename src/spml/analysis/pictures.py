@@ -38,8 +38,8 @@ from ..plots.sheets import (
 )
 from ..plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
 from ..runs.api import load_each
-from ..runs.compute.predict import Engine
 from ..runs.judge.evaluate import check_classes
+from ..runs.predict.batches import Engine
 from ..runs.run import Run
 from .registry import Analysis, register_figure
 

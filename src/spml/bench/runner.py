@@ -21,7 +21,6 @@ from .. import models
 from ..common.draws import permutation, raw
 from ..common.errors import InputError, SpmlError, unexpected
 from ..common.files import sha256_file
-from ..common.messages import log
 from ..config import Config
 from ..data import Dataset
 from ..data.images.feature_store import shared_features
@@ -35,7 +34,8 @@ from ..runs.fit.local import use_windows
 from ..runs.folder.summary import versions
 from ..runs.settle.conflicts import check_mean_labels
 from ..runs.settle.init_from import Start, fingerprint
-from ..runs.settle.resolve import Resolved, open_for_backbone, resolve, some_rows
+from ..runs.settle.resolve import Opened as OpenedData
+from ..runs.settle.resolve import Resolved, check_stated, open_for_backbone, resolve, some_rows
 from ..scores import Scores, fits
 from ..scores.forms import MOST_SCORES
 from .plan import CODE_VERSION, Series, Trial, content, pseudo_labels, run_key
@@ -66,9 +66,10 @@ class Opened:
 
     def resolve(self, config: Config, start: Start | None = None) -> Resolved:
         """Complete and check the settings of a run on this data; `start` is its first phase."""
-        shared = self.features.splits["train"].inputs if self.features else None
-        features = None if shared is None else lambda run, count: some_rows(shared, count)
-        run = resolve(config, lambda config, start: (self.data, self.spec), start, features)
+        config, stated = check_stated(config)
+        run = resolve(config, OpenedData(self.data, self.spec), start or stated)
+        if run.scaling_open and self.features:
+            run.settle_scaling(some_rows(self.features.splits["train"].inputs))
         if run.fine_tunes:
             raise InputError(
                 f"method {config.method} with model.frozen 'no' makes two runs, and a candidate is one: "
@@ -125,8 +126,8 @@ class Runner:
             failure = str(error)
         fabric = self._fabric(trial.config.accelerator, trial.config.devices, trial.config.precision)
         if run and run.frozen and opened.features is None:
-            backbone = make_backbone(run, log.info)
-            opened.features = frozen_features(run, backbone, fabric, self.cache, report=log.info)
+            backbone = make_backbone(run)
+            opened.features = frozen_features(run, backbone, fabric, self.cache)
             run = opened.resolve(trial.first or trial.config)  # the features settle their scaling
         started = time.perf_counter()  # later runs share what was done so far
         if not before:
@@ -172,7 +173,7 @@ class Runner:
         key = repr((config.data, config.model.backbone, config.model.weights, config.precision))
         if key in self._opened:
             return self._opened[key]
-        data, spec = open_for_backbone(config, report=log.info)
+        data, spec = open_for_backbone(config)
         if "test" not in data.truth:
             raise InputError(
                 f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "
@@ -219,7 +220,7 @@ class Runner:
         empty = series.data.empty or data.empty
         fitted = build.fit(Judge(val, truth, config.select, config.mean_labels, empty))
         # Training has not touched a frozen backbone; it is made again because the top alone was trained.
-        classifier = build.classifier or models.Classifier(make_backbone(run, log.info), build.top)
+        classifier = build.classifier or models.Classifier(make_backbone(run), build.top)
         card = {"classes": list(data.classes), "method": {"name": config.method}, "frozen": run.frozen}
         state = (fitted.state, fingerprint(data.splits["train"])) if fitted.state else None
         return Start(Path("the first phase"), classifier, card, state)
@@ -227,7 +228,7 @@ class Runner:
     def _build(self, run: Resolved, opened: Opened, *, windows: bool = False) -> Build:
         torch.set_num_threads(run.config.threads or 1)
         fabric = self._fabric(run.config.accelerator, run.config.devices, run.config.precision)
-        build = Build(run, fabric, log.info, backbone=windows or not run.frozen)
+        build = Build(run, fabric, backbone=windows or not run.frozen)
         return build.place(opened.inputs(run))
 
     def _train(self, run: Resolved, opened: Opened, watch: _Watch) -> None:
@@ -250,7 +251,7 @@ class Runner:
             watch.predict = predict
             if run.config.model.local != "auto":
                 watch.forget()
-            local = use_windows(build, fitted, watch, log.info).local
+            local = use_windows(build, fitted, watch).local
             if local and local["weights"] and "penalty" in watch.history:
                 watch.history["penalty"].append(watch.history["penalty"][fitted.best])
 

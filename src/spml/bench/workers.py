@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
-from ..common.messages import bars_are_shown, log, progress
+from ..common.messages import bars_are_shown, log, muted, progress
 from ..engine import Interrupted
 from ..engine.signals import ended_by_signals, ending_signals
 from .plan import (
@@ -63,6 +63,7 @@ class Job:
         return read_spec(Path(self.path), self.text)
 
 
+@muted()
 def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError]:
     """Make runs until none is left or `proceed`, called before each, returns False; return what went wrong.
 
@@ -114,6 +115,7 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError
     return list(problems.values())
 
 
+@muted()
 def check_data(job: Job) -> None:
     """Check that the data, weights and pseudo-labels that runs were made from are still the same."""
     spec, root = job.spec(), Path(job.root)
@@ -280,9 +282,9 @@ def run_on_ray(job: Job, address: str, workers: int) -> tuple[State, list[SpmlEr
         address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
         workers: Number of workers; 0 = one per core of the cluster.
     """
-    from ..runs.compute.cluster.connection import connected
+    from ..runs.predict.cluster import connected
 
-    with connected(address, log.info) as ray:
+    with connected(address) as ray:
         count = workers or int(ray.cluster_resources().get("CPU", 1))
         # Ray does not restart a worker that dies: the other workers take over its series.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)

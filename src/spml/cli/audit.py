@@ -60,10 +60,9 @@ def audit(
     """
     from ..engine import Interrupted
     from ..runs.audits.find import Limits, run_audit
-    from ..runs.console import Console
 
     output = output or run / "audit"
-    engine = prediction.engine(Console(), cluster=cluster.find())
+    engine = prediction.engine(cluster=cluster.find())
     try:
         found, health = run_audit(
             run,

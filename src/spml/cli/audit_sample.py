@@ -112,7 +112,6 @@ def audit_use(
     from ..review.labelling import write_page_labels
     from ..runs.api import load_each
     from ..runs.audits.use import use_audit
-    from ..runs.console import Console
     from ..runs.settle.conflicts import first_training
     from .audit_text import learned
 
@@ -124,14 +123,14 @@ def audit_use(
     table, remarks = write_page_labels(Path(file))
     for remark in remarks:
         print(remark)
-    models, console = dict(zip(runs, load_each(runs), strict=True)), Console()
+    models = dict(zip(runs, load_each(runs), strict=True))
     if len(runs) == 1 and (config := models[runs[0]].config) and config.data.classes:
         print(
             f"{table}: written. {runs[0]} was made from names of classes alone, so there is nothing to "
             f"estimate yet.\nnext: {first_training(config, str(table))}"
         )
         return
-    engine = prediction.engine(console)
+    engine = prediction.engine()
     used = use_audit(
         table,
         models,

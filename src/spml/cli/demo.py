@@ -109,7 +109,7 @@ def _run(spec: Spec, output: Path, series: Series, number: int) -> DemoRun:
         data=replace(config.data, observe_seed=0),  # the same labels are hidden for every seed
         output=str(folder),
     )
-    run_training(config, overwrite=True, console=Console(silent=True))
+    run_training(config, overwrite=True)
     summary = read_summary(folder)
     return DemoRun(
         series, number, rate, folder,

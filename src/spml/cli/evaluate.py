@@ -62,14 +62,13 @@ def evaluate(
         check_writable(Path(runs[0]) / EVALUATION)
 
     from ..runs.api import load_each
-    from ..runs.console import Console
     from ..runs.judge.evaluate import evaluate as evaluate_runs
     from ..runs.report.page import renew_report
     from .evaluation_text import print_evaluation
 
     settings = vars(decision)
     folder = output if output and output.suffix != ".json" else None
-    loaded, engine = load_each(runs), prediction.engine(Console())
+    loaded, engine = load_each(runs), prediction.engine()
     result = evaluate_runs(
         loaded,
         config,

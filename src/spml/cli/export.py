@@ -34,9 +34,6 @@ def export(
         raise InputError(f"{run}: no such folder. Name the folder of a finished run.")
 
     from ..runs.api import load
-    from ..runs.console import Console
 
-    written = load(run).export(
-        output or None, format=format, variant=variant, overwrite=overwrite, console=Console()
-    )
+    written = load(run).export(output or None, format=format, variant=variant, overwrite=overwrite)
     print(f"{written}: written")

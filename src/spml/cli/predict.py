@@ -75,13 +75,13 @@ def predict(
 
     from ..common.phrases import counted, first_few
     from ..runs.api import load
-    from ..runs.compute.prediction_files import make_format, scores_to_give
-    from ..runs.compute.sidecars import Sidecars
-    from ..runs.compute.unfinished import Unfinished
     from ..runs.console import Console
+    from ..runs.predict.files import make_format, scores_to_give
+    from ..runs.predict.sidecars import Sidecars
+    from ..runs.predict.unfinished import Unfinished
 
     console = Console()
-    engine = prediction.engine(console, cache, address)
+    engine = prediction.engine(cache, address)
     model = load(run)
     if where:
         model.check_windows()
@@ -90,7 +90,7 @@ def predict(
     if form.note:
         console.line(form.note)
     engine.check()
-    ids, inputs = model.list_inputs(paths, images, console.line)
+    ids, inputs = model.list_inputs(paths, images)
     form.check(len(ids))
     writer = Sidecars(inputs, overwrite) if sidecars else None
     cut = model.decision(**vars(decision))
@@ -124,7 +124,7 @@ def predict(
         "format": [type(form).__name__, scores, where, tables.spreadsheet_safe],
         "engine": [engine.batch_size, engine.device],
     }
-    with Unfinished(output, identity, form.start(), console.line) as unfinished:
+    with Unfinished(output, identity, form.start()) as unfinished:
         for batch in model.stream(inputs, engine, unfinished.samples, where=where):
             content = form.block(model.labelled(ids, batch, cut, sparse=sparse))
             unfinished.add(content, batch.end, batch.unreadable)
@@ -136,7 +136,7 @@ def predict(
 
 def _format_name(stated: str, output: Path | None) -> str:
     """Name of the format, as stated or as the suffix of the output says."""
-    from ..runs.compute.prediction_files import FORMATS
+    from ..runs.predict.files import FORMATS
 
     if output is None:
         if stated in ("parquet", "xlsx"):

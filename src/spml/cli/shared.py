@@ -14,8 +14,7 @@ from ..config import DataConfig, check, from_dict
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..runs.compute.predict import Engine
-    from ..runs.console import Console
+    from ..runs.predict.batches import Engine
 
 
 @dataclass
@@ -45,11 +44,11 @@ class Prediction:
     workers: int = -1
     device: str = "auto"
 
-    def engine(self, console: Console, cache: str | None = None, cluster: str | None = None) -> Engine:
+    def engine(self, cache: str | None = None, cluster: str | None = None) -> Engine:
         """Engine that predicts with these options."""
-        from ..runs.compute.predict import Engine
+        from ..runs.predict.batches import Engine
 
-        return Engine(self.batch_size, self.workers, self.device, console, cache, cluster)
+        return Engine(self.batch_size, self.workers, self.device, cache, cluster)
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Cluster:
 
     def find(self) -> str | None:
         """Address of the cluster that computes, as `check_engine` states it."""
-        from ..runs.compute.cluster.connection import check_engine
+        from ..runs.predict.cluster import check_engine
 
         return check_engine(self.engine, self.address)
 

@@ -45,7 +45,6 @@ def train(
     """
     from ..engine import Interrupted
     from ..engine.distributed import started_processes
-    from ..runs.console import Console
     from ..runs.folder.layout import how_to_continue
     from ..runs.settle.resolve import run_folder
     from ..runs.train import complete_config, run_training
@@ -66,7 +65,6 @@ def train(
             config,
             resume=resume,
             overwrite=overwrite,
-            console=Console(),
             cluster=cluster.find(),
             command=_command(config),
             logger=logger,

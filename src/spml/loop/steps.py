@@ -19,10 +19,10 @@ from ..runs.api import load
 from ..runs.audits.find import Limits, run_audit
 from ..runs.audits.sample import sample_for_audit
 from ..runs.audits.use import use_audit
-from ..runs.compute.predict import Engine
 from ..runs.console import Console
 from ..runs.folder import layout as run_files
 from ..runs.folder.held_out import read_held_out
+from ..runs.predict.batches import Engine
 from ..runs.run import Run
 from ..runs.settle.like import like_run
 from ..runs.train import run_training
@@ -62,7 +62,7 @@ def go_on(work: Path, stated: Begun, console: Console) -> Stop:
         SpmlError: A training failed, or a file could not be written.
     """
     check_folder(work)
-    with run_files.only_writer_in(work, console.line):
+    with run_files.only_writer_in(work):
         begun = begin(work, stated)
         steps = _Steps(work, begun, console)
         while True:
@@ -78,7 +78,7 @@ class _Steps:
         self._work, self._begun, self._console = work, begun, console
         self._sheet = self._labelled = work / SHEET
         settings = from_dict(begun.settings)
-        self._engine = Engine(workers=settings.data.workers, device=settings.accelerator, console=console)
+        self._engine = Engine(workers=settings.data.workers, device=settings.accelerator)
         self._again = f"spml loop --output {shlex.quote(str(work))}"
 
     def make(self, number: int) -> Stop | None:
@@ -116,7 +116,7 @@ class _Steps:
         settings = {**settings, "output": str(here.run)}
         self._console.line(f"round {number}: training")
         resume = run_files.holds_run(here.run)
-        run_training(from_dict(settings), resume=resume, console=self._console)
+        run_training(from_dict(settings), resume=resume)
 
     def _sample(self, run: Run) -> Stop | None:
         """Draw samples to label in full, once; a stop unless all are complete."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,10 @@ from ..common.messages import shown
 from ..config import Config, from_dict
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments
-from .compute.cluster.connection import check_engine
-from .console import Console
 from .folder.contents import load_model
 from .inputs import labelled
+from .predict.cluster import check_engine
 from .run import Run
-from .settle.resolve import open_for_backbone
 from .train import run_training
 
 _ARGUMENTS = (
@@ -112,8 +109,7 @@ def train(
         run = spml.train(X, y, head="ridge", output="runs/features")
         run.predict(["new.jpg"]).labels
     """
-    console, cluster = Console(silent=quiet), check_engine(engine, address)
-    open_data, network = None, None
+    cluster, records, network = check_engine(engine, address), None, None
     if isinstance(source, Config):
         if settings or any(argument is not None for argument in (y, classes, split, groups)):
             raise InputError("give either a Config or settings by name, not both")
@@ -127,17 +123,12 @@ def train(
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
         config = from_dict(settings)  # refuses wrong settings before samples are looked at
         config.data, records = labelled(source, y, data, classes=classes, split=split, groups=groups)
-        if records is not None:
-            open_data = partial(
-                open_for_backbone, report=console.line, progress=console.progress, records=records
-            )
     with nullcontext() if quiet else shown(), at_hand(network):
         folder = run_training(
             config,
             resume=resume,
             overwrite=overwrite,
-            console=console,
-            open_data=open_data,
+            data=records,
             pictures=pictures,
             cluster=cluster,
             logger=logger,

@@ -17,6 +17,7 @@ from .. import models
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..common.files import sha256_file, write_rows
+from ..common.messages import log, progress
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import Config, DataConfig, ModelConfig, check, differences
@@ -35,7 +36,6 @@ from ..decisions import (
 from ..engine import make_fabric, predict_logits
 from ..scores import as_scores
 from ..version import __version__
-from .console import Console
 from .decide.policies import HELD_OUT, write_thresholds
 from .fit.build import frozen_features
 from .folder import layout as run_files
@@ -46,9 +46,7 @@ _MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have
 NOTHING_KNOWN = "no label is known yet: scores are those of the names of the classes alone"
 
 
-def run_by_names(
-    config: Config, *, resume: bool, overwrite: bool, console: Console, cluster: str | None = None
-) -> Path:
+def run_by_names(config: Config, *, resume: bool, overwrite: bool, cluster: str | None = None) -> Path:
     """Write the folder of a run whose scores are those of the names of its classes: the logarithm of the
     softmax at the temperature that the model of images and texts was trained with. With crops
     (`model.local`), the whole photo and the best crop of each size count alike; with `model.names_lda`, names
@@ -60,7 +58,7 @@ def run_by_names(
 
     Args:
         config: Settings, with `data.classes`.
-        resume, overwrite, console, cluster: As in `run_training`.
+        resume, overwrite, cluster: As in `run_training`.
 
     Returns:
         The folder.
@@ -71,7 +69,7 @@ def run_by_names(
     """
     folder = Path(config.output)
     run_files.check_free(folder, resume=resume, overwrite=overwrite)
-    run = open_unlabelled(config, console, resume=resume)
+    run = open_unlabelled(config, resume=resume)
     model = config.model
     names = models.read_name_evidence(model, run.data.classes)
     if unnamed := [quote(each) for each, name in zip(run.data.classes, names.names, strict=True) if not name]:
@@ -83,7 +81,7 @@ def run_by_names(
     _check_enough(config, run, len(names.names))
     backbone = models.build_backbone(run.spec, model)
     fabric = make_fabric(config.accelerator, precision=config.precision)
-    with run_files.only_trainer(folder, console.line, resume=False, overwrite=overwrite):
+    with run_files.only_trainer(folder, resume=False, overwrite=overwrite):
         run_files.clear(folder)
         run_files.write_config(folder, run.config)
         if run.data.skipped:
@@ -91,12 +89,10 @@ def run_by_names(
         backbone, data = backbone.to(fabric.device), run.data
         if config.model.local != "crops":
             cache = Path(config.data.cache or folder / run_files.FEATURES)
-            data = frozen_features(
-                run, backbone, fabric, cache, report=console.line, console=console, cluster=cluster
-            )
-        _write(run, backbone, *_fit(run, backbone, names, data, fabric, console))
+            data = frozen_features(run, backbone, fabric, cache, cluster=cluster)
+        _write(run, backbone, *_fit(run, backbone, names, data, fabric))
     photos, told = shlex.quote(config.data.path), shlex.quote(str(folder))
-    console.line(
+    log.info(
         f"{folder}: done; {NOTHING_KNOWN}\n"
         f"next: `spml predict {told} {photos} --output tags.csv` labels photos: those of the highest scores, "
         f"{assumed_for_thresholds(len(run.data.classes)):g} of a photo on average, which is assumed.\n"
@@ -105,21 +101,21 @@ def run_by_names(
     return folder
 
 
-def open_unlabelled(config: Config, console: Console, *, resume: bool) -> Resolved:
+def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
     """Check and settle the settings of such a run, and open its photos for the backbone. No weights are read.
 
     Raises:
         InputError: A setting or the photos do not suit.
     """
     _check(config, resume=resume)
-    opening = start_opening(config.data, purpose="evaluate", report=console.line, progress=console.progress)
+    opening = start_opening(config.data, purpose="evaluate", report=log.info, progress=progress)
     spec = models.describe_backbone(
         config.model, opening.kind, opening.width,
         size=config.data.size, source=opening.name,
     )  # fmt: skip
     data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
     for note in data.notes:
-        console.line(note)
+        log.info(note)
     model = replace(config.model, backbone=spec.name, frozen="yes")
     return Resolved(replace(config, data=settle_data(config.data, spec, data), model=model), spec, data, None)
 
@@ -200,7 +196,6 @@ def _fit(
     names: models.NameEvidence,
     data: Dataset,
     fabric: Any,
-    console: Console,
 ) -> tuple[models.Top, Samples, npt.NDArray[np.float32]]:
     """What scores photos by the names of the classes, and some of them with their logits (H, C).
 
@@ -216,14 +211,14 @@ def _fit(
         if config.model.names_lda:
             some = permutation(len(part), "windows", config.seed)[: models.MOST_WINDOWS]
             scores = models.fit_names(scores, part.inputs.fetch(np.sort(some), None).float())
-            console.line(f"names: fitted to {counted(len(some), 'photo')} by LDA")
+            log.info(f"names: fitted to {counted(len(some), 'photo')} by LDA")
         top.set_ensemble(models.Ensemble.of_names(scores))
         logits = predict_logits(top.to(fabric.device), part, fabric, batch_size=config.batch_size)
         return top, part, logits
     windows = models.crops()
     most = min(len(drawn), _MOST_WITH_CROPS)
     part = samples.take(np.sort(permutation(len(samples), "windows", config.seed)[:most]))
-    with console.progress(most, "crops of photos") as advance:
+    with progress(most, "crops of photos") as advance:
         found = predict_logits(
             _WithWindows(backbone, windows, advance), part, fabric,
             batch_size=config.batch_size, workers=config.data.workers,
@@ -231,8 +226,8 @@ def _fit(
     parts = torch.from_numpy(found).view(most, -1, backbone.num_features)
     if config.model.names_lda:
         scores = models.fit_names(scores, parts.flatten(0, 1))
-        console.line(f"names: fitted to {counted(most, 'photo')} and their crops by LDA")
-    console.line(
+        log.info(f"names: fitted to {counted(most, 'photo')} and their crops by LDA")
+    log.info(
         "local evidence: a photo, its best of 4 crops and its best of 9 count alike, each on the scale that "
         f"it has over {counted(most, 'photo')}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from ..data.images.decoding import UnreadableImageError, resized
-from ..models import Classifier, Tfidf, Top
+from ..models import Classifier, Top
 
 
 class Network(nn.Module):
@@ -49,22 +48,6 @@ class HeadNetwork(nn.Module):
         """Compute logits, float32 (B, C)."""
         logits: Tensor = self.top(features).logits
         return logits
-
-
-def speaking_terms(classifier: Classifier, text: str, columns: Sequence[int], most: int) -> list[list[str]]:
-    """Terms of a text that speak most for some columns, as `TrainedModel.words_for` says."""
-    network = classifier.backbone.network
-    if not isinstance(network, Tfidf):
-        return [[] for _ in columns]
-    vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
-    logits = classifier.top(vector).logits[0]
-    found = []
-    for column in columns:
-        (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
-        summands = (gradient * vector)[0].detach()
-        order = summands.argsort(descending=True)[:most].tolist()
-        found.append([network.terms[term] for term in order if summands[term] > 0])
-    return found
 
 
 @dataclass(frozen=True)

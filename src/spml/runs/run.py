@@ -1,47 +1,111 @@
-"""A trained run in Python: predict, evaluate, decide."""
+"""A trained run in Python: what its folder says, and what is done with its model."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
 from html import escape
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
-from ..common.errors import SpmlError, require_packages
+from .. import models
+from ..common.errors import InputError, SpmlError, nearest, require_packages
+from ..common.label_checks import rows_of
+from ..common.messages import log, progress
 from ..common.phrases import first_few
-from ..decisions import Policy, read_target
-from ..export import Model, check_export, write_export
+from ..config import Config, DataConfig
+from ..data import Inputs, Samples, list_inputs, wanted_names
+from ..data.images.image_files import ImageFiles, changed_since
+from ..data.matrix import FeatureMatrix
+from ..data.open import note_unreadable
+from ..decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
+from ..engine import find_device
 from ..metrics import FEWEST_SHOWN, shown_score
-from ..models import GaussianPerClassHead, QueryHead
-from ..scores import fits
-from .compute.cluster.connection import check_engine
-from .compute.predict import Engine
-from .compute.predictions import Predictions
-from .compute.trained_model import TrainedModel
-from .console import Console
-from .decide.set_thresholds import set_thresholds
+from ..scores import ScoreBlocks, fits
+from .decide.policies import read_thresholds
 from .folder import layout as run_files
+from .folder.contents import read_metrics, read_summary
 from .inputs import labelled, unlabelled
-from .judge.common_classes import UnknownClasses
-from .judge.evaluate import evaluate, of_one
-from .network import HeadNetwork
+from .network import HeadNetwork, Network, Transform
+from .predict.batches import Batch, Engine, check_samples, predict_batches
+from .predict.cluster import check_engine
+from .predict.features import find_features
+from .predict.predictions import Predictions, join_predictions
+from .settle.conflicts import check_mean_labels
+
+if TYPE_CHECKING:
+    from ..export import Model
+    from .judge.common_classes import UnknownClasses
+
+GLOBAL = "global"
+"""One threshold for all classes, in place of thresholds.json."""
+
+_SHOWN = 10  # classes that a remark names
 
 
-class Run(TrainedModel):
-    """A trained model with its classes and its thresholds.
+class Run:
+    """A trained model with its classes, its thresholds and the files of its folder.
+
+    Files are read when they are first asked for.
+
+    Args:
+        folder: Folder of the run.
+        classifier: Its model.
+        card: Content of model.json.
+        summary: Content of summary.json where it is known; None = to be read.
 
     Attributes:
         folder: Folder of the run.
+        classifier: The model.
+        card: Content of model.json.
+        name: Name in figures: the last part of the folder.
         classes: Class names, in the order of the columns of scores.
         global_logit: Logit at which the model predicted K labels per validation sample: one threshold for all
             classes, where `thresholds` is not used.
-        card: Content of model.json.
     """
+
+    def __init__(
+        self,
+        folder: Path,
+        classifier: models.Classifier,
+        card: dict[str, Any],
+        summary: dict[str, Any] | None = None,
+    ) -> None:
+        self.folder, self.classifier, self.card = folder, classifier, card
+        self.name = folder.resolve().name
+        self.classes: tuple[str, ...] = tuple(card["classes"])
+        self.global_logit = float(card["threshold"]["logit"])
+        if summary is not None:
+            self.__dict__["summary"] = summary
+
+    # -- what the folder says ----------------------------------------------------------------------------
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Content of summary.json.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_summary(self.folder)
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_metrics(self.folder)
 
     def history_frame(self) -> Any:
         """The history as a DataFrame of pandas.
@@ -54,8 +118,100 @@ class Run(TrainedModel):
 
         return pandas.DataFrame(self.history)
 
+    @cached_property
+    def thresholds(self) -> Policy:
+        """Thresholds of the classes, in thresholds.json.
+
+        Raises:
+            InputError: The file is missing, damaged, or of another model.
+        """
+        return read_thresholds(self.folder / run_files.THRESHOLDS, self.classes, self.weights_sha256)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Map from logits to probabilities, in thresholds.json; None without that file, or if K is not known.
+
+        Raises:
+            InputError: The file is damaged, or of another model.
+        """
+        return self.thresholds.calibrated if (self.folder / run_files.THRESHOLDS).is_file() else None
+
+    @cached_property
+    def config(self) -> Config | None:
+        """Settings of the training; None if the run does not record them."""
+        return run_files.read_config(self.folder) if (self.folder / run_files.CONFIG).is_file() else None
+
+    @property
+    def settings(self) -> Config:
+        """Settings of the training, for what can't do without them.
+
+        Raises:
+            InputError: The run does not record them.
+        """
+        if self.config is None:
+            raise InputError(
+                f"{self.folder / run_files.CONFIG}: is missing, so the settings of the run are not known. "
+                "Name the folder of a run as `spml train` writes it."
+            )
+        return self.config
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Wanted names of classes by given ones, as in the training (`data.rename`)."""
+        return wanted_names(self.config.data) if self.config else {}
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """Settings `decoder` and `draft` of the images in training; empty if they are not recorded."""
+        return {name: getattr(self.config.data, name) for name in ("decoder", "draft")} if self.config else {}
+
+    @property
+    def trained_on(self) -> str:
+        """Path of the training data as the user stated it; empty if the run does not record it."""
+        return self.config.data.path if self.config else ""
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features in the order of the training; empty if that data did not name them."""
+        return tuple(self.card.get("feature_names", ()))
+
+    @property
+    def by_name(self) -> list[str]:
+        """Classes without a known label that are predicted by their names alone."""
+        names: list[str] = self.card.get("by_name", [])
+        return names
+
+    def _facts(self) -> dict[str, str]:
+        """Description of the run, by headings; parts that its folder does not record are left out."""
+        facts = {
+            "folder": str(self.folder),
+            "data": self.trained_on,
+            "method": self.card["method"]["name"],
+            "model": f"{'features' if self.spec.name == 'none' else self.spec.name}, "
+            f"head {self.card['top']['head']}",
+            "classes": f"{len(self.classes)} ({first_few(self.classes, 5)})",
+        }
+        if not (self.folder / run_files.SUMMARY).is_file() and self.config and self.config.data.classes:
+            return {**facts, "validation": "no label is known yet"}
+        try:
+            metric, summary = self.summary["selected"]["metric"], self.summary
+            few = metric != "val/mAP" and summary["data"]["samples"]["val"] < FEWEST_SHOWN
+            score = shown_score(summary["validation"][metric])
+            facts["validation"] = f"{metric} {f'not shown (< {FEWEST_SHOWN} samples)' if few else score}"
+            k = self.thresholds.mean_labels
+            known = f"K = {k.value:g} ({k.source})" if k.known else "K not known"
+            facts["thresholds"] = f"{self.thresholds.target.describe()}, {known}"
+        except SpmlError as error:  # damaged files must not hide the run
+            facts["damaged"] = str(error)
+        return {heading: text for heading, text in facts.items() if text}
+
     def __repr__(self) -> str:
-        facts = _describe(self)
+        facts = self._facts()
         rest = [facts[key] for key in ("method", "model", "validation") if key in facts]
         return f"Run({facts['folder']!r}: {', '.join([*rest, f'{len(self.classes)} classes'])})"
 
@@ -64,9 +220,316 @@ class Run(TrainedModel):
         rows = (
             f"<tr><th style='text-align:left'>{escape(heading)}</th>"
             f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for heading, text in _describe(self).items()
+            for heading, text in self._facts().items()
         )
         return f"<table>{''.join(rows)}</table>"
+
+    # -- the model ---------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> models.BackboneSpec:
+        """Backbone, and how images are prepared for it."""
+        return self.classifier.spec
+
+    @property
+    def scale(self) -> Scale:
+        """How scores follow from logits; `exp` where these are log-probabilities over the classes."""
+        return self.classifier.top.scale
+
+    @cached_property
+    def model(self) -> Network:
+        """Network from prepared images or features to logits (B, C), in evaluation mode on the CPU.
+
+        `predict` uses the same parameters, and leaves them on the device that it computes on.
+        """
+        return Network(self.classifier).eval()
+
+    @cached_property
+    def located(self) -> models.Located:
+        """Network from prepared images to logits and windows (B, 2 C), of a model that scores windows."""
+        return models.Located(self.classifier).eval()
+
+    @property
+    def transform(self) -> Transform | None:
+        """Prepares an image of Pillow for `model`; None where the model takes features."""
+        return Transform(self.spec.size, self.spec.interpolation) if self.spec.size else None
+
+    @property
+    def text_columns(self) -> str:
+        """Columns of tables that hold the texts which the model takes; empty if it takes none.
+
+        Raises:
+            InputError: It does, but the run does not record its settings.
+        """
+        return self.settings.data.text if self.spec.kind == "text" else ""
+
+    def check_windows(self) -> None:
+        """Check that the model can tell where in an image a label is.
+
+        Raises:
+            InputError: It scores images as a whole, or takes features.
+        """
+        if not self.spec.size:
+            raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
+        if not self.classifier.top.local:
+            raise InputError(
+                f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
+                "train one that scores windows of them, too (spml train --local on)."
+            )
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.float32]:
+        """Windows of a model that scores them, as `Windows.places` gives them."""
+        local = self.classifier.top.local
+        assert local is not None
+        return local.settings.windows.places()
+
+    def words_for(self, text: str, classes: Sequence[str], most: int = 8) -> list[list[str]]:
+        """Terms of a text that speak most for some classes, of a model on TF-IDF; empty lists of another.
+
+        A term counts by its value times the derivative of the logit, in a linear head its summand; those that
+        do not raise the logit are left out.
+        """
+        network, columns, found = (
+            self.classifier.backbone.network,
+            rows_of(self.classes, classes).tolist(),
+            [],
+        )
+        if not isinstance(network, models.Tfidf):
+            return [[] for _ in columns]
+        vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
+        logits = self.classifier.top(vector).logits[0]
+        for column in columns:
+            (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
+            summands = (gradient * vector)[0].detach()
+            order = summands.argsort(descending=True)[:most].tolist()
+            found.append([network.terms[term] for term in order if summands[term] > 0])
+        return found
+
+    # -- from logits to labels ---------------------------------------------------------------------------
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Logit from which on each class is predicted. Classes that are predicted by name alone, of which no
+        threshold can be estimated, have the one at which all classes together have K labels per sample."""
+        own, common = set(self.by_name), self.card["threshold"]["logit"]
+        return tuple(
+            common if name in own else cut
+            for name, cut in zip(self.classes, self.thresholds.logits, strict=True)
+        )
+
+    def decision(
+        self,
+        *,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
+    ) -> Decision:
+        """Rule that turns logits into labels; by default, by the threshold of each class in `thresholds`.
+
+        Args:
+            mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
+                sample on average, at one threshold for all classes.
+            threshold: Cut at this score, on the scale of `Predictions.scores`.
+            top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
+                predicted.
+            top1_fallback: Predict the label with the highest score where no other is predicted.
+            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
+                classes, at the K of training; or a number, which means the same as `threshold`.
+
+        Raises:
+            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
+                domain, or the file of thresholds does not suit.
+        """
+        options = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
+        stated = [name for name, value in options.items() if value is not None]
+        if len(stated) > 1:
+            raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
+        cut: float | tuple[float, ...] | None = None if top_k and not stated else ()
+        if mean_labels is not None:
+            check_mean_labels(mean_labels, len(self.classes))
+            cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
+        elif thresholds == GLOBAL:
+            cut = self.global_logit
+        elif stated:
+            try:
+                score = float(threshold if thresholds is None else thresholds)  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                path = Path(str(thresholds))
+                cut = read_thresholds(path, self.classes, self.weights_sha256).logits
+            else:
+                if not 0 < score < 1:
+                    raise InputError(f"a threshold must be between 0 and 1, as scores are, got {score:g}")
+                cut = float(logits_of(score, self.scale))
+        elif not top_k:
+            cut = self.cuts
+        unseen = set(self.card["without_positives"])
+        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
+        return Decision(cut, top_k, top1_fallback, never)
+
+    def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
+        return np.asarray(scores_of(logits, self.scale), np.float32)
+
+    def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+        """Calibrated probabilities of logits of any shape; None where K is not known."""
+        return None if self.calibration is None else self.calibration(logits).astype(np.float32)
+
+    def labelled(
+        self, ids: Sequence[str], batch: Batch, decision: Decision, *, sparse: bool = False
+    ) -> Predictions:
+        """Predictions of a batch of `stream`.
+
+        Args:
+            ids: Names of all samples.
+            batch: Logits of some of them.
+            decision: How logits become labels.
+            sparse: Compute scores and probabilities of the predicted labels only.
+        """
+        logits = batch.logits
+        rows, columns = decision.choose(logits)
+        ends = pairwise(np.searchsorted(rows, np.arange(len(logits) + 1)).tolist())
+        names, spans = [self.classes[column] for column in columns.tolist()], list(ends)
+        where = None
+        if batch.windows is not None:
+            places = self.places[batch.windows[rows, columns]].tolist()
+            where = [places[a:b] for a, b in spans]
+        chosen = logits[rows, columns] if sparse else logits
+        scores: Any = self.probabilities(chosen)
+        probabilities: Any = self.calibrated(chosen)
+        if sparse:
+            from scipy.sparse import csr_array
+
+            scores = csr_array((scores, (rows, columns)), logits.shape)
+            if probabilities is not None:
+                probabilities = csr_array((probabilities, (rows, columns)), logits.shape)
+        return Predictions(
+            tuple(ids[row] for row in batch.rows.tolist()),
+            self.classes,
+            scores,
+            [names[a:b] for a, b in spans],
+            probabilities=probabilities,
+            label_columns=columns,
+            where=where,
+        )
+
+    def notes(self, ids: Sequence[str], skipped: dict[int, str]) -> tuple[str, ...]:
+        """Remarks on images that were left out, and on classes of which no training sample is known.
+
+        Raises:
+            InputError: All images were left out.
+        """
+        unseen = []
+        for how, some in (
+            ("Never predicted", self.card["without_positives"]),
+            ("Predicted by name alone", self.by_name),
+        ):
+            if some:
+                more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
+                unseen.append(f"{how}, because no training sample had it: {', '.join(some[:_SHOWN])}{more}.")
+        return (*note_unreadable(ids, skipped), *unseen)
+
+    # -- from samples to logits --------------------------------------------------------------------------
+
+    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[Sequence[str], Inputs]:
+        """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
+
+        Raises:
+            InputError: A path is missing or nothing is found.
+        """
+        spec, config = self.spec, DataConfig(images=images, text=self.text_columns)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation, report=log.info)
+
+    def stream(
+        self, inputs: Inputs, engine: Engine, start: int = 0, *, where: bool = False
+    ) -> Iterator[Batch]:
+        """Compute logits batch by batch, and look up the features of a frozen backbone.
+
+        Args:
+            inputs: Samples. Image files need not have been checked, and are decoded as in training.
+            engine: Settings of prediction.
+            start: First sample, a multiple of the batch size.
+            where: Find the window of the image that speaks most for each class, too.
+
+        Raises:
+            InputError: The samples have another kind, width or order of named features than the model takes,
+                or a setting is wrong; or the model does not score windows, but `where` asks for them.
+        """
+        engine.check()
+        if where:
+            self.check_windows()
+        if isinstance(inputs, ImageFiles) and self.decoding:
+            inputs = replace(inputs, **self.decoding)
+        check_samples(self.folder, self.classifier, inputs, self.feature_names)
+        if isinstance(inputs, FeatureMatrix) and self.classifier.top.local:
+            inputs = inputs.by_part()
+        device = find_device(engine.device)
+        model, done = self.classifier.to(device), start
+        with ExitStack() as stack:
+            kept = None
+            if not model.top.local:  # windows need the maps, which are not kept
+                kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache)
+            if kept:
+                stack.enter_context(kept.store)
+            advance = stack.enter_context(progress(len(inputs), "predicting"))
+            advance(start)
+            for batch in predict_batches(model, inputs, device, engine, start=start, kept=kept, where=where):
+                advance(batch.end - done)
+                done = batch.end
+                yield batch
+
+    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """Column of the model for each class of a data set.
+
+        Raises:
+            InputError: The model does not know a class.
+        """
+        columns = rows_of(self.classes, classes)
+        if (columns < 0).any():
+            name = classes[int(columns.argmin())]
+            raise InputError(
+                f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
+                f"{nearest(name, self.classes)}"
+            )
+        return columns
+
+    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of samples.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        return np.concatenate([logits for _, logits in self.logit_blocks(samples, engine)])
+
+    def logit_blocks(
+        self, samples: Samples, engine: Engine
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+        """Yield the numbers (B,) of consecutive samples and their logits (B, C).
+
+        Raises:
+            InputError: As for `logits`.
+        """
+        for batch in self.stream(samples.inputs, engine):
+            for row, reason in batch.unreadable.items():
+                raise changed_since(samples.ids[row], reason)
+            yield batch.rows, batch.logits
+
+    def scores(self, samples: Samples, engine: Engine) -> ScoreBlocks:
+        """Logits (N, C) of samples, which are computed again whenever they are looked at.
+
+        Raises:
+            InputError: As for `logits`, when they are computed.
+        """
+
+        def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[npt.NDArray[np.float32]]:
+            for _, logits in self.logit_blocks(samples, engine):
+                yield logits if columns is None else logits[:, columns]
+
+        return ScoreBlocks(len(samples), len(self.classes), compute)
+
+    # -- what users call ---------------------------------------------------------------------------------
 
     def predict(
         self,
@@ -75,7 +538,6 @@ class Run(TrainedModel):
         batch_size: int = 64,
         workers: int = -1,
         device: str = "auto",
-        console: Console | None = None,
         cache: str | None = None,
         engine: str = "local",
         address: str = "",
@@ -94,7 +556,6 @@ class Run(TrainedModel):
             workers: Number of processes that decode images; -1 = one per core, at most 8, or none for images
                 in memory.
             device: `auto`, `cpu`, `cuda` or `mps`.
-            console: Shows progress; None = no progress is shown.
             cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
                 keeps those of its training samples.
             engine: `local`, or `ray` to compute on the machines of a Ray cluster, which gives the same
@@ -116,14 +577,14 @@ class Run(TrainedModel):
         left_out: list[str] = []
         ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
-        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
+        computing = Engine(batch_size, workers, device, cache, check_engine(engine, address))
         sparse = not fits(len(ids), len(self.classes))
         parts: list[Predictions] = []
         skipped: dict[int, str] = {}
         for batch in self.stream(inputs, computing, where=where):
             parts.append(self.labelled(ids, batch, decide, sparse=sparse))
             skipped |= batch.unreadable
-        return _join(parts, sparse=sparse, notes=(*left_out, *self.notes(ids, skipped)))
+        return join_predictions(parts, notes=(*left_out, *self.notes(ids, skipped)))
 
     def predict_batches(
         self,
@@ -133,7 +594,6 @@ class Run(TrainedModel):
         batch_size: int = 64,
         workers: int = -1,
         device: str = "auto",
-        console: Console | None = None,
         cache: str | None = None,
         engine: str = "local",
         address: str = "",
@@ -145,8 +605,8 @@ class Run(TrainedModel):
         Args:
             samples: As in `predict`.
             sparse: Compute scores and probabilities of the predicted labels only, as in `Predictions.scores`.
-            batch_size, workers, device, console, cache, engine, address, where: As in `predict`. A batch has
-                fewer samples where it would have more than 2^26 scores.
+            batch_size, workers, device, cache, engine, address, where: As in `predict`. A batch has fewer
+                samples where it would have more than 2^26 scores.
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Yields:
@@ -158,39 +618,9 @@ class Run(TrainedModel):
         decide = self.decision(**decision)
         ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns)
         workers = 0 if in_memory and workers < 0 else workers
-        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
+        computing = Engine(batch_size, workers, device, cache, check_engine(engine, address))
         for batch in self.stream(inputs, computing, where=where):
             yield self.labelled(ids, batch, decide, sparse=sparse)
-
-    def export(
-        self,
-        output: str | Path | None = None,
-        *,
-        format: str = "onnx",
-        variant: str = "float32",
-        overwrite: bool = False,
-        console: Console | None = None,
-    ) -> Path:
-        """Export the model with its preparation of images, its thresholds and its probabilities.
-
-        Args:
-            output: File or folder to write; None = in the folder `export` of the run.
-            format: `onnx`, `torch-export`, `safetensors-hf`, or one that an installed package registers.
-            variant: Type of the numbers of the backbone: `float32`, or `float16` or `int8` for `onnx`.
-            overwrite: Replace an output that exists.
-            console: Shows remarks; None = none are shown.
-
-        Returns:
-            The file or folder that was written.
-
-        Raises:
-            InputError: The output exists or can't be written, a package is missing, or the format can't
-                express a part of the model.
-            SpmlError: What was exported computes something else than the model, so nothing was written.
-        """
-        chosen = None if output is None else Path(output)
-        check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
-        return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
 
     def evaluate(
         self,
@@ -210,7 +640,6 @@ class Run(TrainedModel):
         batch_size: int = 64,
         workers: int = 0,
         device: str = "auto",
-        console: Console | None = None,
         **settings: Any,
     ) -> dict[str, Any]:
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
@@ -229,7 +658,7 @@ class Run(TrainedModel):
                 in `decision`.
             unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
                 `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
-            batch_size, workers, device, console: As in `predict`.
+            batch_size, workers, device: As in `predict`.
             settings: Fields of `DataConfig`, for example `unlisted="negative"`.
 
         Returns:
@@ -240,6 +669,14 @@ class Run(TrainedModel):
             InputError: The data can't be read, has no such split, has a class that the model does not know,
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
+        from .judge.evaluate import evaluate, of_one
+
+        decision = {
+            "threshold": threshold,
+            "top_k": top_k,
+            "top1_fallback": top1_fallback,
+            "thresholds": thresholds,
+        }
         result = evaluate(
             [self],
             data,
@@ -249,13 +686,8 @@ class Run(TrainedModel):
             split=split,
             observed=observed,
             mean_labels=mean_labels,
-            decision={
-                "threshold": threshold,
-                "top_k": top_k,
-                "top1_fallback": top1_fallback,
-                "thresholds": thresholds,
-            },
-            engine=Engine(batch_size, workers, device, console),
+            decision=decision,
+            engine=Engine(batch_size, workers, device),
             unknown_classes=unknown_classes,
             intervals=False,
             **settings,
@@ -275,7 +707,6 @@ class Run(TrainedModel):
         batch_size: int = 64,
         workers: int = -1,
         device: str = "auto",
-        console: Console | None = None,
         **settings: Any,
     ) -> Policy:
         """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
@@ -291,7 +722,7 @@ class Run(TrainedModel):
             audit: Randomly chosen, fully labelled samples, from which K, class priors and probabilities are
                 estimated.
             mean_labels: Mean labels per sample K.
-            batch_size, workers, device, console: As in `predict`.
+            batch_size, workers, device: As in `predict`.
             settings: Fields of `DataConfig`, for example `images="photos"`.
 
         Returns:
@@ -300,6 +731,9 @@ class Run(TrainedModel):
         Raises:
             InputError: K is not known, a file does not suit, or a precision is not reached.
         """
+        from ..decisions import read_target
+        from .decide.set_thresholds import set_thresholds
+
         config, records = None, None
         if data is not None:
             config, records = labelled(
@@ -318,67 +752,56 @@ class Run(TrainedModel):
             audit=None if audit is None else Path(audit),
             images=config.images if config is not None else settings.get("images"),
             mean_labels=mean_labels,
-            engine=Engine(batch_size, workers, device, console),
+            engine=Engine(batch_size, workers, device),
             records=records,
         )
         self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
         return policy
 
+    def export(
+        self,
+        output: str | Path | None = None,
+        *,
+        format: str = "onnx",
+        variant: str = "float32",
+        overwrite: bool = False,
+    ) -> Path:
+        """Export the model with its preparation of images, its thresholds and its probabilities.
 
-def _describe(run: Run) -> dict[str, str]:
-    """Description of a run, by headings; parts that its folder does not record are left out."""
-    backbone = "features" if run.spec.name == "none" else run.spec.name
-    facts = {
-        "folder": str(run.folder),
-        "data": run.trained_on,
-        "method": run.card["method"]["name"],
-        "model": f"{backbone}, head {run.card['top']['head']}",
-        "classes": f"{len(run.classes)} ({first_few(run.classes, 5)})",
-    }
-    if not (run.folder / run_files.SUMMARY).is_file() and run.config and run.config.data.classes:
-        return {**facts, "validation": "no label is known yet"}
-    try:
-        metric, summary = run.summary["selected"]["metric"], run.summary
-        few = metric != "val/mAP" and summary["data"]["samples"]["val"] < FEWEST_SHOWN
-        score = f"not shown (< {FEWEST_SHOWN} samples)" if few else shown_score(summary["validation"][metric])
-        facts["validation"] = f"{metric} {score}"
-        k = run.thresholds.mean_labels
-        known = f"K = {k.value:g} ({k.source})" if k.known else "K not known"
-        facts["thresholds"] = f"{run.thresholds.target.describe()}, {known}"
-    except SpmlError as error:  # damaged files must not hide the run
-        facts["damaged"] = str(error)
-    return {heading: text for heading, text in facts.items() if text}
+        Args:
+            output: File or folder to write; None = in the folder `export` of the run.
+            format: `onnx`, `torch-export`, `safetensors-hf`, or one that an installed package registers.
+            variant: Type of the numbers of the backbone: `float32`, or `float16` or `int8` for `onnx`.
+            overwrite: Replace an output that exists.
 
+        Returns:
+            The file or folder that was written.
 
-def _join(parts: Sequence[Predictions], *, sparse: bool, notes: tuple[str, ...]) -> Predictions:
-    """Predictions of several batches as one."""
-    from scipy.sparse import vstack
+        Raises:
+            InputError: The output exists or can't be written, a package is missing, or the format can't
+                express a part of the model.
+            SpmlError: What was exported computes something else than the model, so nothing was written.
+        """
+        from ..export import check_export, write_export
 
-    stack = partial(vstack, format="csr") if sparse else np.concatenate
-    known = parts[0].probabilities is not None
-    return Predictions(
-        tuple(name for part in parts for name in part.ids),
-        parts[0].classes,
-        stack([part.scores for part in parts]),
-        [labels for part in parts for labels in part.labels],
-        notes,
-        stack([part.probabilities for part in parts]) if known else None,
-        np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
-        None if parts[0].where is None else [where for part in parts for where in part.where or ()],
-    )
+        chosen = None if output is None else Path(output)
+        check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
+        return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
 
 
-def exportable(run: TrainedModel) -> Model:
+def exportable(run: Run) -> Model:
     """Model of a run as exporters take it.
 
     Raises:
         InputError: A file of the run is missing or damaged.
     """
+    from ..export import Model
+
     thresholds = list(run.cuts)
     for column in run.decision().never:
         thresholds[column] = math.inf
     network = run.model.cpu()  # predictions leave it on the device that they are computed on
-    coded = (GaussianPerClassHead, QueryHead)
+    coded = (models.GaussianPerClassHead, models.QueryHead)
     if any(isinstance(part, coded) and part.codes_in_evaluation for part in network.modules()):
         network = copy.deepcopy(network)
         for part in network.modules():

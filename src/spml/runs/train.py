@@ -15,28 +15,28 @@ import torch
 
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
+from ..common.messages import log, muted, progress
 from ..config import Config, differences
+from ..data import Records
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.checkpoint import data_changed
 from ..engine.process_memory import give_back_freed_memory, peak_memory
-from ..models import Classifier
 from .by_names import open_unlabelled, run_by_names
-from .compute.predict import Engine
-from .compute.trained_model import TrainedModel
-from .console import Console
 from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
 from .fit.local import fit_with_windows
-from .fit.logs import Add, check_logger, open_log
+from .fit.logs import check_logger, open_log
 from .fit.recording import Recorder, choose_samples
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
 from .folder.contents import load_model, read_summary
 from .folder.summary import final_scores, write_results
+from .predict.batches import Engine
 from .report.page import write_report
-from .settle.method_memory import check_recording
-from .settle.resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
+from .run import Run
+from .settle.conflicts import check_recording
+from .settle.resolve import Opened, check_stated, open_for_backbone, resolve, run_folder
 
 
 def run_training(
@@ -44,8 +44,7 @@ def run_training(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    console: Console | None = None,
-    open_data: Opener | None = None,
+    data: Records | Opened | None = None,
     pictures: bool = True,
     cluster: str | None = None,
     command: str = "",
@@ -57,8 +56,7 @@ def run_training(
         config: Settings; what is left open is filled in.
         resume: Go on with the run in the folder.
         overwrite: Replace the run in the folder.
-        console: Shows progress; by default on standard error.
-        open_data: Opens the data, where it is not to be split as the settings say.
+        data: Data in memory, or data that has been opened and split; None = what `config.data` names.
         pictures: Draw the pictures of the folder.
         cluster: Address of a Ray cluster that computes the features of a frozen backbone, empty to start Ray
             on this machine; None = this process computes them.
@@ -74,102 +72,190 @@ def run_training(
     """
     started = time.perf_counter()
     check_logger(logger)
-    config, first = _with_folder(config, resume), _is_first(config)
+    config = _with_folder(config, resume)
     folder = Path(config.output)
-    console = (console or Console()) if first else Console(silent=True)
-    if config.data.classes:
-        with _threads(config.threads):
-            return run_by_names(config, resume=resume, overwrite=overwrite, console=console, cluster=cluster)
+    # SLURM and torchrun number their processes even if each of them makes a run of its own.
+    ranks = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
+    first = next((os.environ[name] for name in ranks if name in os.environ), "0") == "0"
     only_trainer: AbstractContextManager[None] = nullcontext()
-    if first:
-        run_files.check_free(folder, resume=resume, overwrite=overwrite)
-        only_trainer = run_files.only_trainer(folder, console.line, resume=resume, overwrite=overwrite)
-    with _threads(config.threads), torch.random.fork_rng():
-        opener = open_data or partial(open_for_backbone, report=console.line, progress=console.progress)
-        run = resolve(config, opener, features=partial(some_features, report=console.line))
+    with ExitStack() as stack:
+        stack.enter_context(_threads(config.threads))
+        if not first:
+            stack.enter_context(muted())
+        if config.data.classes:
+            return run_by_names(config, resume=resume, overwrite=overwrite, cluster=cluster)
+        if first:
+            run_files.check_free(folder, resume=resume, overwrite=overwrite)
+            only_trainer = run_files.only_trainer(folder, resume=resume, overwrite=overwrite)
+        stack.enter_context(torch.random.fork_rng())
+
+        # Settings and data. Nothing is written.
+        config, start = check_stated(config)
+        if isinstance(data, Opened):
+            opened = data._replace(spec=start.spec(config.data.size)) if start else data
+        else:
+            opened = open_for_backbone(config, start, data)
+        run = resolve(config, opened, start)
+        if run.scaling_open:
+            run.settle_scaling(some_features(run))
+        config, fingerprint = run.config, run.data.fingerprint()
+        if resume:
+            _check_same_settings(config)
         if run.fine_tunes:
-            if resume:
-                _check_same_settings(run.config)
-            train = partial(
-                run_training,
-                console=console,
-                open_data=open_data,
-                pictures=pictures,
-                cluster=cluster,
-                logger=logger,
-            )
+            options: dict[str, Any] = {"data": data, "pictures": pictures, "cluster": cluster}
+            train = partial(run_training, **options, logger=logger)
             with only_trainer:
-                fine_tune(
-                    run.config,
-                    run.data.classes,
-                    command,
-                    resume=resume,
-                    train=train,
-                    console=console,
-                    pictures=pictures,
+                summary = fine_tune(
+                    config, run.data.classes, command, resume=resume, train=train, pictures=pictures
                 )
                 if pictures:
-                    _report(run, *load_model(folder), console)
-                return folder
+                    kept = Run(folder, *load_model(folder), summary)
+                    write_report(kept, run.data.splits.values(), Engine(device=config.accelerator))
+            return folder
         recorded = choose_samples(config.record_samples, run.data) if config.record == "scores" else {}
         check_recording(run.data, recorded)
         val, truth = run.data.splits["val"], run.data.truth.get("val")
         judge = Judge(val, truth, config.select, config.mean_labels, run.data.empty)
         for note in (*(f"note: {note}." for note in run.notes), *run.data.notes):
-            console.line(note)
-        build = Build(run, make_fabric(config.accelerator, config.devices, config.precision), console.line)
+            log.info(note)
+
+        # The method, the backbone and the head.
+        build = Build(run, make_fabric(config.accelerator, config.devices, config.precision))
         if run.start and build.carried:
-            console.line(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
-        # Before other processes are started, which would wait for one that has given up.
-        with only_trainer, ExitStack() as stack:
-            fingerprint = _start_folder(build, resume)
-            own = logger if build.fabric.is_global_zero else "none"
-            log = stack.enter_context(open_log(own, run.config, resume=resume, report=console.line))
-            features = _place(build, console, cluster)
-            fitted = _fit(build, judge, recorded, fingerprint, resume=resume, console=console, log=log)
-            try:
-                scores = final_scores(build, fitted)
-                if build.fabric.is_global_zero:
-                    cost = _cost(build, fitted, features, started)
-                    card, lines = write_results(
-                        build, judge, fitted, scores, fingerprint, cost, command, pictures=pictures
-                    )
-                    if pictures:
-                        assert build.classifier is not None
-                        _report(run, build.classifier, card, console)
-                    log(_final_metrics(folder), int(fitted.history[-1].get("epoch", 0)))
-                    console.line(lines)
-                build.fabric.barrier()
-            except KeyboardInterrupt as stop:
-                if run.solved:  # nothing is saved
-                    raise
-                raise Interrupted(AFTER_LAST_EPOCH) from stop
+            log.info(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
+        stack.enter_context(
+            only_trainer
+        )  # before other processes start: they would wait for one that gave up
+        if resume:
+            # The checkpoint of a run that has not finished has a record of its own; a damaged summary will be
+            # written again.
+            before = fingerprint
+            with suppress(InputError):
+                before = read_summary(folder)["data"]["fingerprint"]
+            if before != fingerprint:
+                raise data_changed(folder)
+        fabric = build.fabric
+        if config.devices > 1:
+            fabric.launch()
+        if fabric.is_global_zero:
+            if resume:
+                remove_leftovers(folder)
+                remove_leftovers(folder / run_files.SCORES)
+            else:
+                run_files.clear(folder)
+            # Of a resumed run, too: the folder may have been moved, or the line with the checksum be damaged.
+            run_files.write_config(folder, config)
+            if run.data.skipped:
+                write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
+        fabric.barrier()
+        add = stack.enter_context(
+            open_log(logger if fabric.is_global_zero else "none", config, resume=resume)
+        )
+        features, placing = None, time.perf_counter()
+        if run.frozen:
+            assert build.backbone is not None
+            cache = Path(config.data.cache or folder / run_files.FEATURES)
+            backbone = build.backbone.to(fabric.device)
+            on_features = frozen_features(run, backbone, fabric, cache, cluster=cluster)
+            seconds = time.perf_counter() - placing
+            count = sum(len(samples) for samples in on_features.splits.values())
+            features = {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
+            build.place(on_features)
+        else:
+            build.place()
+
+        # Training, or solving.
+        recorder = Recorder(folder / run_files.SCORES, config, build.data, recorded)
+        if recorder.samples:
+            if resume:
+                recorder.check_same_samples()
+            log.info(recorder.announcement)
+
+        def end_epoch(trainer: Trainer) -> None:
+            history = trainer.state.history
+            run_files.write_lines(folder / run_files.METRICS, history)
+            last = history[-1]
+            add(last, int(last["epoch"]))
+            scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, judge)}"
+            log.info(f"epoch {last['epoch']:>3}/{config.epochs}  {scores}  {last['seconds']:.1f} s")
+
+        # A checkpoint goes on with the same data, and with the same weights where it does not hold them.
+        own = run.spec.sha256 if run.frozen and run.spec.is_own else ""
+        identity = fingerprint + (run.start.weights if run.start else "") + own
+        steps = 0 if run.solved else len(run.data.splits["train"]) * config.epochs
+
+        def fit() -> Fitted:
+            with progress(steps, config.method) as advance:
+                return build.fit(
+                    judge,
+                    folder=folder,
+                    resume=resume,
+                    identity=identity,
+                    on_epoch=end_epoch,
+                    on_step=advance,
+                    recorded=recorder.samples,
+                    on_scores=recorder.write,
+                )
+
+        fitted = fit_with_windows(build, fit, judge)
+        if fabric.is_global_zero:
+            # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
+            run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
+
+        # The files of the finished run.
+        try:
+            scores = final_scores(build, fitted)
+            if fabric.is_global_zero:
+                cost = {
+                    "seconds": round(time.perf_counter() - started, 2),
+                    "training_seconds": round(fitted.seconds, 2),
+                    "samples_per_second": round(
+                        fitted.passes * len(run.data.splits["train"]) / max(fitted.seconds, 1e-9), 1
+                    ),
+                    "peak_memory_mib": round(peak_memory() / 2**20, 1),
+                    "features": features,
+                    "device": str(fabric.device),
+                    "devices": config.devices,
+                }
+                finished, lines = write_results(
+                    build, judge, fitted, scores, fingerprint, cost, command, pictures=pictures
+                )
+                if pictures:
+                    write_report(finished, run.data.splits.values(), Engine(device=config.accelerator))
+                test = {f"test/{name}": value for name, value in (finished.summary["test"] or {}).items()}
+                measured = {**finished.summary["validation"], **test}
+                add(
+                    {f"final/{name}": value for name, value in measured.items()},
+                    int(fitted.history[-1].get("epoch", 0)),
+                )
+                log.info(lines)
+            fabric.barrier()
+        except KeyboardInterrupt as stop:
+            if run.solved:  # nothing is saved
+                raise
+            raise Interrupted(AFTER_LAST_EPOCH) from stop
     give_back_freed_memory()
     return folder
 
 
-def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
+def complete_config(config: Config, *, resume: bool = False) -> Config:
     """Settle the settings of a run without training it, as far as no weights are needed; nothing is written.
 
     Args:
         config: Settings; what is left open is filled in.
         resume: Take the settings of the run in the folder, if no data is named.
-        console: Shows notes; by default on standard error.
 
     Raises:
         InputError: A setting or the data does not suit.
     """
-    console = console or Console()
     config = _with_folder(config, resume)
     if config.data.classes:
-        return open_unlabelled(config, console, resume=resume).config
-    run = resolve(config, partial(open_for_backbone, report=console.line))
+        return open_unlabelled(config, resume=resume).config
+    config, start = check_stated(config)
+    run = resolve(config, open_for_backbone(config, start), start)
     for note in run.notes:
-        console.line(f"note: {note}.")
+        log.info(f"note: {note}.")
     return run.config
-
-
-# -- before anything is written --------------------------------------------------------------------------
 
 
 def _with_folder(config: Config, resume: bool) -> Config:
@@ -182,13 +268,6 @@ def _with_folder(config: Config, resume: bool) -> Config:
             raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
         config = replace(run_files.read_config(folder), output=config.output)  # it may have been moved
     return replace(config, output=str(run_folder(config)))
-
-
-def _is_first(config: Config) -> bool:
-    """Whether this is the first of the processes that make a run, or the only one."""
-    # SLURM and torchrun number their processes even if each of them makes a run of its own.
-    names = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
-    return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
 
 
 @contextmanager
@@ -212,135 +291,3 @@ def _check_same_settings(config: Config) -> None:
             f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` and "
             "`resume` alone), or start again in another folder."
         )
-
-
-# -- in the folder of the run ----------------------------------------------------------------------------
-
-
-def _start_folder(build: Build, resume: bool) -> str:
-    """Start the processes of a run, and make its folder ready. Returns the fingerprint of the data.
-
-    Raises:
-        InputError: A run to resume has other settings, or was finished on other data.
-    """
-    config, data, fabric = build.run.config, build.run.data, build.fabric
-    folder, fingerprint = Path(config.output), data.fingerprint()
-    if resume:
-        _check_same_settings(config)
-        before = fingerprint
-        # The checkpoint of a run that has not finished has a record of its own; a damaged summary will be
-        # written again.
-        with suppress(InputError):
-            before = read_summary(folder)["data"]["fingerprint"]
-        if before != fingerprint:
-            raise data_changed(folder)
-    if config.devices > 1:
-        fabric.launch()
-    if fabric.is_global_zero:
-        if resume:
-            remove_leftovers(folder)
-            remove_leftovers(folder / run_files.SCORES)
-        else:
-            run_files.clear(folder)
-        # Of a resumed run, too: the folder may have been moved, or the line with the checksum be damaged.
-        run_files.write_config(folder, config)
-        if data.skipped:
-            write_rows(folder / run_files.SKIPPED, ("file", "reason"), data.skipped)
-    fabric.barrier()
-    return fingerprint
-
-
-def _place(build: Build, console: Console, cluster: str | None) -> dict[str, float] | None:
-    """Make the model of a run, on the features of a frozen backbone. Returns what these cost."""
-    run, started = build.run, time.perf_counter()
-    if not run.frozen:
-        build.place()
-        return None
-    assert build.backbone is not None
-    folder = Path(run.config.data.cache or Path(run.config.output, run_files.FEATURES))
-    backbone = build.backbone.to(build.fabric.device)
-    data = frozen_features(
-        run, backbone, build.fabric, folder, report=console.line, console=console, cluster=cluster
-    )
-    seconds = time.perf_counter() - started
-    build.place(data)
-    count = sum(len(samples) for samples in data.splits.values())
-    return {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
-
-
-def _fit(
-    build: Build,
-    judge: Judge,
-    recorded: dict[str, Any],
-    fingerprint: str,
-    *,
-    resume: bool,
-    console: Console,
-    log: Add,
-) -> Fitted:
-    """Train the model or solve its head; writes checkpoints, metrics, recordings and the log."""
-    run, config, folder = build.run, build.run.config, Path(build.run.config.output)
-    recorder = Recorder(folder / run_files.SCORES, config, build.data, recorded)
-    if recorder.samples:
-        if resume:
-            recorder.check_same_samples()
-        console.line(recorder.announcement)
-
-    def end_epoch(trainer: Trainer) -> None:
-        history = trainer.state.history
-        run_files.write_lines(folder / run_files.METRICS, history)
-        last = history[-1]
-        log(last, int(last["epoch"]))
-        scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, judge)}"
-        console.line(f"epoch {last['epoch']:>3}/{config.epochs}  {scores}  {last['seconds']:.1f} s")
-
-    # A checkpoint goes on with the same data, and with the same weights where it does not hold them itself.
-    own = run.spec.sha256 if run.frozen and run.spec.is_own else ""
-    steps = 0 if run.solved else len(run.data.splits["train"]) * config.epochs
-
-    def fit() -> Fitted:
-        with console.progress(steps, config.method) as advance:
-            return build.fit(
-                judge,
-                folder=folder,
-                resume=resume,
-                identity=fingerprint + (run.start.weights if run.start else "") + own,
-                report=console.line,
-                detail=console.detail,
-                on_epoch=end_epoch,
-                on_step=advance,
-                recorded=recorder.samples,
-                on_scores=recorder.write,
-            )
-
-    fitted = fit_with_windows(build, fit, judge, console.line, console=console)
-    if build.fabric.is_global_zero:
-        # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
-        run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
-    return fitted
-
-
-def _final_metrics(folder: Path) -> dict[str, Any]:
-    """Metrics of the chosen epoch or solution, from the summary of the run."""
-    summary = read_summary(folder)
-    test = {f"test/{name}": value for name, value in (summary["test"] or {}).items()}
-    return {f"final/{name}": value for name, value in {**summary["validation"], **test}.items()}
-
-
-def _report(run: Resolved, classifier: Classifier, card: dict[str, Any], console: Console) -> None:
-    """Write the report of the run that has ended."""
-    finished = TrainedModel(Path(run.config.output), classifier, card)
-    write_report(finished, run.data.splits.values(), Engine(device=run.config.accelerator, console=console))
-
-
-def _cost(build: Build, fitted: Fitted, features: dict[str, float] | None, started: float) -> dict[str, Any]:
-    samples = fitted.passes * len(build.run.data.splits["train"])
-    return {
-        "seconds": round(time.perf_counter() - started, 2),
-        "training_seconds": round(fitted.seconds, 2),
-        "samples_per_second": round(samples / max(fitted.seconds, 1e-9), 1),
-        "peak_memory_mib": round(peak_memory() / 2**20, 1),
-        "features": features,
-        "device": str(build.fabric.device),
-        "devices": build.run.config.devices,
-    }

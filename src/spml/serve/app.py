@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..common.errors import InputError, memory_asked_for
 from ..common.web.pages import only_query, page_app, security_headers
-from ..runs.compute.prediction_files import Scores
+from ..runs.predict.files import Scores
 from ..version import __version__
 from . import description
 from .bodies import FIELD, read_form, read_image

@@ -23,9 +23,9 @@ from ..data.images.decoding import UnreadableImageError, load_pixels
 from ..data.texts import Texts
 from ..decisions import Decision
 from ..engine import find_device
-from ..runs.compute.predict import Batch
-from ..runs.compute.prediction_files import Scores, as_objects, scores_to_give
 from ..runs.folder.layout import THRESHOLDS
+from ..runs.predict.batches import Batch
+from ..runs.predict.files import Scores, as_objects, scores_to_give
 from ..runs.run import Run
 from ..version import __version__
 from .batching import Batcher

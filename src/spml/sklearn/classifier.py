@@ -24,8 +24,8 @@ from ..decisions import encode_policy
 from ..labels import Unlisted
 from ..models import CLOSED_FORM
 from ..runs.api import load, train
-from ..runs.compute.predict import Engine
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
+from ..runs.predict.batches import Engine
 from ..runs.run import Run
 from ..short_names import from_arguments
 from ..version import __version__

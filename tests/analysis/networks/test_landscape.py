@@ -26,7 +26,7 @@ from spml.losses import an_loss, em_apl_loss, em_loss
 from spml.methods.base import Batch, Outputs, Progress
 from spml.methods.registry import create
 from spml.models import load_classifier
-from spml.runs.compute.predict import Engine
+from spml.runs.predict.batches import Engine
 from tests.helpers.photo_runs import CLASSES, train_on
 
 

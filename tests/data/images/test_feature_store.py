@@ -25,7 +25,7 @@ from spml.common.errors import SpmlError
 from spml.data.images import feature_store
 from spml.data.images.feature_store import FeatureStore
 from spml.data.matrix import ImageArray
-from spml.runs.compute.features import cached_features
+from spml.runs.predict.features import cached_features
 from tests.data.cached import PIXELS, Counting, files
 
 KILLED = """
@@ -33,7 +33,7 @@ import os, signal, sys
 sys.path.insert(0, {folder_of_tests!r})
 from pathlib import Path
 from cached import PIXELS, Counting
-from spml.runs.compute.features import cached_features
+from spml.runs.predict.features import cached_features
 from spml.data.matrix import ImageArray
 
 class Killed(Counting):

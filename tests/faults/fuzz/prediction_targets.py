@@ -13,12 +13,13 @@ import numpy as np
 from spml.config import DataConfig
 from spml.data.images.feature_store import FeatureStore
 from spml.data.readers import read
-from spml.runs.compute.unfinished import Unfinished
 from spml.runs.decide.inferred_labels import read_inferred
+from spml.runs.predict.unfinished import Unfinished
 from tests.faults.fuzz.change import of_bytes, of_json_lines, of_npz, of_text
 from tests.faults.fuzz.data_targets import saved
 from tests.faults.fuzz.judge import Target
 from tests.faults.fuzz.run_targets import command, make_run, of_file
+from tests.helpers.messages import listening
 
 
 def predictions(folder: Path) -> list[Target]:
@@ -74,7 +75,7 @@ def _journal(folder: Path) -> Target:
     blocks = [b"one\n", b"two\n", b"three\n"]
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Unfinished(output, {}, b"head\n", lambda line: None) as first,
+        Unfinished(output, {}, b"head\n") as first,
     ):
         first.add(blocks[0], 1, {})
         first.add(blocks[1], 2, {1: "broken"})
@@ -84,8 +85,7 @@ def _journal(folder: Path) -> Target:
     def attempt(data: bytes) -> Sequence[str]:
         journal.write_bytes(data)
         content.write_bytes(written)
-        lines: list[str] = []
-        with Unfinished(output, {}, b"head\n", lines.append) as unfinished:
+        with listening() as lines, Unfinished(output, {}, b"head\n") as unfinished:
             for number in range(unfinished.samples, 3):
                 unfinished.add(blocks[number], number + 1, {1: "broken"} if number == 1 else {})
             unfinished.finish(os.replace)

@@ -19,12 +19,11 @@ from spml.labels import ObservedLabels
 from spml.runs.audits import out_of_fold, refits
 from spml.runs.audits.find import Limits, run_audit
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
-from spml.runs.compute.predict import Engine
-from spml.runs.console import Console
 from spml.runs.folder.held_out import read_held_out
+from spml.runs.predict.batches import Engine
 from tests.helpers.features import make_features
 
-ENGINE = Engine(console=Console(silent=True))
+ENGINE = Engine()
 HIDDEN = {"unlisted": "negative", "observe": "single"}
 
 
@@ -81,7 +80,7 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     trained, data, found = scored(ridge, tmp_path)
     assert found.ids == tuple(name for samples in data.splits.values() for name in samples.ids)
     parts = refits.draw_folds(data.splits["train"].observed, 5, seed=0)
-    run = out_of_fold.resolve(trained.settings, lambda config, start: (data, trained.spec))
+    run = out_of_fold.resolve(trained.settings, out_of_fold.Opened(data, trained.spec))
     head = refits.SolvedHead(run, ridge, trained.classifier.backbone)
     np.testing.assert_allclose(
         part_of(found, data, "train")[parts == 3], head.score_part(parts == 3), atol=1e-5

@@ -15,15 +15,13 @@ from spml.common.files import sha256_file, write_checked_json
 from spml.labels import ObservedLabels
 from spml.runs.audits import refits
 from spml.runs.audits.out_of_fold import open_for_run, score_samples, settings_of_model
-from spml.runs.compute.predict import Engine
-from spml.runs.console import Console
 from spml.runs.fit.fine_tune import HEAD, TUNED
 from spml.runs.folder.held_out import read_held_out
-from spml.runs.settle.resolve import resolve
+from spml.runs.predict.batches import Engine
+from spml.runs.settle.resolve import Opened, resolve
 from tests.helpers.features import BACKBONE, make_features, make_weights
 from tests.helpers.photos import make_photos
 
-QUIET = Console(silent=True)
 HIDDEN = {"unlisted": "negative", "observe": "single"}
 
 
@@ -48,7 +46,7 @@ def train(features, tmp_path_factory):
 
 
 def solved_head(trained, data):
-    run = resolve(trained.settings, lambda config, start: (data, trained.spec))
+    run = resolve(trained.settings, Opened(data, trained.spec))
     return refits.SolvedHead(run, trained.folder, trained.classifier.backbone)
 
 
@@ -249,7 +247,7 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
     data = open_for_run(trained, trained.settings.data)
     found = score_samples(
         trained, data, trained.settings.data, folds=2, folder=tmp_path, overwrite=False,
-        engine=Engine(workers=0, console=QUIET),
+        engine=Engine(workers=0),
     )  # fmt: skip
     row = {name: number for number, name in enumerate(found.ids)}
     for number in (1, 2):

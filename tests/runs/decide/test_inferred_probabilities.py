@@ -9,8 +9,8 @@ from spml.data.matrix import FeatureMatrix
 from spml.data.records import Records
 from spml.decisions import Calibration, scores_of
 from spml.labels import ObservedLabels
-from spml.runs.compute.predictions import Predictions
 from spml.runs.decide.inferred_labels import make_suggestions
+from spml.runs.predict.predictions import Predictions
 
 LOGITS = np.array([[1.0, 2.0], [0.5, 0.0], [-1.0, -2.0]])  # of cat and fox
 SCORES = scores_of(LOGITS, "sigmoid").astype(np.float32)

@@ -8,7 +8,6 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.runs.console import Console
 from spml.runs.fit.fine_tune import fine_tune
 from tests.helpers.run_folders import SUMMARY, save_run
 
@@ -30,7 +29,7 @@ def test_a_finished_part_is_not_reused_with_renamed_classes(tmp_path):
             trained.append(part.output)
             raise Started
 
-        fine_tune(config, classes, resume=True, train=train, console=Console(silent=True), pictures=False)
+        fine_tune(config, classes, resume=True, train=train, pictures=False)
 
     with pytest.raises(InputError) as caught:
         resume(["a", "x", "c"])

@@ -20,10 +20,9 @@ from spml.data import open_dataset
 from spml.engine import make_fabric
 from spml.engine.checksum import BLANK, write_checked
 from spml.engine.loop import Trainer
-from spml.runs.compute.predict import Engine
-from spml.runs.console import Console
 from spml.runs.fit.build import Build
 from spml.runs.fit.recording import Recorder, choose_samples, read_recording
+from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training
 from tests.helpers.features import make_features
@@ -51,9 +50,9 @@ def settings(features, output, **more):
     }
 
 
-def train(features, output, *, resume=False, overwrite=False, console=None, **more):
+def train(features, output, *, resume=False, overwrite=False, **more):
     config = from_dict(settings(features, output, **more))
-    return run_training(config, resume=resume, overwrite=overwrite, console=console or Console(silent=True))
+    return run_training(config, resume=resume, overwrite=overwrite)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,8 @@ def test_samples_and_labels_are_those_of_the_validation_split(features, run):
 
 
 def test_epoch_zero_is_the_model_before_training(features, run):
-    resolved = resolve(from_dict(settings(features, run)), open_for_backbone)
+    config = from_dict(settings(features, run))
+    resolved = resolve(config, open_for_backbone(config))
     build = Build(resolved, make_fabric("cpu")).place()
     recorded = read_recording(run).logits(0)
     assert recorded.dtype == np.float32
@@ -175,11 +175,10 @@ def test_what_float16_cant_hold_is_clipped(features, tmp_path):
     assert read_recording(tmp_path).logits(0)[0].tolist() == [65504, -65504, 65504, 7.5]
 
 
-def test_the_size_is_told_before_training(features, tmp_path):
-    lines = []
-    console = Console(silent=True)
-    console.line = lines.append
-    run = train(features, tmp_path / "run", record_samples="train,val,test", epochs=20, console=console)
+def test_the_size_is_told_before_training(features, tmp_path, caplog):
+    caplog.set_level("INFO", "spml")
+    run = train(features, tmp_path / "run", record_samples="train,val,test", epochs=20)
+    lines = caplog.messages
     (line,) = (line for line in lines if "recording" in line)
     assert line == f"recording the scores of 300 samples x 4 classes over 20 epochs: 0.1 MB in {run}/scores"
     assert lines.index(line) < next(i for i, text in enumerate(lines) if text.startswith("epoch"))
@@ -250,7 +249,7 @@ def test_a_run_of_an_earlier_version_goes_on_without_recording(features, tmp_pat
     saved = yaml.safe_load((run / "config.yaml").read_text())
     assert (saved.pop("record"), saved.pop("record_samples")) == ("none", "val")
     (run / "config.yaml").write_text(yaml.safe_dump(saved))
-    assert run_training(from_dict({"output": str(run)}), resume=True, console=Console(silent=True)) == run
+    assert run_training(from_dict({"output": str(run)}), resume=True) == run
     with pytest.raises(InputError, match=r"other settings; these differ from its config\.yaml: record\."):
         train(features, run, resume=True)
 

@@ -21,7 +21,6 @@ from spml.decisions import global_threshold
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
-from spml.runs.console import Console
 from spml.runs.fit import fine_tune, solve
 from spml.runs.folder import held_out
 from spml.runs.settle import resolve as resolving
@@ -236,7 +235,7 @@ def settled(source, **settings):
     config = from_dict(
         {"data": {"path": str(source), "unlisted": "negative", "observe": "single"}, **settings}
     )
-    run = resolving.resolve(config, resolving.open_for_backbone)
+    run = resolving.resolve(config, resolving.open_for_backbone(config))
     return run.config.method, run.notes
 
 
@@ -355,8 +354,7 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
         (own / "summary.json").write_text(json.dumps(summary))
 
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "output": str(tmp_path / "run")})
-    console = Console(silent=True)
-    fine_tune.fine_tune(config, tuple("abcd"), resume=False, train=train, console=console, pictures=False)
+    fine_tune.fine_tune(config, tuple("abcd"), resume=False, train=train, pictures=False)
     summary = summary_of(tmp_path / "run")
     assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
     if gain == 0.1:  # ahead, but not far enough
@@ -367,7 +365,5 @@ def test_two_runs_are_made_on_one_device(tmp_path):
     output = str(tmp_path / "run")
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2, "output": output})
     with pytest.raises(InputError, match="on one device only, but `devices` is 2"):
-        fine_tune.fine_tune(
-            config, (), resume=False, train=None, console=Console(silent=True), pictures=False
-        )
+        fine_tune.fine_tune(config, (), resume=False, train=None, pictures=False)
     assert not (tmp_path / "run").exists()

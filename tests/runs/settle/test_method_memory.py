@@ -10,8 +10,8 @@ from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.methods.base import Facts
 from spml.methods.registry import create, methods
-from spml.runs.settle import method_memory
-from spml.runs.settle.method_memory import bytes_per_score, check_method_memory, check_recording
+from spml.runs.settle import conflicts
+from spml.runs.settle.conflicts import bytes_per_score, check_method_memory, check_recording
 from spml.scores import forms
 from tests.helpers.training import make_data
 
@@ -37,7 +37,7 @@ def test_what_a_method_keeps_is_measured_on_a_few_samples(name):
 
 
 def test_a_method_that_does_not_fit_is_refused_with_its_size(monkeypatch):
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 1000)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 1000)
     role = create("role")
     check_method_memory(role, "role", facts())  # few scores: nothing is measured
     monkeypatch.setattr(forms, "MOST_SCORES", 399)
@@ -48,16 +48,16 @@ def test_a_method_that_does_not_fit_is_refused_with_its_size(monkeypatch):
     others = message.split("(--method): ")[1].split(";")[0].split(", ")
     assert {"an", "wan", "em"} <= set(others)
     assert not {"role", "ll_cp", "em_apl"} & set(others)
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 20 * 400)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 20 * 400)
     check_method_memory(role, "role", facts())
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 20 * 400 - 1)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 20 * 400 - 1)
     with pytest.raises(InputError):
         check_method_memory(role, "role", facts())
     check_method_memory(create("an"), "an", facts())
 
 
 def test_a_method_without_memory_starts_whatever_the_size(monkeypatch):
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 0)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 0)
     monkeypatch.setattr(forms, "MOST_SCORES", 0)
     config = from_dict({"method": "an"})
     check_method_memory(create(config.method), config.method, facts())
@@ -65,7 +65,7 @@ def test_a_method_without_memory_starts_whatever_the_size(monkeypatch):
 
 def test_features_of_all_samples_that_do_not_fit_are_refused_with_their_size(monkeypatch):
     smile, given = create("smile"), facts()
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 32 * 100 * 7 - 1)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 32 * 100 * 7 - 1)
     with pytest.raises(InputError, match=r"'smile' compares .* 0\.0 GB for 100 samples x 7 features"):
         check_method_memory(smile, "smile", replace(given, width=7))
     check_method_memory(smile, "smile", replace(given, width=6))
@@ -74,7 +74,7 @@ def test_features_of_all_samples_that_do_not_fit_are_refused_with_their_size(mon
 
 def test_a_recording_that_does_not_fit_is_refused(monkeypatch):
     data = make_data()
-    monkeypatch.setattr(method_memory, "total_memory", lambda: 10 * 103 * 4)
+    monkeypatch.setattr(conflicts, "total_memory", lambda: 10 * 103 * 4)
     check_recording(data, {})
     check_recording(data, {"train": None, "val": [1, 2, 3]})
     with pytest.raises(InputError, match=r"scores of 104 samples x 4 classes takes 0\.0 GB"):

@@ -22,8 +22,8 @@ from spml.methods.registry import find
 from spml.models import describe_backbone
 from spml.runs.fit.build import make_backbone
 from spml.runs.run import exportable
-from spml.runs.settle.conflicts import check_crop
-from spml.runs.settle.resolve import Resolved, resolve
+from spml.runs.settle.conflicts import check_settled
+from spml.runs.settle.resolve import Opened, Resolved, check_stated, resolve
 from tests.helpers.networks import FEATURES, GREY, PHOTOS
 
 NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)
@@ -44,9 +44,8 @@ def resolved(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING)
     Demanding.needs = needs
     config = Config(method="an", model=model)
     config.data.path = "data"
-    return resolve(
-        config, lambda settings, start: (data, describe_backbone(settings.model, data.kind, data.width))
-    )
+    config, start = check_stated(config)
+    return resolve(config, Opened(data, describe_backbone(config.model, data.kind, data.width)), start)
 
 
 def settled(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Config:
@@ -118,13 +117,13 @@ def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str)
 def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -> None:
     for name, fits in (("resnet18", True), ("test_vit", False)):
         plain = ModelConfig(name, weights="random")
-        assert make_backbone(resolved(plain), print).num_features > 0
+        assert make_backbone(resolved(plain)).num_features > 0
         run = resolved(replace(plain, head=head), needs=needs)
         if fits:
-            assert make_backbone(run, print).num_features == 512
+            assert make_backbone(run).num_features == 512
             continue
         with pytest.raises(InputError) as caught:
-            make_backbone(run, print)
+            make_backbone(run)
         assert str(caught.value).startswith(f"{who} needs a feature map, but backbone test_vit")
         assert "model.backbone resnet50" in str(caught.value)
 
@@ -179,13 +178,14 @@ def test_parts_are_frozen_of_a_network_that_is_trained() -> None:
 
 
 def test_parts_of_images_are_trained_on_where_the_backbone_is_trained() -> None:
-    images = ImageFiles([], [], size=32)
-    config = Config(data=DataConfig(crop=0.5), model=ModelConfig(frozen="no"))
-    check_crop(config, images)
-    frozen = replace(config, model=ModelConfig(frozen="yes"))
-    with pytest.raises(InputError, match=r"--data.crop 0\.5 .* frozen backbone are computed once"):
-        check_crop(frozen, images)
-    check_crop(replace(frozen, data=DataConfig()), images)
+    model = ModelConfig("resnet18", head="linear", frozen="no")
+    config, images = Config(data=DataConfig(crop=0.5), method="an", model=model), ImageFiles([], [], size=32)
+    more = NOTHING, describe_backbone(model, "image", 0), "image", images
+    check_settled(config, *more)
+    frozen = replace(config, model=replace(model, frozen="yes"))
+    with pytest.raises(InputError, match=r"data.crop=0\.5 .* frozen backbone are computed once"):
+        check_settled(frozen, *more)
+    check_settled(replace(frozen, data=DataConfig()), *more)
 
 
 def test_views_and_further_passes_suit_every_model() -> None:
@@ -337,7 +337,7 @@ def test_frozen_norms_keep_their_statistics_in_a_run(tmp_path: Path) -> None:
             output=str(tmp_path / f"run {parts}"),
         )
         state = run.classifier.backbone.state_dict()
-        start = make_backbone(resolved(ModelConfig("small_cnn"), GREY), print).state_dict()
+        start = make_backbone(resolved(ModelConfig("small_cnn"), GREY)).state_dict()
         changed[parts] = {name for name in state if not torch.equal(state[name], start[name])}
     norms = {name for name in changed[""] if name.startswith(("network.layers.2", "network.layers.5"))}
     assert any("running_mean" in name for name in norms)

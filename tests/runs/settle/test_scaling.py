@@ -15,7 +15,7 @@ from spml.config import Config, DataConfig, ModelConfig, OptimConfig, read_yaml
 from spml.data import Dataset
 from spml.data.matrix import FeatureMatrix
 from spml.models import describe_backbone, load_classifier
-from spml.runs.settle.resolve import Features, Resolved, resolve, some_rows
+from spml.runs.settle.resolve import Opened, check_stated, resolve, some_rows
 from tests.helpers import write_image
 from tests.helpers.features import make_weights
 from tests.helpers.networks import GREY, PHOTOS, data_of
@@ -27,7 +27,7 @@ RELU, LAYER_NORM = torch.rand(8, 400), torch.randn(8, 400)
 
 def resolved(
     data: Dataset,
-    features: Features | None = None,
+    features: torch.Tensor | None = None,
     *,
     optim: OptimConfig | None = None,
     method: str = "an",
@@ -36,11 +36,11 @@ def resolved(
     config = Config(
         data=DataConfig(path="data"), method=method, model=ModelConfig(**model), optim=optim or OptimConfig()
     )
-    return resolve(
-        config,
-        lambda settings, start: (data, describe_backbone(settings.model, data.kind, data.width)),
-        features=features,
-    ).config
+    config, _ = check_stated(config)
+    run = resolve(config, Opened(data, describe_backbone(config.model, data.kind, data.width)))
+    if run.scaling_open and features is not None:
+        run.settle_scaling(features)
+    return run.config
 
 
 def choice(config: Config) -> tuple[str, float | None]:
@@ -72,20 +72,18 @@ def test_what_the_user_states_stays(scaling: Any, rate: float) -> None:
 
 def test_the_features_of_a_frozen_backbone_are_judged_where_they_are_computed() -> None:
     assert choice(resolved(PHOTOS)) == ("auto", None)
-    assert choice(resolved(PHOTOS, lambda run, count: RELU)) == ("sqrtl2", 1e-2)
-    assert choice(resolved(PHOTOS, lambda run, count: LAYER_NORM)) == ("standard", 1e-3)
+    assert choice(resolved(PHOTOS, RELU)) == ("sqrtl2", 1e-2)
+    assert choice(resolved(PHOTOS, LAYER_NORM)) == ("standard", 1e-3)
     stated = OptimConfig(lr=0.5)
-    assert choice(resolved(PHOTOS, lambda run, count: RELU, optim=stated)) == ("sqrtl2", 0.5)
+    assert choice(resolved(PHOTOS, RELU, optim=stated)) == ("sqrtl2", 0.5)
 
 
 def test_features_are_computed_only_if_they_decide() -> None:
-    def fail(run: Resolved, count: int) -> torch.Tensor:
-        pytest.fail("features were computed")
-
-    assert choice(resolved(PHOTOS, fail, scaling="unit")) == ("unit", 1e-2)
-    assert choice(resolved(PHOTOS, fail, method="auto")) == ("raw", 1e-3)
-    assert choice(resolved(DEEP, fail)) == ("sqrtl2", 1e-2)
-    assert choice(resolved(GREY, fail)) == ("raw", 1e-3)
+    assert choice(resolved(PHOTOS, scaling="unit")) == ("unit", 1e-2)
+    assert choice(resolved(PHOTOS, method="auto")) == ("raw", 1e-3)
+    assert choice(resolved(DEEP)) == ("sqrtl2", 1e-2)
+    assert choice(resolved(GREY)) == ("raw", 1e-3)
+    assert choice(resolved(PHOTOS)) == ("auto", None)
 
 
 def test_a_backbone_that_is_trained_has_no_scaling() -> None:

@@ -27,9 +27,9 @@ from ...data.readers.shards import is_shards
 from ...data.tables.delimited import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
 from ...labels import ObservedLabels
-from ..compute.predict import Engine
-from ..compute.trained_model import TrainedModel
 from ..folder.held_out import HeldOut, all_scores
+from ..predict.batches import Engine
+from ..run import Run
 
 _ROWS = 4096  # feature vectors hashed at a time
 
@@ -50,7 +50,7 @@ class Audited(NamedTuple):
     inputs: tuple[Path, ...] | FeatureMatrix
 
 
-def read_audited(path: Path, run: TrainedModel, images: str | None = None) -> Audited:
+def read_audited(path: Path, run: Run, images: str | None = None) -> Audited:
     """Read fully labelled samples: a label that the file does not list is absent.
 
     Args:
@@ -93,9 +93,7 @@ def read_audited(path: Path, run: TrainedModel, images: str | None = None) -> Au
     return audited
 
 
-def audited_scores(
-    run: TrainedModel, audited: Audited, held_out: HeldOut, engine: Engine
-) -> npt.NDArray[np.float32]:
+def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine) -> npt.NDArray[np.float32]:
     """Scores (m, C) of audited samples by a model that was not fitted to them.
 
     Those that the run has kept; other samples are predicted.

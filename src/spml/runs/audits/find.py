@@ -35,11 +35,10 @@ from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
 from ..api import load
-from ..compute.cluster.connection import connected
-from ..compute.predict import Engine
-from ..compute.trained_model import TrainedModel
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
+from ..predict.batches import Engine
+from ..predict.cluster import connected
 from ..run import Run
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
@@ -103,7 +102,7 @@ def run_audit(
     """
     check_limits(*limits)
     check_format(form)
-    with only_writer_in(output, log.info), connected(engine.cluster, log.info):
+    with only_writer_in(output), connected(engine.cluster):
         if (output / ABOUT).exists() and not overwrite:
             raise InputError(
                 f"{output}: already holds an audit. Replace it (`overwrite`), or name another folder "
@@ -259,7 +258,7 @@ def _by_name(
         return []
     top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
     top.set_ensemble(alone)
-    names = TrainedModel(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
+    names = Run(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
     named = alone.named.numpy()[columns]
     best, start = np.zeros((sum(len(each) for each in data.splits.values()), len(columns)), np.bool_), 0
     for samples in data.splits.values():

@@ -19,12 +19,12 @@ from ...data import Dataset, start_opening
 from ...data.groups import count_groups
 from ...labels import ObservedLabels
 from ...scores import Scores, ScoreTable
-from ..compute.predict import Engine, check_samples
 from ..fit.fine_tune import HEAD, TUNED
 from ..folder import layout as run_files
 from ..folder.held_out import join_labels, read_held_out
+from ..predict.batches import Engine, check_samples
 from ..run import Run
-from ..settle.resolve import Resolved, resolve
+from ..settle.resolve import Opened, Resolved, check_stated, resolve
 from .answers import digests
 from .refits import SolvedHead, draw_folds, train_folds
 
@@ -111,7 +111,8 @@ def score_samples(
         if local:
             windows = "crops" if local.settings.windows.crops else "on"
         settings = replace(settings, data=config, model=replace(settings.model, local=windows))
-        run = resolve(settings, lambda config, start: (data, trained.spec))
+        settings, start = check_stated(settings)
+        run = resolve(settings, Opened(data, trained.spec), start)
         with torch.random.fork_rng():
             how = scoring.fit_again(run, folds, folder, same=same, overwrite=overwrite)
     else:

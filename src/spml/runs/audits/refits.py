@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +23,14 @@ from ...engine.loop import Judging
 from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores
 from ..api import load
-from ..compute.predict import Engine
 from ..fit.build import Build, frozen_features
 from ..fit.local import use_windows
 from ..fit.solve import HeldOutScores
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
 from ..folder.held_out import read_held_out
-from ..settle.init_from import Start
-from ..settle.resolve import Resolved
+from ..predict.batches import Engine
+from ..settle.resolve import Opened, Resolved
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
@@ -111,10 +109,10 @@ class SolvedHead:
                 backbone.to(self._fabric.device),
                 self._fabric,
                 Path(run.config.data.cache or folder / run_files.FEATURES),
-                report=log.info,
                 cluster=cluster,
             )
 
+    @muted()
     def score_every(self) -> HeldOutScores | None:
         """Score training and validation samples by auto heads of one cross-validation over all of them.
 
@@ -129,9 +127,9 @@ class SolvedHead:
         judge = Judge(val, None, "observed", run.config.mean_labels)
         build = Build(run, self._fabric).place(self._data)
         if run.config.model.local == "off":
-            solved = build.solver(judge, log.debug).solve_auto(every=True)
+            solved = build.solver(judge).solve_auto(every=True)
             return HeldOutScores(solved.held_out[1].scores, solved.rows)
-        held_out = use_windows(build, None, judge, log.debug, every=True).held_out
+        held_out = use_windows(build, None, judge, every=True).held_out
         return held_out if held_out and len(held_out.rows) == count else None
 
     def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
@@ -161,6 +159,7 @@ class SolvedHead:
         }
         return {"val": scores, **others}
 
+    @muted()
     def _solve(self, data: Dataset, features: Dataset) -> tuple[Build, Scores]:
         """The solved head, and the scores of the validation samples by one that was not solved on them.
 
@@ -174,7 +173,7 @@ class SolvedHead:
             judge = Judge(val, None, "observed", self._run.config.mean_labels)
         build = Build(replace(self._run, data=data), self._fabric).place(features)
         with muted():
-            fitted = use_windows(build, build.fit(judge), judge, log.debug)
+            fitted = use_windows(build, build.fit(judge), judge)
         if fitted.held_out is None:
             return build, _in_memory(build.scores(val), val)
         scores = fitted.held_out.of_validation(len(data.splits["train"]))
@@ -260,7 +259,7 @@ def train_folds(
                 own_config,
                 resume=started and not stale,
                 overwrite=stale,
-                open_data=partial(_opened, part, spec),
+                data=Opened(part, spec),
                 pictures=False,
             )
         val = part.splits["val"]
@@ -268,9 +267,3 @@ def train_folds(
         if scores is None or scores.array is None:  # more scores than a run keeps
             scores = InMemory(load(own / within).logits(val, Engine()))
         yield held, scores
-
-
-def _opened(
-    data: Dataset, spec: models.BackboneSpec, config: Config, start: Start | None
-) -> tuple[Dataset, models.BackboneSpec]:
-    return data, start.spec(config.data.size) if start else spec

@@ -16,11 +16,11 @@ from ...common.label_checks import rows_of
 from ...common.locks import only_writer
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
 from ...version import __version__
-from ..compute.predict import Engine
 from ..decide.policies import decide_thresholds, evidence_from_audit, write_thresholds
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
 from ..judge.evaluate import check_classes
+from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run
 from ..settle.conflicts import check_labels_known

@@ -22,7 +22,7 @@ from ...data.tables.delimited import read_lines, read_rows
 from ...data.tables.parquet import open_parquet
 from ...data.writers.samples import Inferred, image_files
 from ...decisions import Calibration, Scale, hidden_probabilities, logits_of
-from ..compute.predictions import PROBABILITY, Predictions, class_of_column
+from ..predict.predictions import PROBABILITY, Predictions, class_of_column
 
 
 class Guess(NamedTuple):

@@ -19,11 +19,11 @@ from ...decisions import HOW_TO_KNOW_K, Policy, Target
 from ...labels import ObservedLabels
 from ...scores import InMemory, ScoreTable
 from ..audits.answers import audited_scores, names_in_training, read_audited
-from ..compute.predict import Engine
-from ..compute.trained_model import TrainedModel
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
+from ..predict.batches import Engine
 from ..report.page import renew_report
+from ..run import Run
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .policies import (
     HELD_OUT,
@@ -38,7 +38,7 @@ from .policies import (
 
 
 def set_thresholds(
-    run: TrainedModel,
+    run: Run,
     data: DataConfig | None,
     target: Target,
     *,
@@ -96,7 +96,7 @@ def set_thresholds(
     return policy
 
 
-def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records | None) -> HeldOut:
+def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) -> HeldOut:
     """Score the samples of other data, whichever split they are in.
 
     Of samples that the run knows, the scores that it has kept are taken, and those that it has learned from
@@ -148,7 +148,7 @@ def _score(run: TrainedModel, data: DataConfig, engine: Engine, content: Records
     return HeldOut(tuple(ids), table.finish(), observed_labels, learned_positives=learned)
 
 
-def _kept(run: TrainedModel) -> HeldOut:
+def _kept(run: Run) -> HeldOut:
     """Held-out scores of the run; none where it has kept none."""
     if (run.folder / run_files.HELD_OUT).is_file():
         return read_held_out(run.folder, run.classes)
@@ -156,7 +156,7 @@ def _kept(run: TrainedModel) -> HeldOut:
     return HeldOut((), InMemory(empty), ObservedLabels.from_ternary(empty.astype(np.int8)))
 
 
-def _known_evidence(run: TrainedModel, held_out: HeldOut, own: bool) -> Evidence:
+def _known_evidence(run: Run, held_out: HeldOut, own: bool) -> Evidence:
     """Evidence from a K that was stated or measured earlier.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -27,26 +26,20 @@ from ...engine.loop import Judging
 from ...engine.step import compiled
 from ...methods.base import Facts, Objective
 from ...scores import Scores
-from ..compute.features import cached_features
-from ..console import Console
 from ..folder.layout import features_of_neighbours
-from ..settle.method_memory import check_method_memory
-from ..settle.resolve import Resolved, some_rows
+from ..predict.features import cached_features
+from ..settle.conflicts import check_method_memory
+from ..settle.resolve import Resolved, mean_labels_of, some_rows
 from .solve import Fitted, Solver
 
 _ROWS = 4096  # samples whose names are scored at a time
 
 
-def _ignore(line: str) -> None:
-    pass
-
-
-def start_objective(run: Resolved, report: Callable[[str], None] = _ignore) -> tuple[Objective | None, str]:
+def start_objective(run: Resolved) -> tuple[Objective | None, str]:
     """Start the method of a run on the observed labels of its training samples.
 
     Args:
         run: Settled run.
-        report: Called with a line before something that takes long.
 
     Returns:
         The method, with what that of the run to start from had inferred, and what became of this; see
@@ -59,7 +52,11 @@ def start_objective(run: Resolved, report: Callable[[str], None] = _ignore) -> t
     objective, config, train = run.objective, run.config, run.data.splits["train"]
     if objective is None:
         return None, ""
-    width = _fixed_width(run, report) if objective.needs.features else None
+    width = None  # of features that do not change during training
+    if objective.needs.features and isinstance(train.inputs, FeatureMatrix):
+        width = train.inputs.width
+    elif objective.needs.features and run.frozen:
+        width = make_backbone(run).num_features
     torch.manual_seed(config.seed)  # an objective may start from random numbers
     facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels, width=width)
     check_method_memory(objective, config.method, facts)
@@ -69,15 +66,7 @@ def start_objective(run: Resolved, report: Callable[[str], None] = _ignore) -> t
     return objective, run.start.carry(objective, config.method, train) if run.start else ""
 
 
-def _fixed_width(run: Resolved, report: Callable[[str], None]) -> int | None:
-    """Number of features of a sample if they do not change during training."""
-    inputs = run.data.splits["train"].inputs
-    if isinstance(inputs, FeatureMatrix):
-        return inputs.width
-    return make_backbone(run, report).num_features if run.frozen else None
-
-
-def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbone:
+def make_backbone(run: Resolved) -> models.Backbone:
     """Make the backbone of a run with the weights that it starts from; a further call returns the same one.
 
     Raises:
@@ -108,11 +97,11 @@ def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbo
 
 
 @torch.no_grad()
-def some_features(run: Resolved, count: int, report: Callable[[str], None]) -> torch.Tensor:
-    """Compute the features of about `count` training samples by the backbone of a run."""
-    backbone = make_backbone(run, report)
+def some_features(run: Resolved) -> torch.Tensor:
+    """Compute the features of some training samples by the backbone of a run."""
+    backbone = make_backbone(run)
     was_training = backbone.training
-    features: torch.Tensor = backbone.eval()(some_rows(run.data.splits["train"].inputs, count))
+    features: torch.Tensor = backbone.eval()(some_rows(run.data.splits["train"].inputs))
     backbone.train(was_training)
     return features
 
@@ -138,7 +127,6 @@ class Build:
     Args:
         run: Settled run.
         fabric: Lightning Fabric, which may be launched later.
-        report: Called with a line before something that takes long.
         backbone: Whether the backbone is made. Without a frozen one, the top alone is trained.
 
     Attributes:
@@ -159,12 +147,10 @@ class Build:
     classifier: models.Classifier | None
     trained: nn.Module
 
-    def __init__(
-        self, run: Resolved, fabric: Any, report: Callable[[str], None] = _ignore, *, backbone: bool = True
-    ) -> None:
+    def __init__(self, run: Resolved, fabric: Any, *, backbone: bool = True) -> None:
         self.run, self.fabric = run, fabric
-        self.objective, self.carried = start_objective(run, report)
-        self.backbone = make_backbone(run, report) if backbone else None
+        self.objective, self.carried = start_objective(run)
+        self.backbone = make_backbone(run) if backbone else None
         if self.backbone is not None and run.config.model.local == "on":
             try:
                 self.windows()
@@ -240,25 +226,15 @@ class Build:
         top = models.Top(width, len(self.data.classes), **run.top)
         top.fit_scaling(inputs)
         if self.objective is not None:
-            models.start_bias(top, run.config.model.head_bias, run.mean_labels().value)
+            models.start_bias(top, run.config.model.head_bias, mean_labels_of(run.config, run.data).value)
         return top
 
-    def fit(
-        self,
-        judge: Judging,
-        *,
-        resume: bool = False,
-        report: Callable[[str], None] = _ignore,
-        detail: Callable[[str], None] = _ignore,
-        **options: Any,
-    ) -> Fitted:
+    def fit(self, judge: Judging, *, resume: bool = False, **options: Any) -> Fitted:
         """Train the model, or solve its head. The model has the best weights afterwards.
 
         Args:
             judge: Scores the validation samples.
             resume: Go on from the last checkpoint, if there is one.
-            report: Called with a line for a damaged checkpoint, and for what a solved head lacks.
-            detail: Called with a line for each penalty and member of a head that is solved.
             options: Further options of `Trainer`, such as `folder`, for a model that is trained.
 
         Raises:
@@ -266,7 +242,7 @@ class Build:
             InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
         """
         if self.run.solved:
-            return self.solver(judge, report, detail).solve(self.objective)
+            return self.solver(judge).solve(self.objective)
         assert self.objective is not None
         trainer = Trainer(
             self.run.config,
@@ -292,20 +268,11 @@ class Build:
             start_loss=state.start_loss,
         )
 
-    def solver(
-        self, judge: Judging, report: Callable[[str], None], detail: Callable[[str], None] = _ignore
-    ) -> Solver:
-        """What solves the head of the model; the arguments are those of `fit`."""
+    def solver(self, judge: Judging) -> Solver:
+        """What solves the head of the model, with the solution that `judge` prefers."""
         val = self.data.splits["val"]
         return Solver(
-            self.run,
-            self.top,
-            self.data,
-            judge,
-            predict=lambda: self.scores(val),
-            report=report,
-            detail=detail,
-            names=self._names,
+            self.run, self.top, self.data, judge, predict=lambda: self.scores(val), names=self._names
         )
 
     def score_windows(self, local: models.LocalScores) -> None:
@@ -367,8 +334,6 @@ def frozen_features(
     fabric: Any,
     folder: Path,
     *,
-    report: Callable[[str], None],
-    console: Console | None = None,
     cluster: str | None = None,
 ) -> Dataset:
     """Replace the images of a run by features of its frozen backbone, which are computed once and kept.
@@ -381,11 +346,9 @@ def frozen_features(
         backbone: Frozen backbone, on the device that computes.
         fabric: Lightning Fabric.
         folder: Folder of the cache.
-        report: Called with a line for each split.
-        console: Shows progress; None = no progress is shown.
         cluster: As in `run_training`.
     """
-    console, splits, key = console or Console(silent=True), {}, backbone.key()
+    splits, key = {}, backbone.key()
     for name, samples in run.data.splits.items():
         if isinstance(backbone.network, models.Tfidf):  # in memory: a vector has few numbers that are not 0
             assert isinstance(samples.inputs, Texts)
@@ -393,22 +356,20 @@ def frozen_features(
             splits[name] = replace(samples, inputs=FeatureMatrix(matrix))
             continue
         assert isinstance(samples.inputs, ImageInputs)
-        with console.progress(len(samples), f"features of {name}") as advance:
-            for first in (True, False):
-                if first == fabric.is_global_zero:
-                    inputs = cached_features(
-                        backbone,
-                        samples.inputs,
-                        folder,
-                        key=key,
-                        others=features_of_neighbours(folder),
-                        batch_size=run.config.batch_size,
-                        workers=run.config.data.workers,
-                        precision=run.config.precision,
-                        report=report,
-                        progress=advance,
-                        cluster=cluster,
-                    )
-                fabric.barrier()
+        for first in (True, False):
+            if first == fabric.is_global_zero:
+                inputs = cached_features(
+                    backbone,
+                    samples.inputs,
+                    folder,
+                    key=key,
+                    others=features_of_neighbours(folder),
+                    batch_size=run.config.batch_size,
+                    workers=run.config.data.workers,
+                    precision=run.config.precision,
+                    label=f"features of {name}",
+                    cluster=cluster,
+                )
+            fabric.barrier()
         splits[name] = replace(samples, inputs=inputs)
     return replace(run.data, splits=splits)

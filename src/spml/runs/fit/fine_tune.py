@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...common.errors import InputError
 from ...common.files import write_checked_json, write_with
+from ...common.messages import log
 from ...config import Config
 from ...engine.checkpoint import check_classes
 from ...metrics import TRUSTED, compare_ranks, ranks_of
 from .. import recipes
-from ..console import Console
 from ..folder import layout as run_files
 from ..folder.contents import load_model, read_summary
 from ..folder.held_out import read_held_out
@@ -40,9 +41,8 @@ def fine_tune(
     *,
     resume: bool,
     train: Callable[..., object],
-    console: Console,
     pictures: bool,
-) -> None:
+) -> dict[str, Any]:
     """Train the two runs in folders of their own, and copy one of them: the network if it is clearly better.
 
     Both are scored on the same validation samples, which neither was fitted to: the head by members that were
@@ -57,8 +57,10 @@ def fine_tune(
         command: Command that makes the run, for its summary.
         resume: Go on with what the folder holds.
         train: `run_training`, which trains one of the two.
-        console: Shows progress.
         pictures: Whether a report is drawn afterwards.
+
+    Returns:
+        Content of summary.json.
 
     Raises:
         InputError: More than one device is asked for, or what the folder holds has other class names or is
@@ -103,7 +105,7 @@ def fine_tune(
         if resume and (own / run_files.SUMMARY).is_file():
             check_classes(own, load_model(own)[1]["classes"], classes)
         else:
-            console.line(f"{own}:")
+            log.info(f"{own}:")
             goes_on = resume and run_files.holds_run(own)
             train(part, resume=goes_on, overwrite=not goes_on)
         summaries[name] = read_summary(own)
@@ -130,7 +132,8 @@ def fine_tune(
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
     last = next_steps(folder, summary, pictures)
-    console.line("\n".join([f"{metric}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
+    log.info("\n".join([f"{metric}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
+    return summary
 
 
 def _lead(folder: Path, mean_labels: float) -> float | None:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from ... import models
 from ...common.draws import permutation
 from ...common.errors import InputError
+from ...common.messages import log, progress
 from ...config import AUTO
 from ...decisions import Judge
 from ...engine.loop import Judging
 from ...metrics import FEWEST_SHOWN, sp_score
 from ...scores import InMemory
-from ..console import Console
 from ..folder.held_out import keep_scores
 from .build import Build, no_windows, with_parts
 from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels
@@ -49,28 +49,21 @@ class _Variants(nn.Module):
         return scores.transpose(0, 1).flatten(1)
 
 
-def fit_with_windows(
-    build: Build,
-    fit: Callable[[], Fitted],
-    judge: Judging,
-    report: Callable[[str], None],
-    *,
-    console: Console | None = None,
-) -> Fitted:
+def fit_with_windows(build: Build, fit: Callable[[], Fitted], judge: Judging) -> Fitted:
     """Fit a model, which scores windows, too, where that is better.
 
     The auto head that scores windows is another one than that of whole images. It is tried first, because
     the usual one takes several times as long, and is not needed where windows are better.
 
     Args:
-        build, judge, report, console: As in `use_windows`.
+        build, judge: As in `use_windows`.
         fit: Fits the model as it is without windows.
     """
     config = build.run.config
     if config.method != AUTO or config.model.local == "off":
-        return use_windows(build, fit(), judge, report, console=console)
+        return use_windows(build, fit(), judge)
     started = time.perf_counter()
-    fitted = use_windows(build, None, judge, report, console=console)
+    fitted = use_windows(build, None, judge)
     if fitted.local is None or fitted.local["weights"] is None:
         return fit()._replace(local=fitted.local)
     seconds = time.perf_counter() - started
@@ -78,15 +71,7 @@ def fit_with_windows(
     return fitted._replace(history=[record], seconds=seconds)
 
 
-def use_windows(
-    build: Build,
-    fitted: Fitted | None,
-    judge: Judging,
-    report: Callable[[str], None],
-    *,
-    every: bool = False,
-    console: Console | None = None,
-) -> Fitted:
+def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: bool = False) -> Fitted:
     """Score windows of the feature map, too, where the held-out samples say that this is better.
 
     Their images go through the backbone once more: maps take too much memory to be kept. Parts of feature
@@ -97,10 +82,8 @@ def use_windows(
             and takes images.
         fitted: Result of the fit; None of an auto head that has not been solved for whole images.
         judge: Scores validation samples.
-        report: Called with lines about the choice.
         every: Score all held-out samples of an auto head, which are then all of its samples, if they fit into
             memory.
-        console: Shows progress; None = no progress is shown.
 
     Returns:
         `fitted`, with the scores of held-out samples by the model as it is now.
@@ -108,18 +91,18 @@ def use_windows(
     Raises:
         InputError: Windows are required (`model.local` is `on`), and the model has none.
     """
-    fitted, console = fitted or Fitted([], 0, 0.0, 1, {}), console or Console(silent=True)
+    fitted = fitted or Fitted([], 0, 0.0, 1, {})
     local = build.run.config.model.local
     required = local in ("on", "crops")
     if local == "off" or build.backbone is None:
         return fitted
     try:
         windows = models.crops() if local == "crops" else build.windows()
-        solved = _solve_for_windows(build, judge, report, console.detail, every)
+        solved = _solve_for_windows(build, judge, every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
-        report(f"local evidence: none, because {str(error).rstrip('.')}")
+        log.info(f"local evidence: none, because {str(error).rstrip('.')}")
         return fitted
     count, classes = len(build.data.splits["train"]), len(build.data.classes)
     heads = _held_out_heads(build, solved)
@@ -127,9 +110,11 @@ def use_windows(
     heads = _some_of(heads, count, most, build.run.config.seed, every)
     rows = np.concatenate([of_head for of_head, _ in heads])
     if not required and len(rows) < FEWEST_SHOWN:
-        report(f"local evidence: none, because {len(rows)} held-out samples can't tell whether it is better")
+        log.info(
+            f"local evidence: none, because {len(rows)} held-out samples can't tell whether it is better"
+        )
         return fitted
-    with console.progress(len(rows), "parts of samples") as advance:
+    with progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_head, advance) for of_head, top in heads]
     variants = torch.cat(scored, 1)
     known = KnownLabels(build.data.splits["train"], build.data.splits["val"])
@@ -157,7 +142,7 @@ def use_windows(
     best = max(tried, key=lambda name: tried[name])
     of_parts = f"{100 * max(list(tried.values())[1:]):.2f} at most"
     if weighed is None:
-        report(
+        log.info(
             f"local evidence: the whole image scores {100 * tried[best]:.2f} on held-out samples, {what} "
             f"{of_parts}, so they are not used"
         )
@@ -165,12 +150,12 @@ def use_windows(
     described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
     whole = f"{100 * tried['whole image']:.2f} by the whole image"
     if best == "whole image":
-        report(
+        log.info(
             f"local evidence: held-out samples score {of_parts} by {what}, {whole}, "
             + (f"but `local` is {local}, so {what} are scored, too" if required else "so both are averaged")
         )
     else:
-        report(
+        log.info(
             f"local evidence: held-out samples score {100 * tried[best]:.2f} by {best}, {whole}, so {what} "
             "are scored, too"
         )
@@ -188,13 +173,7 @@ def use_windows(
     return fitted._replace(local=described, held_out=held_out)
 
 
-def _solve_for_windows(
-    build: Build,
-    judge: Judging,
-    report: Callable[[str], None],
-    detail: Callable[[str], None],
-    every: bool,
-) -> models.AutoHead | None:
+def _solve_for_windows(build: Build, judge: Judging, every: bool) -> models.AutoHead | None:
     """The auto head for windows, in place of one with members that do not suit them; None for other heads.
 
     Raises:
@@ -204,7 +183,7 @@ def _solve_for_windows(
         raise InputError("the head takes the feature map itself.")
     if build.run.config.method != AUTO:
         return None
-    return build.solver(judge, report, detail).solve_auto(windows=True, every=every)
+    return build.solver(judge).solve_auto(windows=True, every=every)
 
 
 def _held_out_heads(build: Build, solved: models.AutoHead | None) -> list[tuple[Rows, models.Top]]:

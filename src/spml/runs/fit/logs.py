@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ...common.errors import InputError, first_line, nearest, require_packages
 from ...common.files import write_json
-from ...common.locks import Report
+from ...common.messages import log as messages
 from ...common.parsing import parse_json
 from ...config import Config, flat
 from ..folder import layout as run_files
@@ -137,14 +137,13 @@ def check_logger(name: str) -> None:
 
 
 @contextmanager
-def open_log(name: str, config: Config, *, resume: bool, report: Report) -> Iterator[Add]:
+def open_log(name: str, config: Config, *, resume: bool) -> Iterator[Add]:
     """Log a run, with its settings. A log that fails is given up, and the training goes on.
 
     Args:
         name: Name of a logger.
         config: Resolved settings.
         resume: Go on with the log that the folder of the run names, if it names one.
-        report: Callback for a message.
 
     Raises:
         InputError: The log can't be opened.
@@ -175,7 +174,7 @@ def open_log(name: str, config: Config, *, resume: bool, report: Report) -> Iter
                 action()
         except Exception as error:  # libraries that talk to servers raise almost anything
             works = False
-            report(f"note: nothing more is logged with {name}: {first_line(error)}")
+            messages.info(f"note: nothing more is logged with {name}: {first_line(error)}")
 
     def add(values: Mapping[str, Any], step: int) -> None:
         numbers = {

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ... import models
 from ...common.errors import SpmlError
+from ...common.messages import log
 from ...config import AUTO
 from ...data import Dataset, Samples
 from ...decisions import Judge
@@ -110,8 +111,6 @@ class Solver:
         data: Features and observed labels to learn from, and validation samples.
         judge: Scores the validation samples.
         predict: Computes the logits of the validation samples with the current head.
-        report: Called with a line for a penalty that was not solved, and for kernels or a forest left out.
-        detail: Called with a line for each other penalty, and for each member of an auto head.
         names: What a model knows of the names of classes; None if none was named.
     """
 
@@ -123,14 +122,11 @@ class Solver:
         judge: Judging,
         *,
         predict: Callable[[], Scores],
-        report: Callable[[str], None],
-        detail: Callable[[str], None],
         names: models.NameEvidence | None = None,
     ) -> None:
         self._names = names
         self._config, self._top, self._judge = run.config, top, judge
         self._of_images = run.spec.size > 0
-        self._report, self._detail = report, detail
         self._train, self._val, self._predict = data.splits["train"], data.splits["val"], predict
         self._mean_labels = run.head_mean_labels.value
         self._started = time.perf_counter()
@@ -238,7 +234,7 @@ class Solver:
 
     def _ensemble(self) -> Fitted:
         """Solve the auto head, and judge it by scores of validation samples that it was not solved on."""
-        judge, detail, count = self._judge, self._detail, len(self._train)
+        judge, count = self._judge, len(self._train)
         solved = self.solve_auto()
         self._top.set_ensemble(solved.head)
         metrics, held_out = solved.held_out
@@ -247,9 +243,9 @@ class Solver:
             held_out = held_out._replace(rows=solved.rows)
             metrics = judge(held_out.of_validation(count))
         seconds, members = time.perf_counter() - self._started, solved.head.describe()
-        detail(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
+        log.debug(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
         for member in sorted(members, key=lambda member: -member["weight"]):
-            detail(
+            log.debug(
                 f"{member['space']:<38} {member['head']:<6} {member['penalty'] or '':>9} "
                 f"{100 * member['score']:>6.2f} {member['weight']:>7.3f}"
             )
@@ -272,9 +268,9 @@ class Solver:
                 self._ranks[str(number)] = self._judge.ranks(scores)
             line = f"penalty {record['penalty']:<10}  {describe_scores(record, self._judge)}"
             if record.get("converged", True):
-                self._detail(line)
+                log.debug(line)
             else:
-                self._report(f"{line}  not converged")
+                log.info(f"{line}  not converged")
         return is_best
 
     def _fitted(self, passes: int, state: dict[str, Tensor]) -> Fitted:

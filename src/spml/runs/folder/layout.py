@@ -13,7 +13,7 @@ from typing import Any
 
 from ...common.errors import InputError
 from ...common.files import check_folder, make_folder, remove_leftovers, write_text
-from ...common.locks import Report, check_no_writer, only_writer
+from ...common.locks import check_no_writer, only_writer
 from ...common.parsing import read_yaml_text
 from ...config import Config, read_yaml, to_yaml
 from ...data import read_names, wanted_names, write_names
@@ -104,30 +104,25 @@ def _check_content(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 
 @contextmanager
-def only_trainer(folder: Path, report: Report, *, resume: bool, overwrite: bool) -> Iterator[None]:
+def only_trainer(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
     """Keep other processes from writing to the folder of a run, as `only_writer_in` does.
 
     Args:
         folder: Folder of the run.
-        report: As in `only_writer_in`.
         resume, overwrite: As in `check_free`, whose conditions are checked again: another process may have
             been faster.
 
     Raises:
         InputError: As `check_free`, or the folder can't be made.
     """
-    with only_writer_in(folder, report):
+    with only_writer_in(folder):
         _check_content(folder, resume=resume, overwrite=overwrite)
         yield
 
 
 @contextmanager
-def only_writer_in(folder: Path, report: Report) -> Iterator[None]:
+def only_writer_in(folder: Path) -> Iterator[None]:
     """Keep other processes from writing to a folder, which is made, and removed again if it stays empty.
-
-    Args:
-        folder: Folder.
-        report: Callback for a message, as in `spml.common.locks.only_writer`.
 
     Raises:
         InputError: Another process writes to the folder, or it can't be made.

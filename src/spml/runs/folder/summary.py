@@ -16,7 +16,7 @@ import torch
 from ... import models, plots
 from ...common.files import sha256_file, write_checked_json
 from ...data import Samples
-from ...decisions import Decision, Judge, Source, global_threshold, scores_of, threshold_curve, true_map
+from ...decisions import Decision, Judge, global_threshold, scores_of, threshold_curve, true_map
 from ...metrics import FEWEST_SHOWN, shown_score
 from ...scores import Scores
 from ...version import __version__
@@ -24,6 +24,7 @@ from ..decide.policies import decide_thresholds, evidence_from_shares, write_thr
 from ..fit.build import Build
 from ..fit.divergence import fit_warnings
 from ..fit.solve import Fitted, HeldOutScores
+from ..run import Run
 from ..settle import init_from
 from . import layout as run_files
 from .held_out import drawn_part, gather_held_out, keep_scores, write_held_out
@@ -98,7 +99,7 @@ def write_results(
     command: str,
     *,
     pictures: bool,
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Run, str]:
     """Write model, summary and, unless they are not wanted, pictures to the folder of a run.
 
     Args:
@@ -112,7 +113,7 @@ def write_results(
         pictures: Draw the pictures.
 
     Returns:
-        Content of model.json as far as `TrainedModel` takes it, and closing lines for the user.
+        The finished run, and closing lines for the user.
 
     Raises:
         SpmlError: A file could not be written.
@@ -128,7 +129,7 @@ def write_results(
     threshold = {
         "logit": global_threshold(scores.val, k.value),
         "labels_per_sample": k.value,
-        "source": k.source,
+        "source": "validation labels" if k.source == "labels" else k.source,
     }
     card: dict[str, Any] = {
         "classes": list(data.classes),
@@ -145,8 +146,7 @@ def write_results(
     write_held_out(folder, held_out, data.classes)
     assert build.classifier is not None
     models.save_classifier(folder, build.classifier, build.classifier.spec, card)
-    sources: dict[str, Source] = {"stated": "stated", "validation labels": "labels", "default": "default"}
-    evidence = evidence_from_shares(held_out, k.value, sources[k.source])
+    evidence = evidence_from_shares(held_out, k.value, k.source)
     model = sha256_file(folder / run_files.MODEL[0])
     policy = decide_thresholds(model, build.top.scale, data.classes, held_out, evidence)
     start, test_map = run.start, scores.test_map
@@ -191,7 +191,8 @@ def write_results(
     if pictures and data.kind == "image":
         never = tuple(without_positives.tolist())
         _draw_examples(build, scores, Decision(policy.logits, never=never))
-    return {**card, "weights_sha256": model}, _closing_lines(folder, summary, judge.known, pictures)
+    finished = Run(folder, build.classifier, {**card, "weights_sha256": model}, summary)
+    return finished, _closing_lines(folder, summary, judge.known, pictures)
 
 
 def versions() -> dict[str, str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..api import load_each
-from ..compute.predict import Engine
 from ..console import Console
+from ..predict.batches import Engine
 from ..run import Run
 from .common_classes import UnknownClasses
 from .evaluate import evaluate
@@ -70,7 +70,7 @@ def compare(
         split=split,
         observed=observed,
         mean_labels=mean_labels,
-        engine=Engine(batch_size, workers, device, console),
+        engine=Engine(batch_size, workers, device),
         unknown_classes=unknown_classes,
         draws=draws,
         seed=seed,

@@ -29,15 +29,15 @@ from .common_classes import UnknownClasses, common_classes, leave_out
 from .full_labels import Measured, measure_runs
 
 if TYPE_CHECKING:
-    from ..compute.predict import Engine
-    from ..compute.trained_model import TrainedModel
+    from ..predict.batches import Engine
+    from ..run import Run
 
 _LISTED = 100
 """Largest number of classes that a note names."""
 
 
 def evaluate(
-    runs: Sequence[TrainedModel],
+    runs: Sequence[Run],
     data: Any,
     y: Any = None,
     *,
@@ -64,7 +64,7 @@ def evaluate(
             labelled is always compared in this way.
         mean_labels: Mean labels per sample K of the SP-score; None = as the first run knows it, otherwise
             `default_mean_labels`. Where labels are full, an argument of the decision.
-        decision: Further arguments of `TrainedModel.decision`, by which labels are predicted.
+        decision: Further arguments of `Run.decision`, by which labels are predicted.
         engine: Settings of prediction.
         unknown_classes: `stop` refuses data with a class that the runs do not know; `leave_out` evaluates
             over the classes that both have. Then, where labels are full, a sample whose labels are all left
@@ -145,7 +145,7 @@ def evaluate(
             "or compare by observed labels (`observed`)."
         )
 
-    def logits(run: TrainedModel) -> Scores:
+    def logits(run: Run) -> Scores:
         """Logits of a run over its own classes."""
         samples = finish(run.spec.size, run.spec.interpolation).splits[split]
         scores = run.scores(samples.take(rows) if len(rows) < len(samples) else samples, engine)
@@ -220,7 +220,7 @@ def evaluate(
     return {**about, "left_out": {**left._asdict(), "classes": list(left.classes)}, **result}
 
 
-def _common_names(runs: Mapping[str, TrainedModel]) -> dict[str, str]:
+def _common_names(runs: Mapping[str, Run]) -> dict[str, str]:
     """Wanted names of classes by given ones, of all runs."""
     names: dict[str, str] = {}
     for name, run in runs.items():
@@ -233,7 +233,7 @@ def _common_names(runs: Mapping[str, TrainedModel]) -> dict[str, str]:
     return names
 
 
-def _mean_labels(stated: float | None, runs: Mapping[str, TrainedModel]) -> tuple[float, str, list[str]]:
+def _mean_labels(stated: float | None, runs: Mapping[str, Run]) -> tuple[float, str, list[str]]:
     """K of the SP-score, its source (`stated`, `runs` or `default`), and notes."""
     if stated is not None:
         return stated, "stated", []
@@ -261,7 +261,7 @@ def of_one(result: dict[str, Any]) -> dict[str, Any]:
     return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
 
 
-def check_classes(runs: Mapping[str, TrainedModel]) -> None:
+def check_classes(runs: Mapping[str, Run]) -> None:
     """Refuse to compare runs with different classes; their order may differ.
 
     Raises:
@@ -314,7 +314,7 @@ def _describe(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _assumptions(runs: Mapping[str, TrainedModel]) -> list[str]:
+def _assumptions(runs: Mapping[str, Run]) -> list[str]:
     """Name the runs whose thresholds stand on a number of labels per sample that nobody stated."""
     assumed: dict[float, list[str]] = {}
     for name, run in runs.items():

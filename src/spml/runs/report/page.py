@@ -20,10 +20,10 @@ from ...data import Samples
 from ...decisions import ClassCut
 from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
-from ..compute.predict import Engine
-from ..compute.trained_model import TrainedModel
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
+from ..predict.batches import Engine
+from ..run import Run
 from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reopened
 
 MOST_ROWS = 1000
@@ -93,9 +93,7 @@ class _Audited(msgspec.Struct):
     mean_labels: _Interval
 
 
-def write_report(
-    run: TrainedModel, parts: Iterable[Samples], engine: Engine, *, remarks: Sequence[str] = ()
-) -> None:
+def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks: Sequence[str] = ()) -> None:
     """Write report.html to the folder of a finished run, from the files there.
 
     Args:
@@ -185,7 +183,7 @@ def write_report(
     write_text(folder / run_files.REPORT, page)
 
 
-def renew_report(run: TrainedModel, engine: Engine) -> None:
+def renew_report(run: Run, engine: Engine) -> None:
     """Write the report of a run again, if it has one: thresholds, an evaluation or an audit have changed.
 
     The training data is opened again for its photos; where it can't be, samples are shown by their names.
@@ -195,7 +193,7 @@ def renew_report(run: TrainedModel, engine: Engine) -> None:
         return
     parts: list[Samples] = []
     remarks: list[str] = []
-    changed = TrainedModel(run.folder, run.classifier, run.card)
+    changed = Run(run.folder, run.classifier, run.card)
     try:
         if run.spec.size:
             parts = reopened(changed)
@@ -216,7 +214,7 @@ def _method(name: str) -> str:
     return objectives[name].card.title if name in objectives else ""
 
 
-def class_rows(run: TrainedModel, held_out: HeldOut, cuts: Sequence[float]) -> list[dict[str, Any]]:
+def class_rows(run: Run, held_out: HeldOut, cuts: Sequence[float]) -> list[dict[str, Any]]:
     """Rows of the table of classes, the one with most known positives first.
 
     `known` counts the known positives among all samples that the run knows, `given` those among the held-out

@@ -15,9 +15,9 @@ from PIL import Image
 from ...data import Samples, start_opening
 from ...data.images.decoding import UnreadableImageError
 from ...data.images.image_files import ImageFiles, thumbnail
-from ..compute.predict import Engine
-from ..compute.trained_model import TrainedModel
 from ..folder.held_out import HeldOut
+from ..predict.batches import Engine
+from ..run import Run
 
 MOST_SHOWN = 120
 """Most samples that a report shows, over all classes; one that is shown for two classes counts twice."""
@@ -94,7 +94,7 @@ class Photo(NamedTuple):
     windows: npt.NDArray[np.float32] | None
 
 
-def reopened(run: TrainedModel) -> list[Samples]:
+def reopened(run: Run) -> list[Samples]:
     """Open the training data of a run again, without reading an image.
 
     Raises:
@@ -111,7 +111,7 @@ def reopened(run: TrainedModel) -> list[Samples]:
 
 
 def read_photos(
-    run: TrainedModel, parts: Iterable[Samples], wanted: Iterable[str], engine: Engine
+    run: Run, parts: Iterable[Samples], wanted: Iterable[str], engine: Engine
 ) -> dict[str, Photo]:
     """Reduce photos to at most `SIDE` pixels, and find their windows.
 

@@ -1,32 +1,65 @@
-"""Settings of a run that do not go together: with each other, with the backbone or with the method."""
+"""Settings of a run that conflict: with each other, the data, the backbone, the method or the memory.
+
+Most of it is two tables of conditions and sentences, in `check_stated` and `check_settled`. The first
+condition that holds is refused.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import nn
 
 from ... import models
 from ...common.errors import InputError
 from ...common.files import same_path
+from ...common.phrases import counted
 from ...common.safe import quote
-from ...config import AUTO, LBFGS, Config, ModelConfig, check
-from ...data import Inputs
+from ...config import AUTO, LBFGS, Config, check
+from ...data import Dataset, Inputs
 from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...data.texts import Texts
+from ...engine.process_memory import total_memory
 from ...labels import ObservedLabels
-from ...methods.base import Needs
-from ...methods.registry import find
+from ...methods.base import Facts, Needs, Objective
+from ...methods.registry import find, methods
+from ...scores import fits
 from .. import recipes
 
 _ROUNDED = 0.05  # K is often stated with one decimal
+_PROBED = 3  # samples on which a method is started to see what it keeps of each
+_FEATURE = (
+    32  # bytes per feature of a sample while neighbours are searched: in float64, with temporary copies
+)
+_RECORDED = 10  # bytes per recorded score: logits as they are predicted, clipped, and in half precision
+
+Row = tuple[object, str]
+"""A condition, and the sentence that refuses what it holds for."""
 
 
-def check_without_data(config: Config) -> None:
+def _refuse(rows: Iterable[Row]) -> None:
+    for applies, sentence in rows:
+        if applies:
+            raise InputError(sentence)
+
+
+def _leave_out_one(fact: str, options: dict[str, object]) -> list[Row]:
+    """Rows that refuse each of the options that are stated, because of a fact."""
+    return [
+        (stated, f"{fact}, but {option} is given: leave out one of the two.")
+        for option, stated in options.items()
+    ]
+
+
+def check_stated(config: Config) -> None:
     """Check what needs no data.
 
     Raises:
@@ -37,104 +70,219 @@ def check_without_data(config: Config) -> None:
             "no data: name a folder with one sub-folder per class, a CSV file, a .npz feature file, or "
             "`digits`."
         )
-    if config.objective and config.model.head not in models.CLOSED_FORM:
+    model, auto = config.model, config.method == AUTO
+    closed_form, lbfgs = model.head in models.CLOSED_FORM, config.optim.name == LBFGS
+    if config.objective and not closed_form:
         find(config.objective, [AUTO])
     check(config)
-    head = f"model.head={config.model.head}"
-    if config.method == AUTO:
-        _leave_out_one(
+    head, start = f"model.head={model.head}", f"init_from={config.init_from}"
+    solvers = {head: closed_form, f"method={AUTO}": auto, f"optim.name={LBFGS}": lbfgs}
+    solver = next((option for option, stated in solvers.items() if stated), "")
+    rows: list[Row] = []
+    if auto:
+        rows += _leave_out_one(
             f"method={AUTO} chooses and solves its heads from scratch",
             {
-                head: config.model.head != "auto",
-                "`hp`": bool(config.hp),
-                f"optim.name={LBFGS}": config.optim.name == LBFGS,
-                f"init_from={config.init_from}": bool(config.init_from),
+                head: model.head != "auto",
+                "`hp`": config.hp,
+                f"optim.name={LBFGS}": lbfgs,
+                start: config.init_from,
             },
         )
-    if config.model.head in models.CLOSED_FORM:
-        stated = {f"method={config.method}": bool(config.method), "`hp`": bool(config.hp)}
-        _leave_out_one(f"{head} is solved without a method", stated)
-        if config.init_from:
-            raise InputError(
-                f"{head} is solved from scratch, but init_from={config.init_from} is given: leave out "
-                "model.head to train the head of that run further."
-            )
-    _check_names(config)
-    if config.record != "none":
-        solvers = {
-            head: config.model.head in models.CLOSED_FORM,
-            f"method={AUTO}": config.method == AUTO,
-            f"optim.name={LBFGS}": config.optim.name == LBFGS,
-        }
-        if solver := next((option for option, stated in solvers.items() if stated), ""):
-            raise InputError(
-                f"record={config.record} keeps the scores of every epoch, but {solver} solves a head "
-                "without epochs: leave out one of the two."
-            )
-    if same_path(config.init_from, config.output):
-        raise InputError(
-            f"{config.output}: can't be both the run to start from (`init_from`) and the folder of the new "
-            "run (`output`): name another `output`."
+    if closed_form:
+        rows += _leave_out_one(
+            f"{head} is solved without a method",
+            {f"method={config.method}": config.method, "`hp`": config.hp},
         )
-
-
-def _check_names(config: Config) -> None:
-    """Check that settings go together with names of classes."""
-    model = config.model
-    if model.names_lda:
-        raise InputError(
+        rows.append(
+            (
+                config.init_from,
+                f"{head} is solved from scratch, but {start} is given: leave out model.head to train the "
+                "head of that run further.",
+            )
+        )
+    rows.append(
+        (
+            model.names_lda,
             "model.names_lda is for photos without labels (data.classes=FILE names=MODEL). With "
-            "labels, an auto head with `names` tries it by itself: leave it out."
+            "labels, an auto head with `names` tries it by itself: leave it out.",
         )
-    if not model.names:
-        for name in ("names_file", "prompts"):
-            if getattr(model, name):
-                raise InputError(
-                    f"model.{name} is about what a text tower reads, but no model with one is named: pass "
-                    "names=MODEL, or leave it out."
-                )
-        return
-    _leave_out_one(
-        f"names={model.names}: names of classes are compared with the features of its image tower, by the "
-        "auto head or a method that takes pseudo-labels",
-        {
-            f"model.head={model.head}": model.head in models.CLOSED_FORM,
-            "model.frozen=no": model.frozen == "no",
-            f"init_from={config.init_from}": bool(config.init_from),
-        },
     )
+    if model.names:
+        rows += _leave_out_one(
+            f"names={model.names}: names of classes are compared with the features of its image tower, by "
+            "the auto head or a method that takes pseudo-labels",
+            {head: closed_form, "model.frozen=no": model.frozen == "no", start: config.init_from},
+        )
+    else:
+        rows += [
+            (
+                getattr(model, name),
+                f"model.{name} is about what a text tower reads, but no model with one is named: pass "
+                "names=MODEL, or leave it out.",
+            )
+            for name in ("names_file", "prompts")
+        ]
+    rows += [
+        (
+            config.record != "none" and solver,
+            f"record={config.record} keeps the scores of every epoch, but {solver} solves a head without "
+            "epochs: leave out one of the two.",
+        ),
+        (
+            same_path(config.init_from, config.output),
+            f"{config.output}: can't be both the run to start from (`init_from`) and the folder of the new "
+            "run (`output`): name another `output`.",
+        ),
+    ]
+    _refuse(rows)
 
 
-def _leave_out_one(fact: str, options: dict[str, bool]) -> None:
-    for option, stated in options.items():
-        if stated:
-            raise InputError(f"{fact}, but {option} is given: leave out one of the two.")
-
-
-def first_training(config: Config, table: str) -> str:
-    """Command that learns from a table of labels what a run knows by the names of the classes alone."""
-    path, names = Path(config.data.path), shlex.quote(config.model.names)
-    images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
-    return f"spml train {shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
-
-
-def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
-    """Refuse what needs a known label, of a run that was made from the names of the classes alone.
+def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind: str, inputs: Inputs) -> None:
+    """Check settings that are complete with each other, with the method, the backbone and the data.
 
     Args:
-        folder: Folder of the run.
-        config: Its settings, if it records them.
-        what: What can't be done.
+        config: Settings of the run.
+        needs: Needs of its method.
+        spec: Backbone.
+        kind: `image`, `text` or `feature`.
+        inputs: Training samples.
 
     Raises:
-        InputError: No label was known when the run was made.
+        InputError: A setting can't be honoured, or the method or the head lacks something that it needs.
     """
-    if config is None or not config.data.classes:
-        return
-    raise InputError(
-        f"{folder}: no label is known yet, so {what}. Label photos in full (spml audit sample "
-        f"{shlex.quote(str(folder))}, then spml review), and train on them: {first_training(config, 'TABLE')}"
-    )
+    model, optim, method, head = config.model, config.optim, config.method, config.model.head
+    lbfgs, feature = bool(config.objective) and optim.name == LBFGS, kind == "feature"
+    solved = lbfgs or not config.objective
+    trained = recipes.read("default")["trained"]
+    solver, instead = f"model.head={head}", "model.head=linear"
+    if method == AUTO:
+        solver, instead = f"method={AUTO}", f"method={trained}"
+    elif lbfgs:
+        solver, instead = f"optim.name={LBFGS}", "optim.name=adamw"
+    penalties = {"optim.l1": optim.l1, "optim.l2": optim.l2, "model.dropout": model.dropout}
+    penalty = next((name for name, value in penalties.items() if value), "")
+    parts = isinstance(inputs, FeatureMatrix) and inputs.num_parts
+    maps = needs_maps(method, head, needs)
+    posterior, latent = f"model.head={models.BETA}", f"model.head={models.GAUSSIAN}"
+    queries = f"or for images model.head={models.QUERIES}"
+    coded = (models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES)
+    untrained = ""
+    if model.backbone == "none":
+        untrained = "the data holds feature vectors"
+    elif model.frozen == "yes":
+        untrained = "the backbone is frozen (model.frozen=no trains it)"
+    no_parts = "" if isinstance(inputs, ImageFiles) else "the data holds no image files"
+    if not no_parts and model.frozen == "yes":
+        no_parts = "features of a frozen backbone are computed once (model.frozen=no trains it)"
+    uncompiled = untrained
+    if maps and not untrained:
+        uncompiled = f"{maps} calls only the first part of the network, for its feature map"
+    rows: list[Row] = [
+        (
+            lbfgs and head != models.LINEAR,
+            f"{solver} solves a linear head, but method {method!r} has a {head!r} head here: pass "
+            "model.head=linear, or train it (optim.name=adamw).",
+        ),
+        (
+            lbfgs and config.init_from,
+            f"{solver} starts from scratch, but init_from={config.init_from} is given: leave it out, or "
+            "train further (optim.name=adamw).",
+        ),
+        (
+            lbfgs and penalty,
+            f"{solver} tries L2 penalties of its own and no other ones, but --{penalty} is "
+            f"{penalties.get(penalty, 0):g}: leave it out, or train (optim.name=adamw).",
+        ),
+        (
+            solved and not feature and not spec.is_pretrained,
+            f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
+            "random weights: choose a pretrained one (model.backbone=resnet50, or model.weights=FILE), "
+            f"give a feature file, or train both ({instead}).",
+        ),
+        (
+            solved and not feature and model.frozen == "no" and method != AUTO,
+            f"{solver} needs features that do not change, but model.frozen is 'no': leave it out. To train "
+            "the backbone too, start a second run from this one (init_from=RUN model.frozen=no).",
+        ),
+        (
+            model.local in ("on", "crops") and isinstance(inputs, Texts),
+            f"local={model.local} scores parts of images, but the data holds texts: leave it out.",
+        ),
+        (
+            isinstance(inputs, FeatureMatrix)
+            and (model.local == "crops" or (model.local == "on" and not parts)),
+            f"local={model.local} scores parts of images, but the data holds one feature vector of each "
+            "sample: give the images, features of the parts of each sample as X of shape (N, P, D) (local="
+            "on), or leave it out.",
+        ),
+        (
+            model.names and config.objective and not needs.names,
+            f"names={model.names}: method {method!r} makes no use of the names of classes: pass "
+            f"method={AUTO}, or leave it out.",
+        ),
+        (
+            head == models.GAUSSIAN_PER_CLASS and not model.code,
+            f"the head {head!r} has a random code of each class, but model.code is 0: pass "
+            "model.code=64, or another head.",
+        ),
+        (
+            needs.posterior and head not in (models.BETA, models.QUERIES),
+            f"method {method!r} needs a head that predicts a distribution of every label, but model.head "
+            f"is {head!r}: pass {posterior}, {queries}.",
+        ),
+        (
+            needs.latent and head not in coded,
+            f"method {method!r} needs a head with a random code, but model.head is {head!r}: pass "
+            f"{latent}, {queries}.",
+        ),
+        (
+            needs.latent and head == models.QUERIES and not model.code,
+            f"method {method!r} needs a head with a random code, but model.code is 0, or the head of the "
+            "run to start from has none: pass model.code=64, or start from a run of this method.",
+        ),
+        (
+            needs.embedding and head != models.QUERIES,
+            f"method {method!r} needs a head with an embedding of each class, but model.head is {head!r}: "
+            f"pass model.head={models.QUERIES}, which takes images.",
+        ),
+        (
+            maps and config.data.text,
+            f"{maps} needs the feature map of a convolutional backbone, but the data holds texts: choose "
+            "another head or method.",
+        ),
+        (
+            maps and model.backbone == "none",
+            f"{maps} needs the feature map of a convolutional backbone, but the data holds feature vectors: "
+            "give the images that they were made from, or choose another head or method.",
+        ),
+        (
+            maps and model.frozen == "yes",
+            f"{maps} needs the feature map of the backbone in every step, but model.frozen is 'yes', which "
+            "keeps pooled features only: pass model.frozen=no.",
+        ),
+        (
+            untrained and model.frozen_parts,
+            f"model.frozen_parts={quote(model.frozen_parts)} names parts of a network that is trained, but "
+            f"{untrained}: leave it out.",
+        ),
+        (
+            config.compile and uncompiled,
+            f"compile=yes compiles the network that is trained, but {uncompiled}: leave it out.",
+        ),
+        (
+            config.data.crop != 1 and no_parts,
+            f"data.crop={config.data.crop:g} trains on random parts of images, but {no_parts}: leave it out.",
+        ),
+    ]
+    _refuse(rows)
+
+
+def needs_maps(method: str, head: str, needs: Needs) -> str:
+    """Name of the part that needs the feature map of the backbone, for messages; empty if none does."""
+    if needs.class_maps:
+        return f"method {method!r}"
+    return f"head {head!r} (method {method!r})" if head in models.MAP_HEADS else ""
 
 
 def check_mean_labels(
@@ -158,197 +306,120 @@ def check_mean_labels(
             f"got {mean_labels:g}. State another value, or leave it out if you do not know it."
         )
     known = np.concatenate([np.zeros(0, np.int64), *(part.positives_per_sample() for part in observed)])
-    counted = known if all(part.full for part in observed) else known[known > 0]
-    if mean_labels is None or not len(counted):
+    counts = known if all(part.full for part in observed) else known[known > 0]
+    if mean_labels is None or not len(counts):
         return
-    if mean_labels < counted.mean() - max(_ROUNDED, 3 * counted.std() / math.sqrt(len(counted))):
+    if mean_labels < counts.mean() - max(_ROUNDED, 3 * counts.std() / math.sqrt(len(counts))):
         raise InputError(
-            f"mean_labels={mean_labels:g} is below {counted.mean():.3g}, the mean number of labels that "
+            f"mean_labels={mean_labels:g} is below {counts.mean():.3g}, the mean number of labels that "
             "are known of a sample. It counts all labels of a sample, the known ones included: state a "
             "larger number, or leave it out if you do not know it."
         )
 
 
-def check_solver(config: Config, model: ModelConfig, spec: models.BackboneSpec, kind: str) -> None:
-    """Check the model of a run whose head is solved.
+# -- runs without a known label ----------------------------------------------------------------------------
+
+
+def first_training(config: Config, table: str) -> str:
+    """Command that learns from a table of labels what a run knows by the names of the classes alone."""
+    path, names = Path(config.data.path), shlex.quote(config.model.names)
+    images = shlex.quote(config.data.images or str(path if path.is_dir() else path.parent))
+    return f"spml train {shlex.quote(table)} --data.images {images} --data.unlisted negative --names {names}"
+
+
+def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
+    """Refuse what needs a known label, of a run that was made from the names of the classes alone.
 
     Args:
-        config: Settings of the run.
-        model: Settings of its model, completed by the card of the method.
-        spec: Backbone.
-        kind: `image` or `feature`.
+        folder: Folder of the run.
+        config: Its settings, if it records them.
+        what: What can't be done.
 
     Raises:
-        InputError: The solver can't honour a setting, or the features of the backbone are of no use to it.
+        InputError: No label was known when the run was made.
     """
-    minimised = bool(config.objective) and config.optim.name == LBFGS
-    if minimised:
-        _check_lbfgs(config, model.head)
-    if kind == "feature" or (config.objective and not minimised):
-        return
-    solver, instead = f"model.head={model.head}", "model.head=linear"
-    if config.method == AUTO:
-        solver, instead = f"method={AUTO}", f"method={recipes.read('default')['trained']}"
-    elif minimised:
-        solver, instead = f"optim.name={LBFGS}", "optim.name=adamw"
-    if not spec.is_pretrained:
+    if config is not None and config.data.classes:
         raise InputError(
-            f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
-            "random weights: choose a pretrained one (model.backbone=resnet50, or model.weights=FILE), "
-            f"give a feature file, or train both ({instead})."
-        )
-    if model.frozen == "no" and config.method != AUTO:
-        raise InputError(
-            f"{solver} needs features that do not change, but model.frozen is 'no': leave it out. To train "
-            "the backbone too, start a second run from this one (init_from=RUN model.frozen=no)."
+            f"{folder}: no label is known yet, so {what}. Label photos in full (spml audit sample "
+            f"{shlex.quote(str(folder))}, then spml review), and train on them: "
+            f"{first_training(config, 'TABLE')}"
         )
 
 
-def check_crop(config: Config, inputs: Inputs) -> None:
-    """Check that random parts of images can be trained on, if the user wants it.
+# -- memory: methods and recordings that hold a number per sample and class ----------------------------------
+
+
+def check_method_memory(objective: Objective, method: str, facts: Facts) -> None:
+    """Check, before a method is started, that what it keeps of each sample fits into memory.
+
+    The size is measured: a copy of the method is started on a few samples.
+
+    Args:
+        objective: Method that was not started yet.
+        method: Its name.
+        facts: Properties of the training set.
 
     Raises:
-        InputError: There are no image files, or their backbone is frozen.
+        InputError: It does not fit.
     """
-    if config.data.crop == 1:
-        return
-    reason = ""
-    if not isinstance(inputs, ImageFiles):
-        reason = "the data holds no image files"
-    elif config.model.frozen == "yes":
-        reason = "features of a frozen backbone are computed once (model.frozen=no trains it)"
-    if reason:
+    samples, classes, memory = len(facts.observed), len(facts.classes), total_memory()
+    searched = _FEATURE * samples * (facts.width or 0)
+    if searched > memory:
         raise InputError(
-            f"data.crop={config.data.crop:g} trains on random parts of images, but {reason}: leave it out."
+            f"method {method!r} compares the features of all training samples, which takes "
+            f"{searched / 1e9:.1f} GB for {counted(samples, 'sample')} x {facts.width} features, and this "
+            f"process may take {memory / 1e9:.1f} GB. Train on fewer samples, or choose another method or "
+            f"another form of it (spml methods {method})."
+        )
+    if fits(samples, classes):
+        return
+    needed = bytes_per_score(objective, facts) * samples * classes
+    if needed > memory:
+        others = ", ".join(name for name, cls in methods().items() if cls.card.state == "none")
+        raise InputError(
+            f"method {method!r} keeps {needed / 1e9:.1f} GB for {counted(samples, 'sample')} x {classes} "
+            f"classes, and this process may take {memory / 1e9:.1f} GB. Choose a method that keeps nothing "
+            f"of each sample (`method`): {others}; or train on fewer samples or classes."
         )
 
 
-def check_local(model: ModelConfig, inputs: Inputs) -> None:
-    """Check that there is something to look at locally, if the user wants it.
+def bytes_per_score(objective: Objective, facts: Facts) -> float:
+    """Bytes that a method keeps for each training sample and class, with the copy of its best epoch.
+
+    A parameter also has a gradient and two moments of the optimiser; predictions for the whole training set
+    are logits in float32.
+    """
+    few = min(_PROBED, len(facts.ids))
+    probe = deepcopy(objective)
+    observed = facts.observed.take(range(few))
+    try:
+        probe.on_fit_start(replace(facts, observed=observed, ids=facts.ids[:few]))
+    except InputError:  # for the whole data set, it is raised again
+        return 0.0
+    size = 4.0 if objective.needs.train_pass else 0.0
+    for tensor in (*probe.buffers(), *probe.parameters()):
+        if tensor.shape[:2] == (few, len(facts.classes)):
+            copies = 5 if isinstance(tensor, nn.Parameter) else 2
+            size += copies * tensor.element_size() * tensor.numel() / (few * len(facts.classes))
+    return size
+
+
+def check_recording(data: Dataset, rows: Mapping[str, Any]) -> None:
+    """Check that the scores of the samples to record fit into memory.
+
+    Args:
+        data: Data set of the run.
+        rows: Rows of each split to record; None = all of them.
 
     Raises:
-        InputError: There is not.
+        InputError: They do not.
     """
-    if model.local in ("auto", "off"):
-        return
-    if isinstance(inputs, Texts):
+    samples = sum(len(data.splits[name] if part is None else part) for name, part in rows.items())
+    classes, memory = len(data.classes), total_memory()
+    needed = _RECORDED * samples * classes
+    if needed > memory:
         raise InputError(
-            f"local={model.local} scores parts of images, but the data holds texts: leave it out."
+            f"recording the scores of {counted(samples, 'sample')} x {classes} classes takes "
+            f"{needed / 1e9:.1f} GB of memory, and this process may take {memory / 1e9:.1f} GB. Record "
+            "fewer samples: record_samples=FILE, with the name of one sample per line."
         )
-    if not isinstance(inputs, FeatureMatrix):
-        return
-    if model.local == "crops" or not inputs.num_parts:
-        raise InputError(
-            f"local={model.local} scores parts of images, but the data holds one feature vector of each "
-            "sample: give the images, features of the parts of each sample as X of shape (N, P, D) (local="
-            "on), or leave it out."
-        )
-
-
-def _check_lbfgs(config: Config, head: str) -> None:
-    solver = f"optim.name={LBFGS}"
-    if head != models.LINEAR:
-        raise InputError(
-            f"{solver} solves a linear head, but method {config.method!r} has a {head!r} head here: pass "
-            "model.head=linear, or train it (optim.name=adamw)."
-        )
-    if config.init_from:
-        raise InputError(
-            f"{solver} starts from scratch, but init_from={config.init_from} is given: leave it out, or "
-            "train further (optim.name=adamw)."
-        )
-    penalties = {
-        "optim.l1": config.optim.l1,
-        "optim.l2": config.optim.l2,
-        "model.dropout": config.model.dropout,
-    }
-    for name, value in penalties.items():
-        if value:
-            raise InputError(
-                f"{solver} tries L2 penalties of its own and no other ones, but {name} is {value:g}: leave "
-                "it out, or train (optim.name=adamw)."
-            )
-
-
-def check_needs(config: Config, needs: Needs) -> None:
-    """Check that the model gives what the method or the head needs, and that a network is trained where
-    settings are about one.
-
-    Raises:
-        InputError: It does not.
-    """
-    model = config.model
-    if model.names and config.objective and not needs.names:
-        raise InputError(
-            f"names={model.names}: method {config.method!r} makes no use of the names of classes: pass "
-            f"method={AUTO}, or leave it out."
-        )
-    _check_head(config.method, model, needs)
-    consumer = needs_maps(config.method, model.head, needs)
-    if consumer and config.data.text:
-        raise InputError(
-            f"{consumer} needs the feature map of a convolutional backbone, but the data holds texts: choose "
-            "another head or method."
-        )
-    if consumer and model.backbone == "none":
-        raise InputError(
-            f"{consumer} needs the feature map of a convolutional backbone, but the data holds feature "
-            "vectors: give the images that they were made from, or choose another head or method."
-        )
-    if consumer and model.frozen == "yes":
-        raise InputError(
-            f"{consumer} needs the feature map of the backbone in every step, but model.frozen is 'yes', "
-            "which keeps pooled features only: pass model.frozen=no."
-        )
-    reason = ""
-    if model.backbone == "none":
-        reason = "the data holds feature vectors"
-    elif model.frozen == "yes":
-        reason = "the backbone is frozen (model.frozen=no trains it)"
-    if reason and model.frozen_parts:
-        raise InputError(
-            f"model.frozen_parts={quote(model.frozen_parts)} names parts of a network that is trained, but "
-            f"{reason}: leave it out."
-        )
-    if consumer and not reason:
-        reason = f"{consumer} calls only the first part of the network, for its feature map"
-    if config.compile and reason:
-        raise InputError(f"compile=yes compiles the network that is trained, but {reason}: leave it out.")
-
-
-def _check_head(method: str, model: ModelConfig, needs: Needs) -> None:
-    """Check that the head gives what the method needs."""
-    if model.head == models.GAUSSIAN_PER_CLASS and not model.code:
-        raise InputError(
-            f"the head {model.head!r} has a random code of each class, but model.code is 0: pass "
-            "model.code=64, or another head."
-        )
-    if needs.posterior and model.head not in (models.BETA, models.QUERIES):
-        raise InputError(
-            f"method {method!r} needs a head that predicts a distribution of every label, but model.head "
-            f"is {model.head!r}: pass model.head={models.BETA}, or for images model.head="
-            f"{models.QUERIES}."
-        )
-    coded = (models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES)
-    if needs.latent and model.head not in coded:
-        raise InputError(
-            f"method {method!r} needs a head with a random code, but model.head is {model.head!r}: pass "
-            f"model.head={models.GAUSSIAN}, or for images model.head={models.QUERIES}."
-        )
-    if needs.latent and model.head == models.QUERIES and not model.code:
-        raise InputError(
-            f"method {method!r} needs a head with a random code, but model.code is 0, or the head of the "
-            "run to start from has none: pass model.code=64, or start from a run of this method."
-        )
-    if needs.embedding and model.head != models.QUERIES:
-        raise InputError(
-            f"method {method!r} needs a head with an embedding of each class, but model.head is "
-            f"{model.head!r}: pass model.head={models.QUERIES}, which takes images."
-        )
-
-
-def needs_maps(method: str, head: str, needs: Needs) -> str:
-    """Name of the part that needs the feature map of the backbone, for messages; empty if none does."""
-    if needs.class_maps:
-        return f"method {method!r}"
-    return f"head {head!r} (method {method!r})" if head in models.MAP_HEADS else ""

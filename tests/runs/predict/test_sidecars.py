@@ -12,7 +12,7 @@ import pytest
 from spml.common.errors import InputError, SpmlError
 from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix
-from spml.runs.compute.sidecars import Sidecars, packet
+from spml.runs.predict.sidecars import Sidecars, packet
 from tests.helpers.sidecars import subjects
 
 

@@ -19,9 +19,9 @@ from spml.data.dataset import Loaded
 from spml.engine.loader import Batches
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
-from spml.runs.compute.cluster import connection, stream
-from spml.runs.compute.cluster.work import work_on
-from spml.runs.compute.predict import Engine
+from spml.runs.predict import cluster as stream
+from spml.runs.predict.batches import Engine
+from spml.runs.predict.cluster import work_on
 from tests.helpers.photos import make_photos
 
 
@@ -35,10 +35,10 @@ class FakeRay:
 
 def sent_over(number, computed):
     """A batch after its way from a machine."""
-    (content,) = stream._table(stream._Result.of(number, computed))["result"].to_pylist()
+    (content,) = stream._Result.of(number, computed).table()["result"].to_pylist()
     result = msgspec.msgpack.decode(content, type=stream._Result)
     assert (result.number, result.error, result.code) == (number, "", 0)
-    return result.computed()
+    return result.batch()
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_ray_is_not_installed(monkeypatch):
         pytest.raises(
             InputError, match=r"The package ray is not installed. Install what this needs: pip install 'ray"
         ),
-        connection.connected(""),
+        stream.connected(""),
     ):
         pass
 
@@ -266,7 +266,7 @@ def test_no_cluster_at_the_address():
     pytest.importorskip("ray")
     with (
         pytest.raises(InputError, match=r"^--address 127.0.0.1:1: there is no Ray cluster \("),
-        connection.connected("127.0.0.1:1"),
+        stream.connected("127.0.0.1:1"),
     ):
         pass
 
@@ -281,9 +281,9 @@ def test_ray_reports_nothing_to_its_makers_unless_asked_to(monkeypatch):
 
     monkeypatch.setattr(ray, "init", start)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
-    with pytest.raises(InputError), connection.connected(""):
+    with pytest.raises(InputError), stream.connected(""):
         pass
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
-    with pytest.raises(InputError), connection.connected(""):
+    with pytest.raises(InputError), stream.connected(""):
         pass
     assert seen == ["1", "0"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -119,6 +119,28 @@ class Predictions:
         if self.where is not None:
             frame.insert(1, "where", self.where)
         return frame
+
+
+def join_predictions(parts: Sequence[Predictions], notes: tuple[str, ...] = ()) -> Predictions:
+    """Predictions of several batches of one model as one."""
+
+    def stack(arrays: list[Any]) -> Any:
+        if not parts[0].sparse:
+            return np.concatenate(arrays)
+        from scipy.sparse import vstack
+
+        return vstack(arrays, format="csr")
+
+    return Predictions(
+        tuple(name for part in parts for name in part.ids),
+        parts[0].classes,
+        stack([part.scores for part in parts]),
+        [labels for part in parts for labels in part.labels],
+        notes,
+        None if parts[0].probabilities is None else stack([part.probabilities for part in parts]),
+        np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
+        None if parts[0].where is None else [where for part in parts for where in part.where or ()],
+    )
 
 
 def _values_at(array: Any, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> Any:

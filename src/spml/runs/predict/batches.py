@@ -17,8 +17,7 @@ from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...engine.loader import NO_KEYS, Batches
 from ...engine.process_memory import total_memory
-from ..console import Console
-from .cluster.stream import compute_batches
+from .cluster import compute_batches
 from .features import KeptFeatures
 
 _SCORES = 1 << 26  # of a batch: 256 MiB of logits
@@ -31,7 +30,6 @@ class Engine(NamedTuple):
         batch_size: Samples per step.
         workers: Number of processes that decode images; -1 = one per core, at most 8.
         device: `auto`, `cpu`, `cuda` or `mps`.
-        console: Shows progress; None = no progress is shown.
         cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
             keeps those of its training samples.
         cluster: Address of a Ray cluster whose machines compute, empty to start Ray on this machine; None =
@@ -41,14 +39,8 @@ class Engine(NamedTuple):
     batch_size: int = 64
     workers: int = 0
     device: str = "auto"
-    console: Console | None = None
     cache: str | None = None
     cluster: str | None = None
-
-    @property
-    def display(self) -> Console:
-        """The console, or a silent one."""
-        return self.console or Console(silent=True)
 
     def check(self) -> None:
         """Check the numbers.
@@ -170,7 +162,6 @@ def predict_batches(
         workers=engine.workers,
         known=kept.store.keys if kept else NO_KEYS,
         choose=kept.unknown if kept else None,
-        report=engine.display.line,
     )
     for rows, batch in zip(batches, computed, strict=True):
         readable = np.delete(rows, list(batch.unreadable))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from spml.common.errors import InputError, SpmlError
 from spml.common.locks import check_no_writer
-from spml.runs.compute.unfinished import Unfinished
+from spml.runs.predict.unfinished import Unfinished
+from tests.helpers.messages import listening
 
 BLOCKS = [b"one\n", b"", b"three\n" * 3, b"four\n"]
 WHOLE = b"head\n" + b"".join(BLOCKS)
@@ -19,18 +21,18 @@ WHOLE = b"head\n" + b"".join(BLOCKS)
 
 def write(output: Path, until: int = len(BLOCKS), identity: int = 1) -> tuple[int, list[str]]:
     """Write the blocks up to one, then be interrupted. Returns where it started, and what was reported."""
-    lines: list[str] = []
-    try:
-        with Unfinished(output, {"identity": identity}, b"head\n", lines.append) as unfinished:
-            start = unfinished.samples
-            for number in range(start, until):
-                unfinished.add(BLOCKS[number], number + 1, {number: "broken"} if number == 1 else {})
-            if until < len(BLOCKS):
-                raise KeyboardInterrupt
-            assert unfinished.skipped == {1: "broken"}
-            unfinished.finish(os.replace)
-    except KeyboardInterrupt:
-        pass
+    with (
+        listening() as lines,
+        suppress(KeyboardInterrupt),
+        Unfinished(output, {"identity": identity}, b"head\n") as unfinished,
+    ):
+        start = unfinished.samples
+        for number in range(start, until):
+            unfinished.add(BLOCKS[number], number + 1, {number: "broken"} if number == 1 else {})
+        if until < len(BLOCKS):
+            raise KeyboardInterrupt
+        assert unfinished.skipped == {1: "broken"}
+        unfinished.finish(os.replace)
     return start, lines
 
 
@@ -108,10 +110,10 @@ def test_interrupted_twice(tmp_path: Path) -> None:
 
 
 def test_another_process_that_writes_the_same_output(tmp_path: Path) -> None:
-    with Unfinished(tmp_path / "out", {"identity": 1}, b"head\n", print) as unfinished:
+    with Unfinished(tmp_path / "out", {"identity": 1}, b"head\n") as unfinished:
         unfinished.add(b"one\n", 1, {})
         files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        other = Unfinished(tmp_path / "out", {"identity": 2}, b"", print)
+        other = Unfinished(tmp_path / "out", {"identity": 2}, b"")
         with (
             pytest.raises(InputError, match=f"out: process {os.getpid()} on .* has been writing to it"),
             other,
@@ -135,14 +137,14 @@ def test_the_lock_is_held_until_everything_is_removed(
         removed.append(path.name)
         os.unlink(path)
 
-    with Unfinished(tmp_path / "out", {}, b"head\n", print):
+    with Unfinished(tmp_path / "out", {}, b"head\n"):
         monkeypatch.setattr(Path, "unlink", remove)
     assert removed == ["out.partial", "out.partial.journal", ".out.lock"]
 
 
 def test_an_input_error_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with Unfinished(tmp_path / "out", {}, b"head\n", print) as unfinished:
+        with Unfinished(tmp_path / "out", {}, b"head\n") as unfinished:
             unfinished.add(b"one\n", 1, {})
             raise InputError("no usable image")
 
@@ -153,7 +155,7 @@ def test_an_input_error_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_full_disk_keeps_what_is_done(tmp_path: Path) -> None:
     def fill() -> None:
-        with Unfinished(tmp_path / "out", {"identity": 1}, b"head\n", print) as unfinished:
+        with Unfinished(tmp_path / "out", {"identity": 1}, b"head\n") as unfinished:
             unfinished.add(BLOCKS[0], 1, {})
             unfinished.add(b"x" * 1000, 2, {})
 

@@ -11,7 +11,7 @@ from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix
 from spml.engine.loader import Batches
-from spml.runs.compute.cluster.work import Job, versions, work_on
+from spml.runs.predict.cluster import Job, versions, work_on
 from tests.helpers.photos import make_photos
 from tests.helpers.run_folders import save_run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import nn
 from spml.common.errors import SpmlError
 from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.runs.compute.features import cached_features
+from spml.runs.predict.features import cached_features
 from tests.data.cached import PIXELS, Counting, files
 
 Picture = Callable[..., Path]
@@ -39,8 +40,12 @@ class Float(nn.Module):
         return images.flatten(1).float()
 
 
-def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Path) -> None:
-    backbone, lines, steps = Counting(), list[str](), list[int]()
+def test_features_equal_those_of_the_backbone_and_are_computed_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "spml")
+    backbone, steps = Counting(), list[int]()
+    monkeypatch.setattr("spml.runs.predict.features.progress", lambda *about: nullcontext(steps.append))
     folder = tmp_path / "new" / "features"
     for _ in range(2):
         features = cached_features(
@@ -49,16 +54,14 @@ def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Pa
             folder,
             key="k",
             batch_size=4,
-            report=lines.append,
-            progress=steps.append,
         )
         assert isinstance(features, FeatureMatrix)
         np.testing.assert_array_equal(features.dense(range(11)), PIXELS.reshape(11, 16).astype(np.float32))
     assert backbone.batches == 3
     assert steps == [4, 4, 3, 11]
-    assert [line.split(": ")[1].split()[0] for line in lines] == ["computed", "read"]
+    assert [line.split(": ")[1].split()[0] for line in caplog.messages] == ["computed", "read"]
     (store,) = folder.iterdir()
-    assert lines[1] == f"features of 11 samples: read from {store}"
+    assert caplog.messages[1] == f"features of 11 samples: read from {store}"
     assert len(files(store)) == 2
     assert isinstance(features._matrix.base, np.memmap)
 
@@ -111,9 +114,13 @@ def test_copies_of_an_image_are_computed_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(features.dense(range(6)), PIXELS[rows].reshape(6, 16))
 
 
-def test_features_of_another_cache_are_read_and_not_copied(tmp_path: Path) -> None:
+def test_features_of_another_cache_are_read_and_not_copied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "spml")
     cached_features(Counting(), ImageArray(PIXELS[:6]), tmp_path / "a", key="k")
-    lines, backbone = list[str](), Counting()
+    caplog.clear()
+    backbone = Counting()
     for images in (PIXELS[:5], PIXELS):
         features = cached_features(
             backbone,
@@ -121,10 +128,9 @@ def test_features_of_another_cache_are_read_and_not_copied(tmp_path: Path) -> No
             tmp_path / "b",
             key="k",
             others=[tmp_path / "a"],
-            report=lines.append,
         )
         np.testing.assert_array_equal(features.dense(range(len(images))), images.reshape(-1, 16))
-    assert lines[0].startswith(f"features of 5 samples: read from {tmp_path / 'a'}")
+    assert caplog.messages[0].startswith(f"features of 5 samples: read from {tmp_path / 'a'}")
     assert backbone.batches == 1
     rows = next((tmp_path / "b").rglob("*.rows"))
     assert rows.stat().st_size == 5 * 16 * 4

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, vstack
 
 import spml
 from spml.runs import run as run_module
-from spml.runs.compute.predictions import Predictions
+from spml.runs.predict.predictions import Predictions
 from tests.helpers.features import make_features
 
 SCORES = np.array([[0.25, 0.5, 0.125], [0.75, 1.0, 0.5]], np.float32)
@@ -107,7 +107,7 @@ def test_too_many_scores_for_the_memory_give_those_of_the_labels(run, monkeypatc
 
 def test_a_batch_has_no_more_scores_than_fit(run, monkeypatch):
     trained, data = run
-    monkeypatch.setattr("spml.runs.compute.predict._SCORES", 5 * len(trained.classes) + 1)
+    monkeypatch.setattr("spml.runs.predict.batches._SCORES", 5 * len(trained.classes) + 1)
     sizes = [len(part.ids) for part in trained.predict_batches(data, batch_size=64)]
     assert set(sizes[:-1]) == {5}
 

@@ -17,9 +17,9 @@ from spml.common.errors import InputError
 from spml.common.spreadsheets import csv_cells
 from spml.data.records import Records
 from spml.labels import ObservedLabels
-from spml.runs.compute.prediction_files import make_format
-from spml.runs.compute.predictions import Predictions
 from spml.runs.decide.inferred_labels import read_inferred
+from spml.runs.predict.files import make_format
+from spml.runs.predict.predictions import Predictions
 from tests.data.writers.samples import FILES, MATRIX, image_records
 
 CLASSES = ("cat", "dog", "fox")

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from ...common.errors import InputError, SpmlError
 from ...common.locks import only_writer
+from ...common.messages import log
 from ...common.parsing import parse_json
 from ...common.phrases import counted
 
@@ -33,7 +34,6 @@ class Unfinished:
         output: Final file.
         identity: What the content depends on, JSON-able.
         start: First bytes of the file, before any block.
-        report: Callback for messages.
 
     Attributes:
         samples: Number of samples that are done.
@@ -44,10 +44,8 @@ class Unfinished:
         SpmlError: The files can't be written.
     """
 
-    def __init__(
-        self, output: Path, identity: Mapping[str, Any], start: bytes, report: Callable[[str], None]
-    ) -> None:
-        self._output, self._start, self._report = output, start, report
+    def __init__(self, output: Path, identity: Mapping[str, Any], start: bytes) -> None:
+        self._output, self._start = output, start
         self.path = output.with_name(output.name + SUFFIX)
         self._journal_path = output.with_name(output.name + JOURNAL)
         self._identity = json.dumps(identity, sort_keys=True).encode() + b"\n"
@@ -62,7 +60,7 @@ class Unfinished:
             self._journal: BinaryIO = self._files.enter_context(open(self._journal_path, "a+b"))
             self._file: BinaryIO = self._files.enter_context(open(self.path, "a+b"))
             if self._resume():
-                self._report(f"{self.path}: continuing after {counted(self.samples, 'sample')} done before")
+                log.info(f"{self.path}: continuing after {counted(self.samples, 'sample')} done before")
             else:
                 self._file.truncate(0)
                 self._journal.truncate(0)
@@ -78,7 +76,7 @@ class Unfinished:
             # After an InputError the same command would not come to another end.
             if kind and self.samples and not issubclass(kind, InputError):
                 done = counted(self.samples, "sample")
-                self._report(f"{self.path}: {done} done so far; the same command continues after them")
+                log.info(f"{self.path}: {done} done so far; the same command continues after them")
                 return
             for path in (self.path, self._journal_path):
                 with contextlib.suppress(OSError):
@@ -130,7 +128,7 @@ class Unfinished:
         first = self._journal.readline()
         if first != self._identity:
             if first and self.path.stat().st_size:
-                self._report(
+                log.info(
                     f"{self.path}: was made of other samples, by another model or with other settings: "
                     "starting from the beginning"
                 )

@@ -41,7 +41,7 @@ def test_infinite_scores_are_refused(tmp_path, photos):
 def test_images_that_do_not_fit_into_the_memory_are_refused(tmp_path, photos, monkeypatch):
     run = save_run(tmp_path)
     change(run, "backbone.size", 8192)
-    monkeypatch.setattr("spml.runs.compute.predict.total_memory", lambda: 500_000_000)
+    monkeypatch.setattr("spml.runs.predict.batches.total_memory", lambda: 500_000_000)
     with pytest.raises(InputError) as caught:
         spml.load(run).predict(photos)
     assert str(caught.value) == (

@@ -12,7 +12,7 @@ from spml.common.errors import InputError
 from spml.data import list_inputs
 from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.runs.compute.cluster.samples import MappedFile, by_path, portable
+from spml.runs.predict.cluster import MappedFile, by_path, portable
 
 ROWS = np.array([3, 0, 5])
 

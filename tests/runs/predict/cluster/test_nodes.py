@@ -14,10 +14,10 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
-from spml.runs.compute.cluster import stream
-from spml.runs.compute.cluster.connection import connected
-from spml.runs.compute.predict import Engine
-from spml.runs.compute.unfinished import Unfinished
+from spml.runs.predict import cluster as stream
+from spml.runs.predict.batches import Engine
+from spml.runs.predict.cluster import connected
+from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.photos import make_photos
 
 pytestmark = pytest.mark.long

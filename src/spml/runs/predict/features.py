@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from ... import models
 from ...common.errors import InputError, SpmlError
 from ...common.files import check_folder
 from ...common.locks import one_at_a_time
+from ...common.messages import log, progress
 from ...config import Config
 from ...data import Inputs
 from ...data.dataset import ImageInputs, Loaded
@@ -24,7 +25,7 @@ from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...engine.loader import Batches
 from ..folder.layout import FEATURES, features_of_neighbours
-from .cluster.stream import compute_batches
+from .cluster import compute_batches
 
 FULL_PRECISION = "32-true"
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -41,8 +42,7 @@ def cached_features(
     batch_size: int = 64,
     workers: int = 0,
     precision: str = FULL_PRECISION,
-    report: Callable[[str], None] = lambda line: None,
-    progress: Callable[[int], None] = lambda done: None,
+    label: str = "features",
     cluster: str | None = None,
 ) -> FeatureMatrix:
     """Compute the features of images, except those that are in the store already, and add them to it.
@@ -62,9 +62,7 @@ def cached_features(
         batch_size: Samples per batch.
         workers: Worker processes that decode images; 0 = decode in this process.
         precision: `32-true`, or `bf16-mixed` or `16-mixed`, whose features are rounded and kept apart.
-        report: Callback for messages.
-        progress: Callback for the number of samples that were completed since the last call; samples whose
-            features are in the store are included.
+        label: Label of the progress bar.
         cluster: As in `compute_batches`.
 
     Returns:
@@ -75,7 +73,8 @@ def cached_features(
     """
     key = key if precision == FULL_PRECISION else f"{key} {precision}"
     identities, name = inputs.identities(), store_folder(folder, key)
-    with FeatureStore(name, [store_folder(other, key) for other in others], report) as store:
+    stored_elsewhere = [store_folder(other, key) for other in others]
+    with FeatureStore(name, stored_elsewhere, log.info) as store, progress(len(inputs), label) as advance:
         positions = store.locate(identities)
         missing: list[int] = []
         if (positions < 0).any():
@@ -91,9 +90,9 @@ def cached_features(
                 positions = store.locate(identities)
                 missing = first_of_each(identities, np.flatnonzero(positions < 0).tolist())
                 if missing and (stored := int((positions >= 0).sum())):
-                    report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
+                    log.info(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
                 if missing and (done := len(inputs) - len(missing)):
-                    progress(done)
+                    advance(done)
                 batches = Batches(missing, batch_size)
                 # A network of the user's own may have no parameters, but its mean and deviation are buffers.
                 device = next(chain(backbone.parameters(), backbone.buffers())).device
@@ -105,19 +104,18 @@ def cached_features(
                     device=device,
                     workers=workers if cluster is None else -1,
                     half=_HALF.get(precision),
-                    report=report,
                 )
                 for rows, batch in zip(batches, computed, strict=True):
                     if isinstance(inputs, ImageFiles):
                         inputs.check_readable(rows, batch)
                     store.append(identities[rows], batch.values.cpu().numpy())
-                    progress(len(rows))
+                    advance(len(rows))
                 positions = store.locate(identities)
         if missing:
-            report(f"features of {len(inputs):,} samples: computed once, kept in {name}")
+            log.info(f"features of {len(inputs):,} samples: computed once, kept in {name}")
         else:
-            progress(len(inputs))
-            report(f"features of {len(inputs):,} samples: read from {store.origin(positions)}")
+            advance(len(inputs))
+            log.info(f"features of {len(inputs):,} samples: read from {store.origin(positions)}")
         return store.features(positions)
 
 
@@ -176,7 +174,6 @@ def find_features(
     backbone: models.Backbone,
     inputs: Inputs,
     cache: str | None,
-    report: Callable[[str], None],
 ) -> KeptFeatures | None:
     """Find the features that a run and those next to it have kept.
 
@@ -186,7 +183,6 @@ def find_features(
         backbone: Backbone of the model.
         inputs: Samples to predict.
         cache: As in `Engine`.
-        report: Callback for messages.
 
     Returns:
         None if the backbone was trained, the samples are no image files, or nothing is to be kept.
@@ -201,12 +197,12 @@ def find_features(
     place = Path(cache or config.data.cache or folder / FEATURES)
     key = backbone.key()
     others = [store_folder(other, key) for other in features_of_neighbours(place)]
-    store = FeatureStore(store_folder(place, key), others, report)
+    store = FeatureStore(store_folder(place, key), others, log.info)
     try:
         check_folder(place)
     except InputError:
-        report(f"{place}: can't be written to, so features that are computed are not kept")
+        log.info(f"{place}: can't be written to, so features that are computed are not kept")
         return KeptFeatures(store, keep=False)
     if (size := 4 * backbone.num_features * len(inputs)) > _MUCH:
-        report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (cache=none keeps none)")
+        log.info(f"{place}: will hold up to {size / 1e9:.1f} GB of features (cache=none keeps none)")
     return KeptFeatures(store, keep=True)

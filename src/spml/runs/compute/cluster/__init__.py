@@ -1,1 +1,0 @@
-"""Prediction and feature extraction on the machines of a Ray cluster."""
