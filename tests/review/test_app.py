@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.review.app import HEADERS, MOST_BYTES, STATIC, create_app
-from spml.review.bodies import MOST_CARDS
+from spml.review.app import HEADERS, MOST_BYTES, MOST_CARDS, STATIC, create_app
 from spml.review.contents import Pictures
 from spml.review.session import Review
 from tests.helpers.reviews import audit_of

@@ -225,11 +225,11 @@ def change(**values):
             r"sample.json or .*: is damaged \(.*Restore",
         ),
         (change(data={"path": "x.csv", "sice": 3}), "sice"),
-        (change(data=None), "trained on data in memory, so the page can't find the samples.* --data PATH"),
+        (change(data=None), "trained on data in memory, so the page can't find the samples.* data=PATH"),
         (lambda sheet: fill_in(sheet, {2: ["cow", ""]}), r"sample.csv: row 4: 'cow' is not a class"),
         (
             lambda sheet: sheet.write_text(sheet.read_text() + "z.png,,\n"),
-            r"labels.csv: lacks 1 sample of .*sample.csv, such as 'z.png'. Was the data moved\? Pass `data`",
+            r"labels.csv: lacks 1 sample of .*sample.csv, such as 'z.png'. Was the data moved\? Pass data=PATH",
         ),
     ],
 )

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from spml.review import sample_api
 from spml.review.app import HEADERS, create_app
 from spml.review.contents import Pictures
 from spml.review.labelling import Labelling
@@ -96,7 +95,7 @@ def test_the_labels_are_used_by_one_command_at_a_time(client, page, monkeypatch)
         assert go_on.wait(20)
         return subprocess.CompletedProcess(words, 2, "K is 2\n", "no run\n")
 
-    monkeypatch.setattr(sample_api.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(post(client, "use")))
     thread.start()

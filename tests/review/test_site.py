@@ -33,25 +33,27 @@ def test_a_free_port_of_this_machine_only():
             listen(port)
 
 
-def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch):
+def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch, capsys):
     def interrupt(sockets):
         raise KeyboardInterrupt
 
-    opened, lines = [], []
+    opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     for browser in (False, True):
         site = open_site(Review(audit, "ann"))
         monkeypatch.setattr(site.server, "run", interrupt)
-        serve(site, browser=browser, report=lines.append)
+        serve(site, browser=browser)
     assert opened == [site.address]
-    assert lines[-3:] == [
-        f"{site.address}\n8 entries to review as ann. Ctrl-C stops: every answer is on disk.",
-        f"\nThe answers are in {audit / 'review.sqlite'}.",
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        site.address,
+        "8 entries to review as ann. Ctrl-C stops: every answer is on disk.",
+        "",
+        f"The answers are in {audit / 'review.sqlite'}.",
         f"Write them as labels: spml review export {audit} {audit.parent}/photos/reviewed.csv --format csv",
     ]
 
 
-def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch):
+def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch, capsys):
     def interrupt(sockets):
         raise KeyboardInterrupt
 
@@ -66,11 +68,10 @@ def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch):
         np.savez(tmp_path / f"{name}.npz", **arrays, **further)
         config = DataConfig(path=str(tmp_path / f"{name}.npz"))
         audit = audit_of(config, tmp_path / name, {"0": ("a", {"b": 0.9})})
-        lines = []
         site = open_site(Review(audit, "ann", rows=rows))
         monkeypatch.setattr(site.server, "run", interrupt)
-        serve(site, browser=False, report=lines.append)
-        mentioned = any(line.startswith("The samples are shown by name only. rows=FILE") for line in lines)
+        serve(site, browser=False)
+        mentioned = "The samples are shown by name only. rows=FILE" in capsys.readouterr().out
         assert mentioned == (name == "plain")
 
 

@@ -61,7 +61,7 @@ def review(
     site = open_site(opened, port=port)
     if remark:
         print(f"note: {remark}", file=sys.stderr)
-    serve(site, browser=open, report=lambda text: print(text, flush=True))
+    serve(site, browser=open)
 
 
 def _scores_of(sheet: Path) -> tuple[npt.NDArray[np.float32] | None, str]:

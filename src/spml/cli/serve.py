@@ -51,4 +51,4 @@ def serve(
     settings = Settings(
         run, host, port, workers, shutdown_timeout, batch_size, decoders, threads, device, limits
     )
-    run_server(settings, lambda text: print(text, flush=True))
+    run_server(settings)

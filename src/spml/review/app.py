@@ -1,4 +1,4 @@
-"""The web application of a page: its files, its data as JSON, and pictures by the number of a sample.
+"""The web application of a page: its files, its data and answers as JSON, and pictures of samples.
 
 Only requests with the secret token in their address are answered, and only under the names of this machine.
 """
@@ -7,23 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect
 
 from ..common.errors import InputError, SpmlError
 from ..common.web.connections import PATIENCE
-from ..common.web.pages import LOCAL_NAMES, page_app, security_headers
+from ..common.web.pages import LOCAL_NAMES, only_query, page_app, security_headers
 from ..data.images.decoding import UnreadableImageError
-from . import list_api, sample_api
 from .contents import Picture, Pictures
 from .labelling import Labelling
-from .session import Review
+from .labelling import Show as ShowSamples
+from .progress import LEAST_CHECKS
+from .queue import ListName, Selection
+from .session import Review, Show
+from .store import Answer
 
+MOST_CARDS = 200
+"""Samples that one request may be about."""
 MOST_BYTES = 10_000
 """Length of the body of a request; that of an answer has about 50, that of 200 answers at once 2,000."""
 STATIC = Path(__file__).parent / "static"
@@ -38,12 +51,12 @@ def create_app(review: Review | Labelling, pictures: Pictures, token: str) -> Fa
         pictures: Pictures of its samples.
         token: Secret first part of every address.
     """
+    page = "index.html" if isinstance(review, Review) else "sample.html"
+    app = page_app(STATIC, prefix=f"/{token}", page=page)
     if isinstance(review, Review):
-        app = page_app(STATIC, prefix=f"/{token}")
-        list_api.add(app, f"/{token}/api", review, pictures)
+        _add_lists(app, f"/{token}/api", review, pictures)
     else:
-        app = page_app(STATIC, prefix=f"/{token}", page="sample.html")
-        sample_api.add(app, f"/{token}/api", review, pictures)
+        _add_sample(app, f"/{token}/api", review, pictures)
     _add_pictures(app, f"/{token}", review, pictures)
 
     @app.middleware("http")
@@ -111,3 +124,191 @@ def _add_pictures(app: FastAPI, prefix: str, review: Review | Labelling, picture
             return JSONResponse({"error": f"{review.records.ids[sample]}: {error}"}, 404)
         headers = {"Cache-Control": "private, max-age=3600"}
         return Response(found.data, media_type=found.media_type, headers=headers)
+
+
+class _Body(BaseModel):
+    """Body of a request: fields of their types and no others."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Decide(_Body):
+    """One answer to a label of some samples."""
+
+    samples: Annotated[list[int], Field(min_length=1, max_length=MOST_CARDS)]
+    column: int
+    answer: Answer
+
+
+class DecideOne(_Body):
+    """Whether a sample has a label."""
+
+    sample: int
+    column: int
+    answer: Literal["yes", "no"]
+
+
+class Complete(_Body):
+    """Whether all labels of a sample are given."""
+
+    sample: int
+    complete: bool
+
+
+Samples = Annotated[list[int], Query(max_length=MOST_CARDS)]
+_SELECTION = "column minimum list"
+
+
+def _selection(
+    column: int | None = None,
+    minimum: Annotated[float, Query(ge=0, le=1)] = 0.0,
+    name: Annotated[ListName, Query(alias="list")] = "missing",
+) -> Selection:
+    return Selection(column, minimum, name)
+
+
+Chosen = Annotated[Selection, Depends(_selection)]
+
+
+def _once(quotes: int) -> Any:
+    """Dependency that refuses a body with a field twice, of which JSON would take the last.
+
+    Args:
+        quotes: Quotes of a valid body: two of each name and each text.
+    """
+
+    async def check(request: Request) -> None:
+        if (await request.body()).count(b'"') > quotes:
+            problem = "a field is given more than once. Expected one value."
+            raise RequestValidationError([{"loc": ("body",), "msg": problem}])
+
+    return Depends(check)
+
+
+def _plain(value: Any) -> Any:
+    """A value with objects in place of the named tuples in it, which JSON would make lists of."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def _or_404() -> Iterator[None]:
+    """Answer 404 where a request names a sample or class that is not there."""
+    try:
+        yield
+    except LookupError as error:
+        raise HTTPException(404) from error
+
+
+def _add_lists(app: FastAPI, prefix: str, review: Review, pictures: Pictures) -> None:
+    """Add the addresses of what the page of an audit's lists shows, and of the answers that it sends."""
+
+    @app.get(f"{prefix}/about", dependencies=[only_query()])
+    def about() -> dict[str, Any]:
+        return {
+            "name": review.records.name,
+            "reviewer": review.reviewer,
+            "classes": review.records.classes,
+            "listed": {name: review.listed_per_class(name) for name in ("missing", "wrong")},
+            "images": pictures.available,
+            "least_checks": LEAST_CHECKS,
+            "warnings": review.about.warnings,
+            "how": review.about.how,
+            "next": next_commands(review),
+        }
+
+    @app.get(f"{prefix}/queue", dependencies=[only_query(f"{_SELECTION} show")])
+    def queue(chosen: Chosen, show: Show = "all") -> dict[str, Any]:
+        samples, start = review.shown(chosen, show)
+        return {"samples": samples, "start": start, "progress": _plain(review.progress(chosen))}
+
+    @app.get(f"{prefix}/cards", dependencies=[only_query(_SELECTION, lists="samples")])
+    def cards(samples: Samples, chosen: Chosen) -> Any:
+        with _or_404():
+            return _plain(review.cards(samples, chosen))
+
+    @app.post(f"{prefix}/decide", dependencies=[only_query(_SELECTION), _once(8)])
+    def decide(given: Decide, chosen: Chosen) -> dict[str, Any]:
+        with _or_404():
+            review.decide_all(given.samples, given.column, given.answer, chosen)
+        cards = review.cards(given.samples, chosen)
+        return {"cards": _plain(cards), "progress": _plain(review.progress(chosen))}
+
+    @app.post(f"{prefix}/undo", dependencies=[only_query(_SELECTION)])
+    def undo(chosen: Chosen) -> dict[str, Any]:
+        return {"undone": _plain(review.undo()), "progress": _plain(review.progress(chosen))}
+
+
+def _add_sample(app: FastAPI, prefix: str, labelling: Labelling, pictures: Pictures) -> None:
+    """Add the addresses of what the page of a sample shows, and of the answers that it sends."""
+    command, running = use_command(labelling), threading.Lock()
+
+    def state(sample: int) -> dict[str, Any]:
+        (card,) = labelling.cards([sample])
+        return {"card": _plain(card), "progress": _plain(labelling.progress())}
+
+    @app.get(f"{prefix}/about", dependencies=[only_query()])
+    def about() -> dict[str, Any]:
+        return {
+            "name": labelling.records.name,
+            "reviewer": labelling.reviewer,
+            "classes": labelling.sample.classes,
+            "images": pictures.available,
+            "ordered": labelling.ordered,
+            "next": [f"spml {shlex.join(command)}"],
+        }
+
+    @app.get(f"{prefix}/queue", dependencies=[only_query("status")])
+    def queue(status: ShowSamples = "all") -> dict[str, Any]:
+        samples, start = labelling.shown(status)
+        return {"samples": samples, "start": start, "progress": _plain(labelling.progress())}
+
+    @app.get(f"{prefix}/cards", dependencies=[only_query(lists="samples")])
+    def cards(samples: Samples) -> Any:
+        with _or_404():
+            return _plain(labelling.cards(samples))
+
+    @app.post(f"{prefix}/decide", dependencies=[only_query(), _once(8)])
+    def decide(given: DecideOne) -> dict[str, Any]:
+        with _or_404():
+            labelling.decide(given.sample, given.column, given.answer)
+        return state(given.sample)
+
+    @app.post(f"{prefix}/complete", dependencies=[only_query(), _once(4)])
+    def complete(given: Complete) -> dict[str, Any]:
+        with _or_404():
+            labelling.complete(given.sample, complete=given.complete)
+        return state(given.sample)
+
+    @app.post(f"{prefix}/undo", dependencies=[only_query()])
+    def undo() -> dict[str, Any]:
+        return {"undone": _plain(labelling.undo()), "progress": _plain(labelling.progress())}
+
+    @app.post(f"{prefix}/use", dependencies=[only_query()])
+    def use() -> Any:
+        if not running.acquire(blocking=False):
+            return JSONResponse({"error": "The labels are being used already. Wait for the end."}, 409)
+        try:
+            # In a process of its own: it takes memory that the page does not need, and may fail without it.
+            done = subprocess.run(
+                [sys.executable, "-m", "spml", *command], capture_output=True, text=True, check=False
+            )
+        finally:
+            running.release()
+        return {"code": done.returncode, "text": (done.stdout + done.stderr).strip()}
+
+
+def use_command(labelling: Labelling) -> list[str]:
+    """Words of the command, after `spml`, that learns from the labels."""
+    return ["audit", "use", str(labelling.sheet), *labelling.sample.runs]
+
+
+def next_commands(review: Review) -> list[str]:
+    """Commands that write the answers as labels, and train with them."""
+    form = "csv" if isinstance(review.records.inputs, Sequence) else "nan"
+    source = Path(review.records.source)
+    folder = source if source.is_dir() else source.parent
+    output = str(folder / ("reviewed.csv" if form == "csv" else "reviewed.npz"))
+    export = ["review", "export", str(review.store.path.parent), output, "--format", form]
+    return [f"spml {shlex.join(export)}", f"spml {shlex.join(['train', output])}"]

@@ -7,17 +7,14 @@ import secrets
 import shlex
 import socket
 import webbrowser
-from collections.abc import Callable
 from typing import NamedTuple
 
 from ..common.phrases import counted
 from ..common.web.connections import PatientServer
 from ..common.web.pages import LOOPBACK, listen
-from .app import create_app
+from .app import create_app, next_commands, use_command
 from .contents import CACHE, Pictures
 from .labelling import Labelling
-from .list_api import next_commands
-from .sample_api import use_command
 from .session import Review
 
 
@@ -50,13 +47,12 @@ def open_site(review: Review | Labelling, *, port: int = 0) -> Site:
     return Site(address, server, listener, review, pictures.available)
 
 
-def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
+def serve(site: Site, *, browser: bool) -> None:
     """Serve a page until Ctrl-C.
 
     Args:
         site: The page.
         browser: Whether to open it in the browser.
-        report: Receives what people should know, the address first.
     """
     review = site.review
     if isinstance(review, Review):
@@ -68,16 +64,17 @@ def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
     else:
         work = f"{counted(len(review.sample.ids), 'sample')} to label in full"
         next_step = f"Use them: spml {shlex.join(use_command(review))}"
-    report(f"{site.address}\n{work} as {review.reviewer}. Ctrl-C stops: every answer is on disk.")
+    print(f"{site.address}\n{work} as {review.reviewer}. Ctrl-C stops: every answer is on disk.", flush=True)
     if not (site.pictures or review.contents.available):
-        report(
+        print(
             "The samples are shown by name only. rows=FILE shows the columns of a table with them, such as "
-            "their text."
+            "their text.",
+            flush=True,
         )
     if browser:
         webbrowser.open(site.address)
     # uvicorn stops cleanly, then raises the interrupt again.
     with contextlib.closing(review.store), site.listener, contextlib.suppress(KeyboardInterrupt):
         site.server.run(sockets=[site.listener])
-    report(f"\nThe answers are in {review.store.path}.")
-    report(next_step)
+    print(f"\nThe answers are in {review.store.path}.")
+    print(next_step)

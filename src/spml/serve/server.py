@@ -66,12 +66,11 @@ class Settings:
         return Service(load(self.run), self.limits, **{name: getattr(self, name) for name in names})
 
 
-def serve(settings: Settings, report: Callable[[str], None]) -> None:
+def serve(settings: Settings) -> None:
     """Serve a run until SIGINT or SIGTERM; a second one ends the process at once.
 
     Args:
         settings: Settings.
-        report: Receives what people should know, the address first.
 
     Raises:
         InputError: The run or a number does not suit, or the port is in use.
@@ -95,13 +94,13 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
             lines += "\nAnyone who can reach this port may use it: there is no password and no encryption."
         if settings.workers > 1:
             del service
-            _serve_by_workers(settings, listener, lambda: report(lines))
-            report("Stopped.")
+            _serve_by_workers(settings, listener, lambda: print(lines, flush=True))
+            print("Stopped.")
             return
         server = make_server(settings, service)
-        report(lines)
+        print(lines, flush=True)
         server.run([listener])
-    report(f"Stopped: {counted(service.answered, 'request')} answered.")
+    print(f"Stopped: {counted(service.answered, 'request')} answered.")
     if server.lacks_memory:
         raise SpmlError(_NO_MEMORY)
     if service.cut_off:
