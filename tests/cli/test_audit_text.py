@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from spml.audit.selection import Contender, Selection
-from spml.cli.audit_text import learned
+from spml.cli.audit import learned
 from spml.decisions import Interval
 from spml.metrics import PairedScore
 from spml.runs.audits.use import MovedClass, UsedAudit

@@ -7,7 +7,7 @@ import pytest
 from spml.bench.rows import SeriesKey
 from spml.bench.spec import read_spec
 from spml.bench.state import State
-from spml.cli.bench_text import print_status
+from spml.cli.bench import print_status
 from tests.bench.rows import row
 from tests.bench.toys import TOY, save_spec
 

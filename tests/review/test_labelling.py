@@ -229,7 +229,7 @@ def change(**values):
         (lambda sheet: fill_in(sheet, {2: ["cow", ""]}), r"sample.csv: row 4: 'cow' is not a class"),
         (
             lambda sheet: sheet.write_text(sheet.read_text() + "z.png,,\n"),
-            r"labels.csv: lacks 1 sample of .*sample.csv, such as 'z.png'. Was the data moved\? Pass data=PATH",
+            r"labels.csv: lacks 1 sample of .*sample.csv, such as 'z.png'. Was .* moved\? Pass data=PATH",
         ),
     ],
 )

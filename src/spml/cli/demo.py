@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..common.errors import InputError
 from ..common.files import check_folder, write_bytes, write_json, write_text
 from ..common.parsing import parse_yaml
-from ..runs.console import Console
 
 if TYPE_CHECKING:
     from ..bench.plan import Series
@@ -50,7 +48,6 @@ def demo(*, output: Path = Path("demo"), processes: int = 0) -> None:
     if processes < 0:
         raise InputError(f"--processes must be at least 0 (0 = one per core), got {processes}")
     check_folder(output)
-    console = Console(sys.stdout)
     spec, started = read_ready_made("demo"), time.perf_counter()
     searched = [
         (series, trial)
@@ -59,35 +56,35 @@ def demo(*, output: Path = Path("demo"), processes: int = 0) -> None:
         for trial in range(spec.trials)
     ]
     total = len(searched) + len(spec.candidates) * (len(spec.seeds) - 1)
-    console.line(f"{total} runs of {spec.train['epochs']} epochs on scenes of handwritten digits ...")
+    print(f"{total} runs of {spec.train['epochs']} epochs on scenes of handwritten digits ...")
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes or os.cpu_count() or 1, mp_context=context) as pool:
-        runs = _run_all(pool, spec, searched, output, console)
+        runs = _run_all(pool, spec, searched, output)
         # The learning rate of a method is chosen on its first seed, by the SP-score (full labels: by mAP).
         of_candidates = [runs[first : first + spec.trials] for first in range(0, len(runs), spec.trials)]
         best = [max(of_candidate, key=attrgetter("score")) for of_candidate in of_candidates]
         rest = [(run.series._replace(seed=seed), run.trial) for run in best for seed in spec.seeds[1:]]
-        runs = _run_all(pool, spec, rest, output, console)
+        runs = _run_all(pool, spec, rest, output)
     chosen = {
         run.series.candidate.name: [run, *(r for r in runs if r.series.candidate == run.series.candidate)]
         for run in best
     }
     table = _table(spec, chosen)
     _write(output, spec, table, chosen)
-    console.line(_as_text(table))
-    console.line(
+    print(_as_text(table))
+    print(
         f"{time.perf_counter() - started:.0f} s. {output}: table.md, table.json, curves.png, scenes.png, "
         "and each run in runs"
     )
 
 
 def _run_all(
-    pool: ProcessPoolExecutor, spec: Spec, trials: list[tuple[Series, int]], output: Path, console: Console
+    pool: ProcessPoolExecutor, spec: Spec, trials: list[tuple[Series, int]], output: Path
 ) -> list[DemoRun]:
     runs = []
     for run in pool.map(partial(_run, spec, output), *zip(*trials, strict=True)):
         runs.append(run)
-        console.line(
+        print(
             f"  {run.series.candidate.name:<18} lr {run.rate:<6g} seed {run.series.seed}  test mAP "
             f"{100 * run.test:.2f}  ({run.seconds:.1f} s)"
         )

@@ -37,7 +37,6 @@ def loop(
     """
     from ..engine import Interrupted
     from ..loop import Begun, go_on
-    from ..runs.console import Console
 
     if not settings.get("output"):
         raise InputError("name the folder of the loop: --output FOLDER")
@@ -47,7 +46,7 @@ def loop(
     data = with_path(stated.pop("data", {}), path)
     begun = Begun({**stated, **({"data": data} if data else {})}, rows, top, folds)
     try:
-        stop = go_on(Path(settings["output"]), begun, Console())
+        stop = go_on(Path(settings["output"]), begun)
     except Interrupted as interrupted:
         raise Interrupted(f"{interrupted}; the same command goes on with what is saved.") from interrupted
     for line in stop.lines:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError
+from ..common.messages import log
 from .shared import Cluster, Decision, Prediction, Tables
 
 if TYPE_CHECKING:
@@ -75,12 +76,10 @@ def predict(
 
     from ..common.phrases import counted, first_few
     from ..runs.api import load
-    from ..runs.console import Console
     from ..runs.predict.files import make_format, scores_to_give
     from ..runs.predict.sidecars import Sidecars
     from ..runs.predict.unfinished import Unfinished
 
-    console = Console()
     engine = prediction.engine(cache, address)
     model = load(run)
     if where:
@@ -88,7 +87,7 @@ def predict(
     calibrated = model.calibration is not None
     form = make_format(format_name, model.classes, scores, calibrated=calibrated, where=where)
     if form.note:
-        console.line(form.note)
+        log.info(form.note)
     engine.check()
     ids, inputs = model.list_inputs(paths, images)
     form.check(len(ids))
@@ -107,14 +106,14 @@ def predict(
                 _print(form.block(predictions))
             skipped |= batch.unreadable
         for note in model.notes(ids, skipped):
-            console.line(note)
+            log.info(note)
         if writer:
             if writer.left:
-                console.line(
+                log.info(
                     f"note: {counted(len(writer.left), 'sidecar')} of another program appeared in the "
                     f"meantime, and stayed as it was ({first_few(writer.left, 3)})."
                 )
-            console.line(f"{counted(writer.written, 'sidecar')} written")
+            log.info(f"{counted(writer.written, 'sidecar')} written")
         return
     identity = {
         "model": sha256_file(model.folder / "model.json"),  # which names the SHA-256 of the weights
@@ -129,9 +128,9 @@ def predict(
             content = form.block(model.labelled(ids, batch, cut, sparse=sparse))
             unfinished.add(content, batch.end, batch.unreadable)
         for note in model.notes(ids, unfinished.skipped):
-            console.line(note)
+            log.info(note)
         unfinished.finish(form.complete)
-    console.line(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
+    log.info(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
 
 
 def _format_name(stated: str, output: Path | None) -> str:

@@ -45,7 +45,6 @@ def thresholds(
     config = data_config(data, path)
 
     from ..runs.api import load
-    from ..runs.console import Console
 
     model = load(run)
     images = {} if config.path else {"images": config.images}
@@ -58,7 +57,6 @@ def thresholds(
         batch_size=prediction.batch_size,
         workers=prediction.workers,
         device=prediction.device,
-        console=Console(),
         **images,
     )
     print_policy(policy)

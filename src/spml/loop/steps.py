@@ -10,6 +10,7 @@ from ..audit.folder import ABOUT
 from ..audit.sheets import read_answers
 from ..common.errors import InputError
 from ..common.files import check_folder, sha256_file, write_json
+from ..common.messages import log
 from ..common.parsing import parse_json
 from ..config import from_dict
 from ..decisions.priors import FEWEST_AUDITED
@@ -19,7 +20,6 @@ from ..runs.api import load
 from ..runs.audits.find import Limits, run_audit
 from ..runs.audits.sample import sample_for_audit
 from ..runs.audits.use import use_audit
-from ..runs.console import Console
 from ..runs.folder import layout as run_files
 from ..runs.folder.held_out import read_held_out
 from ..runs.predict.batches import Engine
@@ -43,7 +43,7 @@ class Stop(NamedTuple):
     commands: list[str]
 
 
-def go_on(work: Path, stated: Begun, console: Console) -> Stop:
+def go_on(work: Path, stated: Begun) -> Stop:
     """Begin a loop in a folder, or go on with the one there, until a person must do something.
 
     1. Train. 2. Draw random samples, which a person labels in full. 3. Learn K, thresholds and probabilities
@@ -54,7 +54,6 @@ def go_on(work: Path, stated: Begun, console: Console) -> Stop:
     Args:
         work: Folder of the loop.
         stated: How it is begun.
-        console: Shows progress.
 
     Raises:
         InputError: A setting, the data, the table of samples or a file of the loop does not suit, or another
@@ -64,7 +63,7 @@ def go_on(work: Path, stated: Begun, console: Console) -> Stop:
     check_folder(work)
     with run_files.only_writer_in(work):
         begun = begin(work, stated)
-        steps = _Steps(work, begun, console)
+        steps = _Steps(work, begun)
         while True:
             number = last_round(work)
             if (stop := steps.make(number)) is not None:
@@ -74,8 +73,8 @@ def go_on(work: Path, stated: Begun, console: Console) -> Stop:
 class _Steps:
     """Steps of one round after the other."""
 
-    def __init__(self, work: Path, begun: Begun, console: Console) -> None:
-        self._work, self._begun, self._console = work, begun, console
+    def __init__(self, work: Path, begun: Begun) -> None:
+        self._work, self._begun = work, begun
         self._sheet = self._labelled = work / SHEET
         settings = from_dict(begun.settings)
         self._engine = Engine(workers=settings.data.workers, device=settings.accelerator)
@@ -92,7 +91,7 @@ class _Steps:
         run = self._use(here, run)
         lines = self._compare(number, run)
         if not (here.audit / ABOUT).is_file():
-            self._console.line(f"{here.audit}: looking for labels that are missing")
+            log.info(f"{here.audit}: looking for labels that are missing")
             limits = Limits(top=self._begun.top)
             run_audit(
                 here.run, {}, output=here.audit, folds=self._begun.folds, limits=limits, engine=self._engine
@@ -104,7 +103,7 @@ class _Steps:
             )
         following = round_of(self._work, number + 1)
         in_full = read_answers(self._labelled, run.classes).ids
-        next_labels(here, following, run, set(in_full), self._console.line)
+        next_labels(here, following, run, set(in_full), log.info)
         return None
 
     def _train(self, number: int) -> None:
@@ -114,7 +113,7 @@ class _Steps:
             data = parse_json(here.data.read_bytes())
             settings = like_run(round_of(self._work, number - 1).run, {"data": data})
         settings = {**settings, "output": str(here.run)}
-        self._console.line(f"round {number}: training")
+        log.info(f"round {number}: training")
         resume = run_files.holds_run(here.run)
         run_training(from_dict(settings), resume=resume)
 
@@ -152,7 +151,7 @@ class _Steps:
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)
         used.write({str(here.run): run}, self._engine)
         k = used.mean_labels
-        self._console.line(f"K {k.value:.2f} labels per sample (95 % interval {k.low:.2f} to {k.high:.2f})")
+        log.info(f"K {k.value:.2f} labels per sample (95 % interval {k.low:.2f} to {k.high:.2f})")
         return load(here.run)
 
     def _compare(self, number: int, run: Run) -> list[str]:
