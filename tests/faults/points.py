@@ -28,7 +28,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +42,8 @@ from spml.bench import workers
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.cli.main import main as spml
+from spml.review.queue import Selection
+from spml.review.session import Review
 from tests.data.benchmarks.layouts import voc2012
 from tests.faults.disk import FULL, HOW, TIMED, Disk, Stop
 from tests.faults.tally import Tally
@@ -56,12 +58,12 @@ class Job(NamedTuple):
     Attributes:
         words: Words of the command; files are named relative to the folder that it runs in.
         again: Words added for each attempt to go on, in this order, until one is accepted.
-        prepare: Words of commands that are run before it, undisturbed.
+        prepare: Words of commands that are run before it, undisturbed, and what people do in the folder.
     """
 
     words: str
     again: tuple[str, ...] = ("",)
-    prepare: tuple[str, ...] = ()
+    prepare: tuple[str | Callable[[Path], None], ...] = ()
 
 
 TRAIN = "train {data} --output out --mean_labels 1.5 --data.workers 0 "
@@ -88,7 +90,35 @@ search: {sampler: random, trials: 1, space: {optim.lr: [1e-2]}}
 train: {epochs: 2}
 """
 SMALL = "train rows.npz --output run --mean_labels 1.5 --head ridge"
+LOOP = (
+    "loop many.npz --output out --head ridge --data.val_share 0.5 --data.unlisted negative "
+    "--data.observe single --rows 20 --top 20"
+)
+
+
+def label_in_full(folder: Path) -> None:
+    """Fill in the sample of a loop."""
+    truth = np.load(folder / "many.npz")["Y"]
+    sheet = folder / "out" / "sample.csv"
+    header, *rows = sheet.read_text().splitlines()
+    classes = np.array(["blue", "green", "red"])
+    of_rows = [(row.split(",")[0], truth[int(row.split(",")[0])] == 1) for row in rows]
+    lines = [f"{name},{'|'.join(classes[labels])},yes" for name, labels in of_rows]
+    sheet.write_text("\n".join([header, *lines]) + "\n")
+
+
+def answer_all(folder: Path) -> None:
+    """Answer the list of the first audit of a loop."""
+    review = Review(folder / "out" / "round-1" / "audit", "person")
+    for row, column in zip(*(part.tolist() for part in review.lists["missing"].entries[:2]), strict=True):
+        review.decide(row, column, "no", Selection())
+    review.store.close()
+
+
 JOBS = {
+    "loop": Job(LOOP),
+    "loop-audit": Job(LOOP, prepare=(LOOP, label_in_full)),
+    "loop-again": Job(LOOP, prepare=(LOOP, label_in_full, LOOP, answer_all)),
     "network": Job(
         TRAIN.format(data="photos")
         + "--method gr --epochs 2 --batch_size 8 --checkpoint_steps 1 --record scores --data.size 32 "
@@ -244,6 +274,8 @@ def lay_out(folder: Path) -> None:
     y = generator.integers(0, 3, 60)
     x = generator.normal(size=(60, 6)) + 2 * np.eye(3, 6)[y]
     np.savez(folder / "rows.npz", X=x.astype(np.float32), Y=y, classes=["blue", "green", "red"])
+    many = np.eye(3, dtype=np.int8)[y] | np.eye(3, dtype=np.int8)[(y + generator.integers(0, 2, 60)) % 3]
+    np.savez(folder / "many.npz", X=x.astype(np.float32), Y=many, classes=["blue", "green", "red"])
     (folder / "spec.yaml").write_text(SPEC)
     voc2012(folder)
     for channel, name in enumerate(("blue", "green", "red")):
@@ -279,6 +311,9 @@ def run_undisturbed(name: str, root: Path) -> Undisturbed:
     job, start, folder = JOBS[name], root / f"{name}-start", root / f"{name}-case"
     lay_out(start)
     for words in job.prepare:
+        if callable(words):
+            words(start)
+            continue
         ended = run(words, start)
         assert ended.code == 0, ended.printed
     for _ in range(2):  # the second time is that of a process that has everything imported

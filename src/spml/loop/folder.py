@@ -71,8 +71,8 @@ class Round(NamedTuple):
 
     @property
     def trained(self) -> bool:
-        """Whether the training has finished."""
-        return (self.run / run_files.SUMMARY).is_file()
+        """Whether the training has finished, and written its report, which comes last."""
+        return all((self.run / name).is_file() for name in (run_files.SUMMARY, run_files.REPORT))
 
 
 def round_of(work: Path, number: int) -> Round:

@@ -144,9 +144,10 @@ class _Steps:
 
     def _use(self, here: Round, run: Run) -> Run:
         """Learn from the samples that were labelled in full, unless the run already has; the run after it."""
-        about = here.run / run_files.AUDITED
+        about, report = here.run / run_files.AUDITED, here.run / run_files.REPORT
         digest = sha256_file(self._labelled)
-        if about.is_file() and parse_json(about.read_bytes()).get("sha256") == digest:
+        used_before = about.is_file() and parse_json(about.read_bytes()).get("sha256") == digest
+        if used_before and report.stat().st_mtime_ns >= about.stat().st_mtime_ns:  # it is written after it
             return run
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)
         used.write({str(here.run): run}, self._engine)

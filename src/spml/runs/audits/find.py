@@ -147,12 +147,13 @@ def run_audit(
             log.info(
                 f"names: agree with {by_name.count('yes'):,} of {asked:,} listed labels (column by_name)"
             )
-        write_audit(output, audit)
+        (output / ABOUT).unlink(missing_ok=True)  # it comes last: with it, all files are there
         if form != "csv":
             write_list(output / f"{LIST}.{form}", audit.missing)
         bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in audit.classes]
         precision = np.cumsum(ranked.probability) / np.arange(1, len(ranked.probability) + 1)
         plots.audit_sheet(output / PICTURE, bars, precision, audit.about.listed)
+        write_audit(output, audit)
     return audit, health
 
 
