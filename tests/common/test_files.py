@@ -6,11 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from spml.common.documents import load_json
 from spml.common.errors import InputError
 from spml.common.files import check_output, same_path, write_text, write_with
+from spml.common.parsing import read_yaml_text
+from spml.common.safe import open_file, read_bytes
+from spml.data.images.decoding import UnreadableImageError
+from spml.data.images.image_files import thumbnail
 
 KILLED = """
 import os, sys
@@ -71,3 +77,21 @@ def test_two_paths_to_the_same_place(tmp_path):
     assert same_path(str(tmp_path / "a"), f"{tmp_path}/link/a")
     assert not same_path(str(tmp_path), str(tmp_path / "a"))
     assert not same_path("", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is a pipe or a device, not a file"):
+            open_file(place)
+        with pytest.raises(InputError, match="pipe or a device"):
+            read_yaml_text(place)
+        with pytest.raises(InputError, match="is not a file"):
+            load_json(place, dict)
+        with pytest.raises(UnreadableImageError, match="pipe or a device"):
+            thumbnail(place, 8, 1000)
+    with pytest.raises(IsADirectoryError):
+        open_file(tmp_path)
+    (tmp_path / "file").write_bytes(b"abc")
+    assert read_bytes(tmp_path / "file") == b"abc"

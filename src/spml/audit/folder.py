@@ -18,7 +18,7 @@ import msgspec
 from ..common.errors import InputError
 from ..common.files import make_folder, write_bytes, write_json, write_rows, write_with
 from ..common.phrases import shorten
-from ..common.safe import quote
+from ..common.safe import quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
@@ -257,7 +257,7 @@ def read_audit(folder: Path) -> Audit:
     if not path.is_file():
         raise InputError(f"{folder}: is not the folder of an audit, since it has no {ABOUT}. Run spml audit.")
     try:
-        text = path.read_bytes()
+        text = read_bytes(path)
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
     version = _decoded(path, text, _Version)

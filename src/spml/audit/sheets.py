@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..common.errors import InputError, nearest
 from ..common.files import check_writable, write_json, write_rows, write_text
 from ..common.phrases import counted, shorten
-from ..common.safe import CONTROL, quote
+from ..common.safe import CONTROL, quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
 from ..config import DataConfig, from_dict
 from ..data.records import MEMORY
@@ -150,7 +150,7 @@ _UNREADABLE = (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError
 
 
 def _read_about(sheet: Path) -> _About:
-    return msgspec.json.decode(sheet_files(sheet).about.read_bytes(), type=_About)
+    return msgspec.json.decode(read_bytes(sheet_files(sheet).about), type=_About)
 
 
 def _is_guarded(sheet: Path) -> bool:
@@ -176,7 +176,7 @@ def read_sample(sheet: Path, data: str = "") -> Sample:
         raise InputError(f"{sheet}: no such file. Name the table that spml audit sample wrote.")
     try:
         about = _read_about(sheet)
-        names = files.classes.read_text(encoding="utf-8").split("\n")
+        names = read_bytes(files.classes).decode().split("\n")
     except FileNotFoundError as error:
         raise InputError(
             f"{error.filename}: no such file. It belongs to {sheet}; restore it, or draw the sample again "

@@ -15,7 +15,7 @@ import msgspec
 
 from .errors import InputError
 from .phrases import first_few
-from .safe import CONTROL, is_file, quote
+from .safe import CONTROL, is_file, quote, read_bytes
 
 MAX_BYTES = 1 << 32
 MAX_NAME = 1000  # characters of a class name
@@ -132,7 +132,7 @@ def _read_bytes(path: Path, limit: int) -> bytes:
         raise InputError(f"{path}: is not a file.")
     if (size := path.stat().st_size) > limit:
         raise InputError(f"{path}: has {size:,} bytes, more than the limit of {limit:,} for such a file.")
-    return path.read_bytes()
+    return read_bytes(path)
 
 
 def _decode(text: str, kind: Any, fallback: Any = None) -> Any:

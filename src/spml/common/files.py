@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from .errors import InputError, SpmlError
 from .locks import has_ended
+from .safe import open_file
 from .spreadsheets import csv_text
 
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{6})-(\d{1,9})\.[0-9a-f]{6}\.tmp", re.DOTALL)
@@ -217,7 +218,7 @@ def check_json_sha256(content: Mapping[str, Any]) -> None:
 
 def sha256_file(path: Path) -> str:
     """SHA-256 of the content of a file, as hexadecimal digits."""
-    with open(path, "rb") as stream:
+    with open_file(path) as stream:
         digest = hashlib.sha256()
         while block := stream.read(1 << 20):
             digest.update(block)

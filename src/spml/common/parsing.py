@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from .errors import InputError
+from .safe import open_file
 
 MAX_YAML = 1 << 18
 """Characters of a YAML text. Configurations and specifications have a few thousand; PyYAML reads about
@@ -30,7 +32,7 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeErro
 def read_yaml_text(path: Path) -> str:
     """Read the text of a YAML file in UTF-8, which may be no longer than a configuration can be."""
     try:
-        with open(path, encoding="utf-8") as stream:
+        with TextIOWrapper(open_file(path), encoding="utf-8") as stream:
             text = stream.read(MAX_YAML + 1)
     except OSError as error:
         raise InputError(f"{path}: can't be read ({error.strerror or error}).") from error

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import CONTROL as CONTROL
 from .errors import InputError
@@ -106,13 +109,31 @@ is_file = os.path.isfile
 """Whether a path is a regular file or a link to one; unlike `Path.is_file`, it never raises."""
 
 
+def open_file(path: str | Path) -> BinaryIO:
+    """Open a file for reading. A pipe or a device, from which reading may never end, is an `OSError`."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        problem = os.strerror(number) if stat.S_ISDIR(mode) else "it is a pipe or a device, not a file"
+        raise OSError(number, problem, str(path))
+    return open(file, "rb")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a file that `open_file` opens."""
+    with open_file(path) as stream:
+        return stream.read()
+
+
 def check_readable(path: Path) -> None:
     """Check that a file can be opened or a folder listed, before its format is recognised."""
     try:
         if path.is_dir():
             os.scandir(path).close()
         elif is_file(path):
-            open(path, "rb").close()
+            open_file(path).close()
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
 

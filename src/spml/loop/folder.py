@@ -10,6 +10,7 @@ import msgspec
 from ..common.errors import InputError
 from ..common.files import write_json
 from ..common.parsing import parse_json
+from ..common.safe import read_bytes
 from ..config import flat
 from ..runs.folder import layout as run_files
 
@@ -110,7 +111,7 @@ def begin(work: Path, stated: Begun) -> Begun:
         write_json(path, msgspec.to_builtins(stated))
         return stated
     try:
-        begun = msgspec.convert(parse_json(path.read_bytes()), Begun)
+        begun = msgspec.convert(parse_json(read_bytes(path)), Begun)
         if begun.format != FORMAT:
             raise ValueError(f"format {begun.format} instead of {FORMAT}")
     except (OSError, ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from ..common.errors import InputError
 from ..common.files import check_folder, sha256_file, write_json
 from ..common.messages import log
 from ..common.parsing import parse_json
+from ..common.safe import read_bytes
 from ..config import from_dict
 from ..decisions.priors import FEWEST_AUDITED
 from ..review.labelling import count_complete, write_page_labels
@@ -110,7 +111,7 @@ class _Steps:
         here = round_of(self._work, number)
         settings = self._begun.settings
         if number > 1:
-            data = parse_json(here.data.read_bytes())
+            data = parse_json(read_bytes(here.data))
             settings = like_run(round_of(self._work, number - 1).run, {"data": data})
         settings = {**settings, "output": str(here.run)}
         log.info(f"round {number}: training")
@@ -146,7 +147,7 @@ class _Steps:
         """Learn from the samples that were labelled in full, unless the run already has; the run after it."""
         about, report = here.run / run_files.AUDITED, here.run / run_files.REPORT
         digest = sha256_file(self._labelled)
-        used_before = about.is_file() and parse_json(about.read_bytes()).get("sha256") == digest
+        used_before = about.is_file() and parse_json(read_bytes(about)).get("sha256") == digest
         if used_before and report.stat().st_mtime_ns >= about.stat().st_mtime_ns:  # it is written after it
             return run
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)

@@ -19,6 +19,7 @@ from PIL import Image
 from ...common.errors import InputError, SpmlError
 from ...common.phrases import counted
 from ...common.progress import Advance
+from ...common.safe import open_file, read_bytes
 from ..dataset import Augment, Kind, Loaded, Rows
 from ..files.names import FilesBelow, take
 from . import decoding
@@ -52,7 +53,7 @@ class FilePart(NamedTuple):
 
     def read_bytes(self) -> bytes:
         """Read the encoded image; the result is shorter if the file has been truncated."""
-        with open(self.file, "rb") as stream:
+        with open_file(self.file) as stream:
             stream.seek(self.start)
             return stream.read(self.size)
 
@@ -323,7 +324,7 @@ def _digest(data: bytes, max_pixels: int) -> str:
 
 def _read(path: ImageSource | str) -> bytes:
     try:
-        data = (Path(path) if isinstance(path, str) else path).read_bytes()
+        data = read_bytes(path) if isinstance(path, (str, Path)) else path.read_bytes()
     except FileNotFoundError as error:
         raise UnreadableImageError(MISSING) from error
     except OSError as error:

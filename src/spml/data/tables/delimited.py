@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ...common.errors import InputError
 from ...common.phrases import counted, shorten
+from ...common.safe import open_file
 from .table import EXPECTED, MAX_COLUMNS, Block, Table
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -142,7 +143,7 @@ def read_lines(path: Path) -> Iterator[str]:
     A line that contains a NUL byte or is longer than `MAX_LINE` is refused.
     """
     try:
-        with open(path, "rb") as stream:
+        with open_file(path) as stream:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         # The codec utf-8-sig, which drops the mark, is not written in C.
         with open(path, encoding="utf-16" if wide else "utf-8", newline="") as stream:

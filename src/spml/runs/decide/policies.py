@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ... import plots
 from ...common.errors import InputError
 from ...common.files import write_bytes
+from ...common.safe import read_bytes
 from ...decisions import (
     MANY_CLASSES,
     Calibration,
@@ -214,7 +215,7 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
     """
     again = "Make it again (spml thresholds RUN)."
     try:
-        policy = decode_policy(path.read_bytes())
+        policy = decode_policy(read_bytes(path))
     except FileNotFoundError as error:
         raise InputError(
             f"{path}: is missing. Copy it from the folder that the run was trained in, make it again (spml "

@@ -21,6 +21,7 @@ import torch
 from ...common.errors import InputError
 from ...common.files import make_folder
 from ...common.phrases import counted
+from ...common.safe import read_bytes
 from ...config import Config
 from ...data import Dataset
 from ...decisions import scores_of
@@ -62,7 +63,7 @@ def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
             )
         return dict.fromkeys(names)
     try:
-        lines = Path(setting).read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(setting).decode().splitlines()
     except (OSError, ValueError) as error:
         raise InputError(
             f"`record_samples` must name splits (train, val, test) or a text file with the name of one "
