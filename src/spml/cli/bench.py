@@ -47,7 +47,6 @@ class Comparison:
 
 
 def _job(name: str, comparison: Comparison, *, create: bool) -> Job:
-    require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.plan import CODE_VERSION
     from ..bench.spec import check_data_paths, find_spec
     from ..bench.store import store_url
@@ -84,6 +83,7 @@ def bench_run(
         workers: Number of processes; 0 = one per core.
         retry: Make failed runs again.
     """
+    require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.state import read_state
     from ..bench.store import Store
     from ..bench.workers import check_data, raise_problems, run_all, run_on_ray
@@ -154,6 +154,7 @@ def bench_report(spec: str, *, comparison: Comparison, tables: Tables) -> None:
 
 
 def _read(name: str, comparison: Comparison, *, any_code: bool = False) -> tuple[Job, State]:
+    require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.state import read_state
     from ..bench.store import find_store
 
