@@ -152,7 +152,7 @@ def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
             "the data is named twice: data.csv and --data.path other.csv",
         ),
         (["data.csv", "--output", "data.csv"], "data.csv: is a file; `output` must name a folder"),
-        (["data.csv", "--data.val_share", "1.5"], "--data.val_share must be between 0 and 1, got 1.5"),
+        (["data.csv", "--data.val_share", "1.5"], "data.val_share must be between 0 and 1, got 1.5"),
         (["data.csv", "--data.sample_classes", "1"], "data.sample_classes must be 0 or at least 2, got 1"),
         (["data.csv", "--data.file_column", "fil"], "no column has this name; found: file"),
     ],
@@ -174,15 +174,13 @@ def test_prepare_names_what_is_missing_and_the_next_command(tmp_path, monkeypatc
     assert end.value.code == 2
     assert "is missing" in capsys.readouterr().err
 
-    def prepare(name, root, *, report):
-        report("train: 4,574 images, 1.46 labels per image")
+    def prepare(name, root):
         assert (name, root) == ("voc2012", "my data")
         return Path(root) / "spml-voc2012.json"
 
     monkeypatch.setattr("spml.data.benchmarks.prepare", prepare)
     main(["data", "prepare", "voc2012", "--root", "my data"])
     assert capsys.readouterr().out.splitlines() == [
-        "train: 4,574 images, 1.46 labels per image",
         "my data/spml-voc2012.json: written. Train on it with the labels that the publications observed:",
         "  spml train 'my data/spml-voc2012.json' --data.observe protocol --output runs/voc2012",
     ]
@@ -328,10 +326,10 @@ def test_convert_names_files_from_a_root(tagged, capsys):
     ("arguments", "message"),
     [
         (["tags.csv", "new.csv", "--format", "cleanlab"], "unknown format 'cleanlab'. Known: coco, csv, "),
-        (["tags.csv", "new.csv", "--format", "csv", "--root", "none"], "--root none: is not a folder"),
+        (["tags.csv", "new.csv", "--format", "csv", "--root", "none"], "root=none: is not a folder"),
         (
             ["tags.csv", "new.csv", "--format", "csv", "--root", "sub"],
-            "--root sub: 2 images lie outside this folder, such as ",
+            "root=sub: 2 images lie outside this folder, such as ",
         ),
         (
             ["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"],

@@ -58,7 +58,7 @@ def data_inspect(
         _check_names(propose_names, config, overwrite=overwrite)
     if output:
         make_folder(output)
-    inspection = inspect(config, report=log.info, progress=progress)
+    inspection = inspect(config)
     print_inspection(inspection)
     if output:
         from ..plots import inspection_sheet
@@ -284,7 +284,7 @@ def data_prepare(name: str, *, root: str) -> None:
     """
     from ..data.benchmarks import prepare
 
-    manifest = prepare(name, root, report=print)
+    manifest = prepare(name, root)
     print(f"{manifest}: written. Train on it with the labels that the publications observed:")
     print(f"  spml train {shlex.quote(str(manifest))} --data.observe protocol --output runs/{name}")
 
@@ -343,7 +343,7 @@ def data_convert(
         inferred, notes = _infer(predictions, records)
         for note in notes:
             log.info(note)
-    notes = write(records, output, format, inferred, overwrite=overwrite, report=log.info)
+    notes = write(records, output, format, inferred, overwrite=overwrite)
     classes = counted(len(records.classes), "class", "classes")
     print(f"{output}: {counted(len(records.ids), 'sample')}, {classes}")
     for note in notes:

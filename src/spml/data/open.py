@@ -177,7 +177,7 @@ class Opening:
         self.report(f"{records.source}: checking {counted(len(records.ids), 'image')}")
         with self.progress(len(records.ids), "checking images") as advance:
             checked = check_images(
-                records.inputs, max_pixels=config.max_pixels, workers=config.workers, progress=advance
+                records.inputs, max_pixels=config.max_pixels, workers=config.workers, advance=advance
             )
         return merge_same_content(Checked(records, *checked), config)
 

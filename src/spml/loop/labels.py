@@ -61,7 +61,7 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
     if kept.groups is not None:
         settings["group"] = "group"
     following.folder.mkdir(exist_ok=True)
-    write(kept, path, "nan" if features else "csv", overwrite=True, report=report)
+    write(kept, path, "nan" if features else "csv", overwrite=True)
     write_json(following.data, settings)
 
 

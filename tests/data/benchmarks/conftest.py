@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from spml.common.messages import shown
 from spml.data.benchmarks import prepare
 from tests.data.benchmarks.layouts import LAYOUTS
 
@@ -14,6 +17,8 @@ def prepared(tmp_path_factory):
     prepared = {}
     for name, make in LAYOUTS.items():
         root = tmp_path_factory.mktemp(name)
-        expected, messages = make(root), []
-        prepared[name] = root, expected, prepare(name, root, report=messages.append), messages
+        expected, stream = make(root), io.StringIO()
+        with shown(stream):
+            path = prepare(name, root)
+        prepared[name] = root, expected, path, stream.getvalue().splitlines()
     return prepared

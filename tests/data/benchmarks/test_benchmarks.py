@@ -11,9 +11,8 @@ import pytest
 import spml
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data import open_dataset
-from spml.data.benchmarks import BENCHMARKS, common, prepare
-from spml.data.benchmarks.common import protocol_observed, protocol_split
+from spml.data import benchmarks, open_dataset
+from spml.data.benchmarks import BENCHMARKS, official, prepare, protocol_observed, protocol_split
 from spml.data.readers import read
 from spml.labels import ObservedLabels
 from tests.data.benchmarks.layouts import LAYOUTS, TEST, TRAIN, formatted_nuswide
@@ -213,7 +212,7 @@ def test_an_image_that_is_listed_twice_stays(tmp_path):
 @pytest.mark.shared
 def test_the_real_label_list_of_coco(shared, tmp_path, monkeypatch):
     """As an annotation file, without images: sizes, statistics, and no difference from publications."""
-    monkeypatch.setattr(common, "is_file", lambda path: True)
+    monkeypatch.setattr(official, "is_file", lambda path: True)
     lines = (shared / "data/labels/coco_train_full.txt").read_text().splitlines()
     rows = [(line.split(",")[0], [int(column) for column in line.split(",")[1].split()]) for line in lines]
     categories = [{"id": column + 1, "name": f"class {column}"} for column in range(80)]
@@ -257,6 +256,6 @@ def test_differences_from_the_published_benchmark(images, mean, difference):
         "official_train": {"images": images[0], "mean_labels": mean},
         "test": {"images": images[1], "mean_labels": 1.5},
     }
-    notes = common._differences(BENCHMARKS["voc2012"], statistics)
+    notes = benchmarks._differences(BENCHMARKS["voc2012"], statistics)
     expected = [True] if difference else []
     assert [difference in note and "can't be compared" in note for note in notes] == expected

@@ -10,7 +10,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.benchmarks import BENCHMARKS, cub200, prepare
+from spml.data.benchmarks import BENCHMARKS, official, prepare
 from tests.data.benchmarks.layouts import LAYOUTS, formatted_nuswide
 
 # -- what is missing -------------------------------------------------------------------------------------
@@ -56,13 +56,13 @@ def test_an_empty_or_missing_root(tmp_path, name):
         prepare(name + "x", tmp_path)
 
 
-def test_missing_images(tmp_path):
+def test_missing_images(tmp_path, caplog):
     LAYOUTS["voc2012"](tmp_path)
     images = tmp_path / "VOCdevkit/VOC2012/JPEGImages"
     (images / "2008_000003.jpg").unlink()
-    messages = []
-    path = prepare("voc2012", tmp_path, report=messages.append)
-    assert any("1 of 20 images are missing, such as 2008_000003.jpg" in line for line in messages)
+    caplog.set_level("INFO", "spml")
+    path = prepare("voc2012", tmp_path)
+    assert "1 of 20 images are missing, such as 2008_000003.jpg" in caplog.text
     data = open_dataset(DataConfig(path=str(path), observe="protocol", max_unreadable=0.1), size=8)
     assert data.skipped == (
         ("VOCdevkit/VOC2012/JPEGImages/2008_000003.jpg", "can't be read: No such file or directory"),
@@ -190,4 +190,4 @@ def test_a_link_out_of_the_root_is_refused(tmp_path):
 def test_a_number_of_thousands_of_digits(tmp_path):
     (tmp_path / "images.txt").write_text("1 a.jpg\n" + "9" * 5000 + " b.jpg\n")
     with pytest.raises(InputError, match=r"images\.txt: line 2 is '9999.*must be the number 2"):
-        cub200._numbered(tmp_path / "images.txt")
+        official._numbered(tmp_path / "images.txt")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spml.common.errors import InputError
-from spml.data.benchmarks.common import protocol_observed, protocol_split
+from spml.data.benchmarks import protocol_observed, protocol_split
 from spml.labels import ObservedLabels
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import multiprocessing
 import os
 import random
@@ -22,6 +23,7 @@ import pytest
 import torch
 
 from spml.common.errors import SpmlError
+from spml.common.messages import shown
 from spml.data.images import feature_store
 from spml.data.images.feature_store import FeatureStore
 from spml.data.matrix import ImageArray
@@ -73,11 +75,12 @@ def stored(folder: Path) -> list[Path]:
 
 def resume(folder: Path) -> tuple[int, list[int], list[str]]:
     """Batches computed in this call, the progress and the lines reported; checks the features."""
-    backbone, steps, lines = Counting(), list[int](), list[str]()
-    features = cached_features(
-        backbone, ImageArray(PIXELS), folder, key="k", batch_size=4, report=lines.append,
-        progress=steps.append,
-    )  # fmt: skip
+    backbone, steps, stream = Counting(), list[int](), io.StringIO()
+    with shown(stream):
+        features = cached_features(
+            backbone, ImageArray(PIXELS), folder, key="k", batch_size=4, progress=steps.append
+        )
+    lines = stream.getvalue().splitlines()
     np.testing.assert_array_equal(features.dense(range(11)), EXPECTED)
     again = cached_features(unused := Counting(), ImageArray(PIXELS), folder, key="k")
     np.testing.assert_array_equal(again.dense(range(11)), EXPECTED)
@@ -310,15 +313,18 @@ def test_two_processes_compute_the_same_features_once(tmp_path: Path) -> None:
             assert waiting.wait(60)
             return super().forward(images)
 
-    def on_report(line: str) -> None:
-        if "waiting" in line:
-            waiting.set()
+    class Listening(io.StringIO):
+        def write(self, text: str) -> int:
+            if "waiting" in text:
+                waiting.set()
+            return len(text)
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(cached_features, Slow(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
         assert computing.wait(60)
         backbone = Counting()
-        second = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", report=on_report)
+        with shown(Listening()):
+            second = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k")
         np.testing.assert_array_equal(second.dense(range(11)), first.result().dense(range(11)))
     assert backbone.batches == 0
     assert len(stored(tmp_path)) == 2

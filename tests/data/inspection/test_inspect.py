@@ -117,7 +117,7 @@ def test_duplicates_unreadable_files_and_sizes(photos):
 
 
 def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
-    monkeypatch.setattr("spml.data.inspection.inspect.BLOCK", 2)
+    monkeypatch.setattr("spml.data.inspection.report.BLOCK", 2)
     for number in range(5):
         picture(f"cat/{number}.png", (10 + number, 10))
         picture(f"dog/{number}.png", (20 + number, 10))
@@ -259,14 +259,15 @@ def test_embedded_digits():
     assert inspection.duplicates == ()
 
 
-def test_progress_counts_every_sample(photos):
+def test_progress_counts_every_sample(photos, monkeypatch):
     counts = []
 
     def progress(total, label):
         counts.append(total)
         return nullcontext(counts.append)
 
-    inspect(DataConfig(path=str(photos)), progress=progress)
+    monkeypatch.setattr("spml.data.inspection.report.progress", progress)
+    inspect(DataConfig(path=str(photos)))
     assert counts == [6, 6]
 
 

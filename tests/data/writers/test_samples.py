@@ -65,7 +65,7 @@ def test_a_root_relative_to_the_current_folder_and_with_a_space(folder, tmp_path
 def test_roots_that_are_refused(folder, tmp_path):
     records = image_records(folder, MATRIX, CLASSES)
     with pytest.raises(
-        InputError, match=r"--root .*none: is not a folder\. Name a folder that holds all images"
+        InputError, match=r"root=.*none: is not a folder\. Name a folder that holds all images"
     ):
         named_from(records, folder / "none")
     with pytest.raises(

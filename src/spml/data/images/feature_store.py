@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ...common.errors import SpmlError
 from ...common.files import write_with
 from ...common.locks import try_lock
+from ...common.messages import log
 from ..dataset import Dataset
 from ..matrix import FeatureMatrix, ShardedArray
 
@@ -63,13 +64,10 @@ class FeatureStore:
     Args:
         folder: Folder of the segments, which belong to one backbone; made when a row is added.
         others: Further folders to read from, such as those of other runs with the same backbone.
-        report: Callback for messages.
     """
 
-    def __init__(
-        self, folder: Path, others: Sequence[Path] = (), report: Callable[[str], None] = lambda line: None
-    ) -> None:
-        self.folder, self._others, self._report = folder, others, report
+    def __init__(self, folder: Path, others: Sequence[Path] = ()) -> None:
+        self.folder, self._others = folder, others
         self._segments: list[_Segment] = []
         self._own: tuple[_Segment, BinaryIO, BinaryIO] | None = None
         # All rows that are known, sorted by the first 8 bytes of their identities, and those added since.
@@ -116,7 +114,7 @@ class FeatureStore:
             for number in np.unique(positions[positions >= 0] >> _SEGMENT).tolist():
                 own, segment = positions[positions >> _SEGMENT == number], self._segments[number]
                 if len(wrong := own[~segment.intact(own & _ROWS)]):
-                    self._report(f"{segment.file}: damaged; its features are computed again")
+                    log.info(f"{segment.file}: damaged; its features are computed again")
                     damaged.append(wrong)
             if not damaged:
                 return positions

@@ -17,8 +17,8 @@ import torch
 from PIL import Image
 
 from ...common.errors import InputError, SpmlError
+from ...common.messages import Advance
 from ...common.phrases import counted
-from ...common.progress import Advance
 from ...common.safe import open_file, read_bytes
 from ..dataset import Augment, Kind, Loaded, Rows
 from ..files.names import FilesBelow, take
@@ -250,7 +250,7 @@ def check_images(
     *,
     max_pixels: int,
     workers: int = -1,
-    progress: Advance = lambda done: None,
+    advance: Advance = lambda done: None,
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once to find those that can't be used.
 
@@ -261,7 +261,7 @@ def check_images(
         paths: The images.
         max_pixels: Pixels above which an image is not decoded.
         workers: Number of threads; -1 = one per CPU, at most 8.
-        progress: Called with the number of images that were checked since the last call.
+        advance: Called with the number of images that were checked since the last call.
 
     Returns:
         The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
@@ -283,7 +283,7 @@ def check_images(
         for result in pool.map(check, paths):
             results.append(result)
             if len(results) % _STEP == 0:
-                progress(_STEP)
+                advance(_STEP)
     finally:
         pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]

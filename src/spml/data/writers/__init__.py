@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 from ...common.errors import InputError, nearest
 from ...common.files import check_folder, check_output, make_folder, write_text, write_with
-from ...common.locks import Report, only_writer
+from ...common.locks import only_writer
 from ...common.phrases import counted
 from ...common.plugins import Registry
 from ...common.safe import CONTROL, quote
@@ -79,7 +79,6 @@ def write(
     inferred: Inferred | None = None,
     *,
     overwrite: bool = False,
-    report: Report = lambda line: None,
 ) -> tuple[str, ...]:
     """Write the labels of a data set; reading them back gives the same samples, split, classes and labels.
 
@@ -91,7 +90,6 @@ def write(
         form: Name of a registered format, such as `csv`.
         inferred: Labels of the samples that a model inferred.
         overwrite: Whether to replace files that exist.
-        report: Callback for a message, as in `spml.common.locks.only_writer`.
 
     Returns:
         Notes on how to read the output back and on what it does not hold, one line each.

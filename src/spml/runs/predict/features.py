@@ -74,7 +74,7 @@ def cached_features(
     key = key if precision == FULL_PRECISION else f"{key} {precision}"
     identities, name = inputs.identities(), store_folder(folder, key)
     stored_elsewhere = [store_folder(other, key) for other in others]
-    with FeatureStore(name, stored_elsewhere, log.info) as store, progress(len(inputs), label) as advance:
+    with FeatureStore(name, stored_elsewhere) as store, progress(len(inputs), label) as advance:
         positions = store.locate(identities)
         missing: list[int] = []
         if (positions < 0).any():
@@ -197,7 +197,7 @@ def find_features(
     place = Path(cache or config.data.cache or folder / FEATURES)
     key = backbone.key()
     others = [store_folder(other, key) for other in features_of_neighbours(place)]
-    store = FeatureStore(store_folder(place, key), others, log.info)
+    store = FeatureStore(store_folder(place, key), others)
     try:
         check_folder(place)
     except InputError:
