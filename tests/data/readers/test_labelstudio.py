@@ -94,6 +94,22 @@ def test_what_is_ignored(write):
     )
 
 
+def test_taxonomies_and_questions(write):
+    taxonomy = {"type": "taxonomy", "from_name": "t", "value": {"taxonomy": [["Animals", "Dog"], ["Sea"]]}}
+    records = opened(write([task("a.png", [taxonomy])]))
+    assert records.labels.to_names(records.classes) == [["Animals/Dog", "Sea"]]
+    questions = [choice("yes"), choice("no") | {"from_name": "beach"}]
+    assert opened(write([task("a.png", questions)])).classes == ("no", "yes")
+    tasks = [task("a.png", questions), task("b.png", [choice("no")])]
+    with pytest.raises(
+        InputError, match=r"\[1\]\.annotations\[0\]\.result\[0\]: 'no' is a choice of both 'be"
+    ):
+        opened(write(tasks))
+    taxonomy["value"] = {"taxonomy": ["Dog"]}
+    with pytest.raises(InputError, match=r"result\[0\]\.value\.taxonomy"):
+        opened(write([task("a.png", [taxonomy])]))
+
+
 def test_the_note_on_results_without_labels_stays_short(write):
     others = [{"type": f"kind {k}", "value": {}} for k in range(30)]
     records = opened(write([task("a.png", [choice("cat"), *others])]))

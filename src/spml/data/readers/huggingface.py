@@ -183,6 +183,11 @@ def _features(folder: Path, config: DataConfig) -> _Features:
         labels = [names[find_stated(names, config.label_column, "label_column", where)]]
     elif len(labels) != 1 and len(class_labels) == 1:
         labels = class_labels
+    if config.label_column and labels[0] not in usable:
+        raise InputError(
+            f"{where}: the column {quote(labels[0])} holds neither names nor indices of a ClassLabel. Cast "
+            "indices to a list of ClassLabel, make indices of 0 and 1 per class first, and save again."
+        )
     if len(labels) != 1 or labels[0] not in usable:
         raise InputError(
             f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "

@@ -32,6 +32,7 @@ class _Result(Struct):
 
     type: str
     value: Any = None
+    from_name: Any = None  # its control
 
 
 class _Annotation(Struct):  # of one annotator
@@ -62,7 +63,8 @@ class _Task(Struct):
 def read_label_studio(path: Path, config: DataConfig) -> Records:
     """Read an export; images are looked up next to the file, in `images`, or in `config.images`.
 
-    Known positives of a task are the choices and the labels of regions that any annotator gave; cancelled
+    Known positives of a task are the choices, paths of a taxonomy (`Animals/Dog`) and labels of regions that
+    any annotator gave; a choice of two controls is refused, since `yes` is no class. Cancelled
     annotations and predictions are ignored. All labels of a task without annotations are unknown; if
     `config.default_label` is negative, `config.unlabelled` says what becomes of the task. Additions of
     `spml data convert` that Label Studio keeps are read, too: `known_negatives` in the `meta` of a task,
@@ -72,7 +74,10 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
     ignored = Counter[str]()
-    images = [_image(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
+    controls: dict[str, Any] = {}  # of each choice
+    images = [
+        _image(task, key, f"{path}: [{number}]", ignored, controls) for number, task in enumerate(tasks)
+    ]
     unseen = sum(image.positive is None for image in images)
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
@@ -91,7 +96,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _image(task: _Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
+def _image(task: _Task, key: str, where: str, ignored: Counter[str], controls: dict[str, Any]) -> NamedImage:
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
@@ -100,8 +105,16 @@ def _image(task: _Task, key: str, where: str, ignored: Counter[str]) -> NamedIma
     positive: dict[str, None] = {}
     for number, annotation in annotations:
         for position, result in enumerate(annotation.result):
-            names = _labels(result, f"{where}.annotations[{number}].result[{position}]", ignored)
+            place = f"{where}.annotations[{number}].result[{position}]"
+            names = _labels(result, place, ignored)
             positive.update(dict.fromkeys(names))
+            for name in names if result.type == "choices" else ():
+                if (other := controls.setdefault(name, result.from_name)) != result.from_name:
+                    raise InputError(
+                        f"{place}: {quote(name)} is a choice of both {quote(other)} and "
+                        f"{quote(result.from_name)}, so it is no class. Write a table (.csv) with a column "
+                        "per class, or give the choices of each control names of their own."
+                    )
     meta = task.meta or _Meta()
     negative = class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
     split = task.data.get("split")
@@ -117,12 +130,15 @@ def _image(task: _Task, key: str, where: str, ignored: Counter[str]) -> NamedIma
 def _labels(result: _Result, where: str, ignored: Counter[str]) -> Sequence[str]:
     """Labels of one choice or region; counts other results by type."""
     kind = result.type
-    if kind != "choices" and not kind.endswith("labels"):
+    if kind not in ("choices", "taxonomy") and not kind.endswith("labels"):
         ignored[kind] += 1
         return ()
     value = convert(result.value, dict[str, Any], f"{where}.value")
     where = f"{where}.value.{quote(kind)[1:-1]}"
-    return class_names(convert(value.get(kind) or [], list[str], where), where)  # a region may have no label
+    labels = value.get(kind) or []  # a region may have no label
+    if kind == "taxonomy":
+        labels = ["/".join(path) for path in convert(labels, list[list[str]], where)]
+    return class_names(convert(labels, list[str], where), where)
 
 
 def _image_key(data: Mapping[str, Any], where: str) -> str:
