@@ -299,7 +299,7 @@ def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):
     class Run:
         calibration = None
 
-        def predict(self, paths, console):
+        def predict(self, paths):
             assert [os.path.basename(path) for path in paths] == [os.path.basename(n) for n in FILES]
             scores = np.array([[0.9, 0.8], [0.2, 0.1], [0.6, 0.9]], np.float32)
             names = [["cat", "fox"], [], ["fox", "cat"]]

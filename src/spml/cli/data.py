@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError
 from ..common.files import check_output, make_folder
-from ..common.messages import log, progress
+from ..common.messages import log
 from ..common.phrases import counted, first_few
 from ..config import DataConfig
 from .arguments import DataSettings
