@@ -78,7 +78,7 @@ def stored(folder: Path) -> list[Path]:
 def resume(folder: Path) -> tuple[int, list[int], list[str]]:
     """Batches computed in this call, the progress and the lines reported; checks the features."""
     backbone, steps, stream = Counting(), list[int](), io.StringIO()
-    bar = mock.patch("spml.runs.predict.features.progress", lambda *_: nullcontext(steps.append))
+    bar = mock.patch("spml.runs.predict.features.progress", return_value=nullcontext(steps.append))
     with shown(stream), bar:
         features = cached_features(backbone, ImageArray(PIXELS), folder, key="k", batch_size=4)
     lines = stream.getvalue().splitlines()
