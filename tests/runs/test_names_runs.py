@@ -434,12 +434,12 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert "its best of 4 crops and its best of 9 count alike" in said
     shutil.rmtree(tmp_path / "run")
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
-    assert "--epochs, --mean_labels would have no effect: leave it out" in said
+    assert "epochs, mean_labels would have no effect: leave it out" in said
     assert "ends in one vector, so" in fails(capsys, *train, *listed, *clip, "--local", "on")
     table = folder / "scenes" / "labels.csv"
     said = fails(capsys, "train", table, *clip, "--model.names_lda", "yes", "--output", tmp_path / "run")
     assert "model.names_lda is for photos without labels" in said
-    assert "--model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
+    assert "model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
     many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))
     (tmp_path / "many.txt").write_text(many)
@@ -467,7 +467,7 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     assert not (tmp_path / "run").exists()
     # It is not replaced by accident.
     again = ["train", untagged / "photos", *listed, *clip, "--output", cold.folder]
-    assert "--overwrite" in fails(capsys, *again)
+    assert "overwrite" in fails(capsys, *again)
     assert "nothing is trained without a known label" in fails(capsys, *again, "--resume")
 
 

@@ -138,7 +138,7 @@ def test_features_that_do_not_suit_are_refused(run, folder, arrays, tmp_path, ca
     said = fails(capsys, "predict", run.folder, folder / "new.npz", "--where")
     assert "takes features, which have no place in an image" in said
     said = fails(capsys, "train", folder / "train.npz", "--local", "crops", "--output", tmp_path / "run")
-    assert "--local crops scores parts of images" in said
+    assert "local=crops scores parts of images" in said
     broken = parts.copy()
     broken[3, 1, 2] = np.inf
     np.savez(tmp_path / "broken.npz", X=broken)

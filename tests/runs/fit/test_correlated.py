@@ -192,7 +192,7 @@ def test_what_does_not_go_together_is_refused(features, tmp_path, capsys):
     )
     mlp = train(features, tmp_path / "mlp", "--method", "an", "--epochs", "1", "--head", "mlp")
     said = fails(capsys, "train", features, *HIDE, "--method", "an", *CORRELATED, "--init-from", mlp, *output)
-    assert "--model.head is 'correlated', but the model of" in said
+    assert "model.head is 'correlated', but the model of" in said
     assert "has 'mlp'" in said
     assert not (tmp_path / "run").exists()
 

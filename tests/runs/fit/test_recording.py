@@ -286,7 +286,7 @@ def test_a_split_that_is_not_there(features, tmp_path):
         split = np.where(arrays["split"] == "test", "train", arrays["split"])
         np.savez(tmp_path / "x.npz", **{**arrays, "split": split})
     with pytest.raises(
-        InputError, match=r"has no 'test' split to record, but train, val \(--record_samples\)"
+        InputError, match=r"has no 'test' split to record, but train, val \(`record_samples`\)"
     ):
         train(features, tmp_path / "run", data={"path": str(tmp_path / "x.npz")}, record_samples="test")
 

@@ -77,7 +77,7 @@ def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
     main([*command, "--verbose", "--output", str(tmp_path / "run")])
     printed = capsys.readouterr().err
     assert "no method is stated, so it is auto" in printed
-    assert "--epochs has no effect" in printed
+    assert "epochs has no effect" in printed
     table = printed[printed.index("member ") :].splitlines()
     rows = [line.split() for line in table[1:] if line.startswith(("standard", "sqrtl2", "raw"))]
     weights = [float(row[-1]) for row in rows]
@@ -254,11 +254,11 @@ def test_what_asks_for_training_is_trained_by_default(features):
 def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
     output = ["--output", tmp_path / "run"]
     for options, said in (
-        (["--head", "mlp"], "--model.head mlp is given"),
-        (["--hp.beta", "1"], "--hp is given"),
+        (["--head", "mlp"], "model.head=mlp is given"),
+        (["--hp.beta", "1"], "`hp` is given"),
         (["--optim.name", "lbfgs"], "optim.name=lbfgs is given"),
-        (["--init_from", "runs/x"], "--init_from runs/x is given"),
-        (["--record", "scores"], "--method auto solves a head without epochs"),
+        (["--init_from", "runs/x"], "init_from=runs/x is given"),
+        (["--record", "scores"], "method=auto solves a head without epochs"),
     ):
         assert said in fails(capsys, "train", features, *HIDE, "--method", "auto", *options, *output)
     said = fails(capsys, "train", features, *HIDE, "--method", "atuo", *output)

@@ -155,8 +155,8 @@ def test_a_backbone_of_a_file_is_frozen_and_the_model_takes_images(weights, tmp_
 def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, features, weights, monkeypatch):
     output, ridge = ["--output", tmp_path / "run"], ["--head", "ridge"]
     photos = make_photos(tmp_path / "photos", per_class=4)
-    assert "--method an is given" in fails(capsys, "train", features, *ridge, "--method", "an", *output)
-    assert "--hp is given" in fails(capsys, "train", features, *ridge, "--hp.q2", "1", *output)
+    assert "method=an is given" in fails(capsys, "train", features, *ridge, "--method", "an", *output)
+    assert "`hp` is given" in fails(capsys, "train", features, *ridge, "--hp.q2", "1", *output)
     said = fails(capsys, "train", "digits", *ridge, *output)
     assert "small_cnn starts from random weights" in said
     assert "model.backbone resnet50" in said
@@ -164,7 +164,7 @@ def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, fea
     assert "test_efficientnet starts from random weights" in said
     said = fails(capsys, "train", photos, *ridge, "--model.weights", weights, "--model.frozen", "no", *output)
     assert "model.frozen is 'no'" in said
-    assert "--init_from RUN" in said
+    assert "init_from=RUN" in said
     assert not (tmp_path / "run").exists()
     wide = tmp_path / "wide.npz"
     np.savez(

@@ -16,8 +16,8 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.models import load_classifier
 from spml.runs.folder import held_out
+from spml.runs.folder.contents import write_tensors
 from spml.runs.folder.held_out import HeldOut, gather_held_out, read_held_out, row_names, write_held_out
-from spml.runs.folder.tensor_files import write_tensors
 from spml.scores import InMemory, TopScores
 from tests.helpers.features import HIDE, make_features
 
@@ -159,7 +159,7 @@ def test_a_file_without_checksum_or_of_another_version_is_refused(toy, tmp_path,
     dataset, _ = toy
     held = gather_held_out(dataset, np.zeros((4, 3), np.float32), np.arange(4), seed=0)
     with monkeypatch.context() as patched:
-        patched.setattr("spml.runs.folder.tensor_files._VERSION", 1)
+        patched.setattr("spml.runs.folder.contents._VERSION", 1)
         write_held_out(tmp_path, held, dataset.classes)
     with pytest.raises(InputError, match="its version is 1, not 2"):
         read_held_out(tmp_path)

@@ -9,9 +9,10 @@ import pytest
 
 from spml import plots
 from spml.data import Dataset, Samples
-from spml.decisions import Decision
+from spml.decisions import Decision, scores_of
 from spml.labels import ObservedLabels
 from spml.runs.folder import summary
+from spml.runs.predict.batches import Batch
 
 LOGITS = np.array([[2.0, 0.0, -2.0], [-1.0, -3.0, 3.0]], np.float32)
 
@@ -21,6 +22,9 @@ class Images:
 
     def __len__(self):
         return 2
+
+    def take(self, rows):
+        return self
 
     def fetch(self, rows, augment):
         import torch
@@ -35,13 +39,20 @@ def test_examples_show_scores_as_predict_does_and_what_was_missed(monkeypatch, t
     truth = ObservedLabels.from_multi_hot([[1, 1, 0], [1, 0, 0]], unlisted="negative")
     data = Dataset("d", ("a", "b", "c"), {"val": samples}, {"val": truth} if with_truth else {})
     logits = LOGITS if scale == "sigmoid" else LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
-    run = SimpleNamespace(data=data, config=SimpleNamespace(output=tmp_path))
-    build = SimpleNamespace(run=run, top=SimpleNamespace(scale=scale))
     drawn = {}
     monkeypatch.setattr(plots, "example_sheet", lambda *arguments, **more: drawn.update(more, of=arguments))
-    places = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    final = SimpleNamespace(examples=logits, places=places)
-    summary._draw_examples(build, final, Decision(float(logits[0, 1]), never=(2,)))
+    places = np.arange(24, dtype=np.float32).reshape(6, 4)
+    windows = np.arange(6).reshape(2, 3)
+    run = SimpleNamespace(
+        folder=tmp_path,
+        classes=data.classes,
+        classifier=SimpleNamespace(top=SimpleNamespace(local=True)),
+        places=places,
+        stream=lambda inputs, engine, where: iter([Batch(2, np.arange(2), logits, {}, windows)]),
+        probabilities=lambda logits: scores_of(logits, scale),
+        decision=lambda: Decision(float(logits[0, 1]), never=(2,)),
+    )
+    summary.draw_examples(run, data, "cpu")
     path, images, labels = drawn["of"]
     assert (path.name, images.shape, drawn["with_truth"]) == ("examples.png", (2, 3, 4, 4), with_truth)
     scores = 1 / (1 + np.exp(-LOGITS)) if scale == "sigmoid" else np.exp(logits)
@@ -53,5 +64,5 @@ def test_examples_show_scores_as_predict_does_and_what_was_missed(monkeypatch, t
         ]
         for label, (_, row, column, _, _) in zip(found, wanted, strict=True):
             assert label.score == pytest.approx(scores[row, column], rel=1e-5)
-            assert label.window == places[row, column].tolist()
+            assert label.window == places[3 * row + column].tolist()
             assert label.true == (bool(truth.to_ternary()[row, column] == 1) if with_truth else None)

@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_refused(first, features, tmp_path, capsys):
         ("hidden", "7", "512"), ("backbone", "resnet18", "'none'"),
     ):  # fmt: skip
         said = fails(capsys, "train", features, *HIDE, *start, f"--model.{setting}", value, *output)
-        assert f"--model.{setting} is" in said
+        assert f"model.{setting} is" in said
         assert f"{first} (`init_from`) has {theirs}" in said
     assert "solved from scratch" in fails(capsys, "train", features, *start, "--head", "ridge", *output)
     said = fails(capsys, "train", features, *HIDE, *start, "--output", first, "--overwrite")
@@ -364,7 +364,7 @@ def test_other_weights_and_features_in_place_of_images_are_refused(frozen, featu
     photos, _, first = frozen
     output, start = ["--output", tmp_path / "run"], ["--init_from", first]
     said = fails(capsys, "train", photos, *start, "--model.weights", "random", *output)
-    assert "--model.weights is 'random'" in said
+    assert "model.weights is 'random'" in said
     assert "has 'tiny.safetensors'" in said
     arrays = {
         "X": np.zeros((9, 4), np.float32), "Y": np.eye(3, dtype=np.uint8)[np.arange(9) % 3],

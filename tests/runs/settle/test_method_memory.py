@@ -45,7 +45,7 @@ def test_a_method_that_does_not_fit_is_refused_with_its_size(monkeypatch):
         check_method_memory(role, "role", facts())
     message = str(refused.value)
     assert "method 'role' keeps 0.0 GB for 100 samples x 4 classes" in message
-    others = message.split("(--method): ")[1].split(";")[0].split(", ")
+    others = message.split("(`method`): ")[1].split(";")[0].split(", ")
     assert {"an", "wan", "em"} <= set(others)
     assert not {"role", "ll_cp", "em_apl"} & set(others)
     monkeypatch.setattr(conflicts, "total_memory", lambda: 20 * 400)

@@ -125,14 +125,14 @@ def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -
         with pytest.raises(InputError) as caught:
             make_backbone(run)
         assert str(caught.value).startswith(f"{who} needs a feature map, but backbone test_vit")
-        assert "model.backbone resnet50" in str(caught.value)
+        assert "model.backbone=resnet50" in str(caught.value)
 
 
 def test_a_random_code_needs_its_head() -> None:
     for data in (FEATURES, GREY, PHOTOS):
         message = refusal(ModelConfig(head="mlp"), data, LATENT)
         assert "method 'an'" in message
-        assert "--model.head is 'mlp'" in message
+        assert "model.head is 'mlp'" in message
         assert "pass model.head=gaussian, or for images model.head=queries" in message
         assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
     for needs, code in ((LATENT, 9), (NOTHING, 0)):
@@ -173,7 +173,7 @@ def test_distributions_of_labels_need_their_head() -> None:
 def test_parts_are_frozen_of_a_network_that_is_trained() -> None:
     parts = ModelConfig("resnet18", frozen_parts="norms,conv1", frozen="no")
     assert settled(parts).model.frozen_parts == "norms,conv1"
-    with pytest.raises(InputError, match=r"frozen_parts 'norms,conv1' names .* the backbone is frozen"):
+    with pytest.raises(InputError, match=r"frozen_parts='norms,conv1' names .* the backbone is frozen"):
         settled(replace(parts, frozen="auto"))
 
 
@@ -368,7 +368,7 @@ class Needy(Objective):
             {"source": "digits", "model": {"head": "queries", "attention_heads": 3}},
             "an even width that is a multiple of its 3 attention heads, got 64, that of the feature map",
         ),
-        ({"method": "needy"}, "pass head='gaussian'"),
+        ({"method": "needy"}, "pass head=gaussian"),
         (
             {
                 "source": "digits",

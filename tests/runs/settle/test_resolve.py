@@ -73,8 +73,8 @@ def test_an_output_that_no_file_system_can_hold():
         ({}, (), "", (2.0, "default")),
         ({}, ("train",), "", (2.0, "default")),
         ({}, ("train",), "val", (2.0, "default")),
-        ({}, ("train",), "train", (None, "training labels")),
-        ({}, ("val",), "val", (None, "validation labels")),
+        ({}, ("train",), "train", (None, "labels")),
+        ({}, ("val",), "val", (None, "labels")),
     ],
 )
 def test_k_is_stated_or_that_of_a_split_whose_labels_are_known(settings, full, split, expected):
@@ -87,4 +87,4 @@ def test_k_is_stated_or_that_of_a_split_whose_labels_are_known(settings, full, s
     if value is None:
         value = float(data.truth[split].positives_per_sample().mean())
     found = mean_labels_of(from_dict(settings), replace(data, splits=splits), split)
-    assert found == (value, source)
+    assert (found.value, found.source) == (value, source)

@@ -28,7 +28,7 @@ from ...decisions import scores_of
 from ...models import LOG_SOFTMAX
 from ...scores.files import check_tensor, read_tensor
 from ..folder import layout as run_files
-from ..folder.tensor_files import check_names, open_tensors, write_tensors
+from ..folder.contents import check_names, open_tensors, write_tensors
 
 Logits = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
 from ...scores.arrays import IntArray, ScoreArray
 from ...scores.files import read_rows, read_scores, read_tensor, score_tensors
 from . import layout as run_files
-from .tensor_files import check_names, open_tensors, write_tensors
+from .contents import check_names, open_tensors, write_tensors
 
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""

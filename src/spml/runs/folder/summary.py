@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import shlex
@@ -10,26 +11,37 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from ... import models, plots
 from ...common.files import sha256_file, write_checked_json
-from ...data import Samples
-from ...decisions import Decision, Judge, global_threshold, scores_of, threshold_curve, true_map
+from ...common.messages import muted
+from ...common.phrases import counted
+from ...config import Config
+from ...data import Dataset
+from ...decisions import Judge, global_threshold, threshold_curve, true_map
 from ...metrics import FEWEST_SHOWN, shown_score
 from ...scores import Scores
 from ...version import __version__
 from ..decide.policies import decide_thresholds, evidence_from_shares, write_thresholds
 from ..fit.build import Build
-from ..fit.divergence import fit_warnings
 from ..fit.solve import Fitted, HeldOutScores
+from ..predict.batches import Engine
 from ..run import Run
 from ..settle import init_from
 from . import layout as run_files
 from .held_out import drawn_part, gather_held_out, keep_scores, write_held_out
 
 _EXAMPLES = 12
+
+_RISE = 10.0
+"""The loss of a training that diverged is more than this many times that of its first step."""
+
+_MARGIN, _DEVIATIONS = 0.05, 2.0
+"""An A above 1/2 by less than this, and by less than so many standard deviations, counts as chance."""
+
+_ENOUGH = 20
+"""Known positives from which on A is told apart from 1/2."""
 
 
 class FinalScores(NamedTuple):
@@ -39,17 +51,11 @@ class FinalScores(NamedTuple):
         held_out: Scores of samples that the scoring model was not fitted to, which decide thresholds.
         val: Those of validation samples among them.
         test_map: mAP of the test samples; None if their labels are not fully known.
-        examples: Logits (E, C) of the samples that are drawn as examples, `example_rows` of the test split,
-            or of the validation split without one.
-        places: Window of each of them that speaks most for each class, float32 (E, C, 4); None of a model
-            that does not score windows.
     """
 
     held_out: HeldOutScores
     val: Scores
     test_map: float | None
-    examples: npt.NDArray[np.float32]
-    places: npt.NDArray[np.float32] | None
 
 
 def final_scores(build: Build, fitted: Fitted) -> FinalScores:
@@ -59,34 +65,19 @@ def final_scores(build: Build, fitted: Fitted) -> FinalScores:
     part are kept: all scores of as many samples as 5,000,000 scores allow for, or, of more than 5,000
     classes, the 1,000 highest scores of 5,000 samples.
     """
-    data, count = build.data, len(build.data.splits["train"])
-    held_out = fitted.held_out
-    names = ["val"] * (held_out is None) + ["test"] * ("test" in data.splits)
-    scores = {name: build.scores(data.splits[name]) for name in names}
-    if held_out is None and scores["val"].array is not None:
-        held_out = HeldOutScores(scores["val"], count + np.arange(len(scores["val"])))
-    elif held_out is None:
-        drawn = drawn_part(*scores["val"].shape, build.run.config.seed)
-        samples = data.splits["val"].take(drawn)
-        held_out = HeldOutScores(keep_scores(build.scores(samples), samples.observed), count + drawn)
-    val = held_out.of_validation(count)
+    data, count, held_out = build.data, len(build.data.splits["train"]), fitted.held_out
+    if held_out is None:
+        val = data.splits["val"]
+        scores = build.scores(val)
+        held_out = HeldOutScores(scores, count + np.arange(len(scores)))
+        if scores.array is None:
+            drawn = drawn_part(*scores.shape, build.run.config.seed)
+            samples = val.take(drawn)
+            held_out = HeldOutScores(keep_scores(build.scores(samples), samples.observed), count + drawn)
     test_map = None
-    if "test" in scores and "test" in data.truth:
-        test_map = true_map(scores["test"], data.truth["test"], data.empty)
-    split = "test" if "test" in scores else "val"
-    rows = example_rows(data.splits[split])
-    known = (scores["test"] if split == "test" else val).array
-    if known is None or len(known) < len(data.splits[split]):
-        examples = build.logits(data.splits[split].take(rows))
-    else:
-        examples = np.asarray(known[rows], np.float32)
-    return FinalScores(held_out, val, test_map, examples, _places(build, data.splits[split].take(rows)))
-
-
-def example_rows(samples: Samples) -> npt.NDArray[np.int64]:
-    """Up to 12 samples that are drawn as examples, evenly spaced."""
-    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples)))
-    return np.asarray(rows.round(), np.int64)
+    if "test" in data.splits and "test" in data.truth:
+        test_map = true_map(build.scores(data.splits["test"]), data.truth["test"], data.empty)
+    return FinalScores(held_out, held_out.of_validation(count), test_map)
 
 
 def write_results(
@@ -119,12 +110,17 @@ def write_results(
         SpmlError: A file could not be written.
     """
     run, config, data = build.run, build.run.config, build.run.data
-    folder = Path(config.output)
+    folder, best = Path(config.output), fitted.history[fitted.best]
+    assert build.classifier is not None
+    if fitted.state:
+        init_from.write_state(folder, fitted.state, data.splits["train"])
     held_out = gather_held_out(data, *scores.held_out, seed=config.seed)
+    write_held_out(folder, held_out, data.classes)
+
+    # The model.
     k = run.threshold_mean_labels
     head, unseen = build.top.head, data.splits["train"].observed.positives_per_class() == 0
     by_name = head.by_name.numpy() if isinstance(head, models.Ensemble) else np.zeros_like(unseen)
-    without_positives = np.flatnonzero(unseen & ~by_name)
     method = {"name": config.method or config.model.head, "hp": config.hp}
     threshold = {
         "logit": global_threshold(scores.val, k.value),
@@ -136,31 +132,35 @@ def write_results(
         "method": method,
         "threshold": {**threshold, "curve": threshold_curve(scores.val)},
         "thresholds": run_files.THRESHOLDS,
-        "without_positives": [data.classes[column] for column in without_positives],
+        "without_positives": [data.classes[column] for column in np.flatnonzero(unseen & ~by_name)],
         "by_name": [data.classes[column] for column in np.flatnonzero(by_name)],
         "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
     }
-    if fitted.state:
-        init_from.write_state(folder, fitted.state, data.splits["train"])
-    write_held_out(folder, held_out, data.classes)
-    assert build.classifier is not None
     models.save_classifier(folder, build.classifier, build.classifier.spec, card)
+    weights = sha256_file(folder / run_files.MODEL[0])
+
+    # Thresholds, then the summary, which says that the run has finished.
     evidence = evidence_from_shares(held_out, k.value, k.source)
-    model = sha256_file(folder / run_files.MODEL[0])
-    policy = decide_thresholds(model, build.top.scale, data.classes, held_out, evidence)
-    start, test_map = run.start, scores.test_map
+    policy = decide_thresholds(weights, build.top.scale, data.classes, held_out, evidence)
+    write_thresholds(folder, policy, held_out, picture=pictures)
+    kept = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
+    selected = {**judge.describe(), **{key: best[key] for key in kept if key in best}}
+    selected["of"] = len(fitted.history)
+    if fitted.tied is not None:
+        # A large tie set is not worth a warning here: neighbouring penalties are nearly the same model.
+        selected["tie_set"] = fitted.tied
     local = dict(fitted.local) if fitted.local else None
-    measured = (local or {}).pop("validation", fitted.history[fitted.best])
+    measured = (local or {}).pop("validation", best)
     summary: dict[str, Any] = {
         "method": method["name"],
         "hp": config.hp,
-        "init_from": start and {**start.describe(), "objective": build.carried},
-        "selected": {**judge.describe(), **_selected(fitted)},
+        "init_from": run.start and {**run.start.describe(), "objective": build.carried},
+        "selected": selected,
         "members": list(fitted.members),
         "local": local,
         "validation": {key: value for key, value in measured.items() if key.startswith("val/")},
-        "test": None if test_map is None else {"mAP": test_map},
+        "test": None if scores.test_map is None else {"mAP": scores.test_map},
         "head_bias": run.head_bias,
         "threshold": threshold,
         "data": {
@@ -183,15 +183,14 @@ def write_results(
         "versions": versions(),
         "metrics_sha256": sha256_file(folder / run_files.METRICS),
     }
-    # Before the summary, which says that the run has finished.
-    write_thresholds(folder, policy, held_out, picture=pictures)
     write_checked_json(folder / run_files.SUMMARY, summary)
-    if pictures:
-        _draw_curves(folder, fitted, judge.metric)
+    finished = Run(folder, build.classifier, {**card, "weights_sha256": weights}, summary)
+    if pictures and "epoch" not in best and fitted.tried:
+        plots.member_curves(folder / run_files.CURVES, fitted.tried, fitted.members, metric=judge.metric)
+    elif pictures and ("epoch" in best or "penalty" in best):
+        plots.fit_curves(folder / run_files.CURVES, fitted.history, metric=judge.metric, best=fitted.best)
     if pictures and data.kind == "image":
-        never = tuple(without_positives.tolist())
-        _draw_examples(build, scores, Decision(policy.logits, never=never))
-    finished = Run(folder, build.classifier, {**card, "weights_sha256": model}, summary)
+        draw_examples(finished, data, config.accelerator)
     return finished, _closing_lines(folder, summary, judge.known, pictures)
 
 
@@ -208,62 +207,67 @@ def versions() -> dict[str, str]:
     }
 
 
-def _selected(fitted: Fitted) -> dict[str, Any]:
-    """Report on the chosen epoch or penalty."""
-    best = fitted.history[fitted.best]
-    keys = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
-    selected: dict[str, Any] = {key: best[key] for key in keys if key in best}
-    selected["of"] = len(fitted.history)
-    if fitted.tied is not None:
-        # A large tie set is not worth a warning here: neighbouring penalties are nearly the same model.
-        selected["tie_set"] = fitted.tied
-    return selected
+def fit_warnings(fitted: Fitted, config: Config, *, positives: int, share: float) -> list[str]:
+    """List what a user must know before the model is used; empty if nothing is wrong.
+
+    Args:
+        fitted: Result of the training, or of solving a head.
+        config: Complete settings of the run.
+        positives: Number of known positives among the validation samples.
+        share: Mean share of the classes that are labels of a sample, K / C.
+    """
+    advice = f"Try a smaller learning rate (lr={(config.optim.lr or 1e-3) / 10:g})"
+    warnings = []
+    last = fitted.history[-1].get("train/loss")
+    if fitted.start_loss is not None and last is not None and last > _RISE * fitted.start_loss > 0:
+        warnings.append(
+            f"training diverged: the loss rose from {fitted.start_loss:.3g} in the first step to {last:.3g} "
+            f"in epoch {fitted.history[-1]['epoch']}. {advice}, a warm-up (optim.warmup_epochs=1) or "
+            "gradient clipping (optim.clip=1)."
+        )
+    a = fitted.history[fitted.best]["val/A"]
+    # Ranks of random rankings are uniform, and A divides by 1 - share.
+    deviation = 1 / (math.sqrt(12 * max(positives, 1)) * (1 - min(0.5, share)))
+    if positives >= _ENOUGH and a < 0.5 + min(_MARGIN, _DEVIATIONS * deviation):
+        remedy = "Check that features and labels belong together."
+        if fitted.start_loss is not None:
+            remedy = f"{advice}, or train longer; check that inputs and labels belong together."
+        warnings.append(
+            f"the model is no better than chance: it ranks the {counted(positives, 'known positive')} of "
+            f"the validation samples like a model that ignores its input (A {100 * a:.1f}, chance 50). "
+            f"{remedy}"
+        )
+    return warnings
 
 
-def _draw_curves(folder: Path, fitted: Fitted, metric: str) -> None:
-    best = fitted.history[fitted.best]
-    path = folder / run_files.CURVES
-    if "epoch" not in best and fitted.tried:
-        plots.member_curves(path, fitted.tried, fitted.members, metric=metric)
-    elif "epoch" in best or "penalty" in best:
-        plots.fit_curves(path, fitted.history, metric=metric, best=fitted.best)
-
-
-def _draw_examples(build: Build, final: FinalScores, decision: Decision) -> None:
-    data, path = build.run.data, Path(build.run.config.output, run_files.EXAMPLES)
+def draw_examples(run: Run, data: Dataset, accelerator: str) -> None:
+    """Draw up to 12 test samples, or validation samples without a test, with their labels: examples.png."""
     split = "test" if "test" in data.splits else "val"
-    samples, classes, truth = data.splits[split], data.classes, data.truth.get(split)
-    rows, scores = example_rows(samples), scores_of(final.examples, build.top.scale)
-    predicted, places = decision(final.examples), final.places
-    observed = samples.observed.take(rows).to_ternary() == 1
-    true = None if truth is None else truth.take(rows).to_ternary() == 1
+    rows = np.linspace(0, len(data.splits[split]) - 1, min(_EXAMPLES, len(data.splits[split])))
+    samples, truth = data.splits[split].take(rows.round().astype(np.int64)), data.truth.get(split)
+    located = run.classifier.top.local is not None
+    with muted():
+        (batch,) = run.stream(samples.inputs, Engine(device=accelerator), where=located)
+    scores, predicted = run.probabilities(batch.logits), run.decision()(batch.logits)
+    observed = samples.observed.to_ternary() == 1
+    true = None if truth is None else truth.take(rows.round().astype(np.int64)).to_ternary() == 1
     relevant = predicted | observed if true is None else predicted | observed | true
     labels = [
         [
             plots.ExampleLabel(
-                classes[c],
+                run.classes[c],
                 float(scores[row, c]),
                 bool(observed[row, c]),
                 bool(predicted[row, c]),
                 None if true is None else bool(true[row, c]),
-                () if places is None else places[row, c].tolist(),
+                () if batch.windows is None else run.places[batch.windows[row, c]].tolist(),
             )
             for c in np.flatnonzero(relevant[row])
         ]
-        for row in range(len(rows))
+        for row in range(len(samples))
     ]
-    images = samples.inputs.fetch(rows, None).numpy()
-    plots.example_sheet(path, images, labels, with_truth=true is not None)
-
-
-def _places(build: Build, samples: Samples) -> npt.NDArray[np.float32] | None:
-    """Window of each sample that speaks most for each class; see `FinalScores`."""
-    local, classifier = build.top.local, build.classifier
-    if local is None or classifier is None or samples.inputs.kind == "feature":
-        return None
-    found = build.logits(samples, models.Located(classifier))
-    numbers: npt.NDArray[np.int64] = found[:, build.top.num_classes :].astype(np.int64)
-    return local.settings.windows.places()[numbers]
+    images = samples.inputs.fetch(range(len(samples)), None).numpy()
+    plots.example_sheet(run.folder / run_files.EXAMPLES, images, labels, with_truth=true is not None)
 
 
 def _closing_lines(folder: Path, summary: dict[str, Any], known: int, report: bool) -> str:

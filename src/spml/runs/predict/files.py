@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -30,7 +29,7 @@ _NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
 """Parts of a class name that a reader of labels may take for a separator or for the start of a list."""
 
 
-class Format(ABC):
+class Format:
     """Turns predictions into the bytes of a file that grows block by block.
 
     Args:
@@ -39,41 +38,38 @@ class Format(ABC):
             `none`.
         calibrated: Whether there are probabilities.
         where: Whether there are windows of the labels.
+
+    Attributes:
+        note: Remark on columns that are not called as their classes are; empty if there is none.
     """
 
     def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
         self._classes, self._scores, self._where = classes, scores, where
-        self._header = ["file", "labels"]
+        self._header, self.note = ["file", "labels"], ""
         if scores == "predicted":
             self._header += ["scores", "probabilities"][: 1 + calibrated]
         elif scores == "all":
-            self._header += score_columns(classes)
-            self._header += [PROBABILITY + name for name in classes if calibrated]
+            columns = score_columns(classes)
+            self._header += columns + [PROBABILITY + name for name in classes if calibrated]
+            renamed = [
+                (name, column) for name, column in zip(classes, columns, strict=True) if name != column
+            ]
+            if renamed:
+                others = counted(len(renamed) - 1, "other class", "other classes")
+                rest = f" (and {others})" if renamed[1:] else ""
+                self.note = (
+                    f"the scores of the class {quote(renamed[0][0])}{rest} are in the column "
+                    f"{quote(renamed[0][1])}, since the name itself stands for another column."
+                )
         self._header += ["where"] * where
-
-    @property
-    def note(self) -> str:
-        """Remark on columns that are not called as their classes are; empty if there is none."""
-        if self._scores != "all":
-            return ""
-        pairs = zip(self._classes, self._header[2:], strict=False)
-        renamed = [(name, column) for name, column in pairs if name != column]
-        if not renamed:
-            return ""
-        name, column = renamed[0]
-        rest = f" (and {counted(len(renamed) - 1, 'other class', 'other classes')})" if renamed[1:] else ""
-        return (
-            f"the scores of the class {quote(name)}{rest} are in the column {quote(column)}, since the name "
-            "itself stands for another column."
-        )
 
     def start(self) -> bytes:
         """First bytes of the file."""
         return b""
 
-    @abstractmethod
     def block(self, predictions: Predictions) -> bytes:
         """Bytes of some samples."""
+        raise NotImplementedError
 
     def check(self, samples: int) -> None:
         """Check, before any work, that the format can hold a number of samples.
@@ -81,7 +77,6 @@ class Format(ABC):
         Raises:
             InputError: It can't.
         """
-        del samples
 
     def complete(self, file: Path, output: Path) -> None:
         """Make the output of the file to which all blocks were appended."""
@@ -107,10 +102,7 @@ class Csv(Format):
     def block(self, predictions: Predictions) -> bytes:
         """A row per sample."""
         as_json, rows = any(map(_NEEDS_JSON.search, self._classes)), []
-        places = predictions.where or repeat(None)
-        for (name, labels, numbers), windows in zip(
-            _samples(predictions, self._scores), places, strict=False
-        ):
+        for name, labels, numbers, windows in _samples(predictions, self._scores):
             cells = [name, json.dumps(labels, ensure_ascii=False) if as_json else ";".join(labels)]
             for row in numbers:
                 texts = [f"{value:.6g}" for value in row]
@@ -193,12 +185,13 @@ class Xlsx(Csv):
 class JsonLines(Format):
     """An object per line: file, labels, and the scores and probabilities by class."""
 
-    note = ""  # classes have an object of their own
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
+        super().__init__(classes, scores, calibrated, where)
+        self.note = ""  # classes have an object of their own
 
     def block(self, predictions: Predictions) -> bytes:
         """A line per sample."""
-        objects = as_objects(predictions, self._scores)
-        pairs = zip(predictions.ids, objects, strict=True)
+        pairs = zip(predictions.ids, as_objects(predictions, self._scores), strict=True)
         lines = [json.dumps({"file": name, **each}, ensure_ascii=False) + "\n" for name, each in pairs]
         return "".join(lines).encode(errors="backslashreplace")
 
@@ -223,8 +216,7 @@ class Parquet(Format):
 
     def start(self) -> bytes:
         """The schema."""
-        content: bytes = self._schema.serialize().to_pybytes()
-        return content
+        return bytes(self._schema.serialize().to_pybytes())
 
     def block(self, predictions: Predictions) -> bytes:
         """A batch."""
@@ -235,8 +227,7 @@ class Parquet(Format):
         names = [name.encode(errors="backslashreplace").decode() for name in predictions.ids]
         columns: list[Any] = [names, predictions.labels]
         if self._scores == "all":
-            for array in predictions.arrays:
-                columns += [*np.ascontiguousarray(array.T)]
+            columns += [column for array in predictions.arrays for column in np.ascontiguousarray(array.T)]
         elif self._scores == "predicted":
             columns += predictions.of_labels()
         if predictions.where is not None:
@@ -244,8 +235,7 @@ class Parquet(Format):
         pairs = zip(columns, self._schema, strict=True)
         arrays = [pyarrow.array(column, field.type) for column, field in pairs]
         batch = pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
-        content: bytes = batch.serialize().to_pybytes()
-        return content
+        return bytes(batch.serialize().to_pybytes())
 
     def complete(self, file: Path, output: Path) -> None:
         """Write the Parquet file from the batches in another file.
@@ -310,8 +300,7 @@ def as_objects(predictions: Predictions, scores: str) -> Iterator[dict[str, Any]
         predictions: Predictions.
         scores: Classes whose scores and probabilities are given: `all`, `predicted` or `none`.
     """
-    places = predictions.where or repeat(None)
-    for (_, labels, numbers), windows in zip(_samples(predictions, scores), places, strict=False):
+    for _, labels, numbers, windows in _samples(predictions, scores):
         values: dict[str, Any] = {"labels": labels}
         names = labels if scores == "predicted" else predictions.classes
         for key, row in zip(("scores", "probabilities"), numbers, strict=False):
@@ -322,12 +311,15 @@ def as_objects(predictions: Predictions, scores: str) -> Iterator[dict[str, Any]
         yield values
 
 
-def _samples(predictions: Predictions, scores: str) -> Iterator[tuple[str, list[str], Sequence[list[float]]]]:
-    """Name and labels of each sample, and its scores and probabilities of the classes that are wanted."""
+def _samples(
+    predictions: Predictions, scores: str
+) -> Iterator[tuple[str, list[str], Sequence[list[float]], list[list[float]] | None]]:
+    """Name, labels, scores and probabilities of the classes that are wanted, and windows of each sample."""
     parts: list[list[list[float]]] = []
     if scores == "all":
         parts = [array.tolist() for array in predictions.arrays]
     elif scores == "predicted":
         parts = predictions.of_labels()
     rows = zip(*parts, strict=True) if parts else repeat((), len(predictions.ids))
-    return zip(predictions.ids, predictions.labels, rows, strict=True)
+    windows = predictions.where or repeat(None, len(predictions.ids))
+    return zip(predictions.ids, predictions.labels, rows, windows, strict=True)

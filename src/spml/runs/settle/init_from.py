@@ -26,8 +26,7 @@ from ...models.backbones import check_fit, create_backbone
 from ...models.classifier import no_folder
 from ...models.spec import OWN, origin_of
 from ..folder import layout as run_files
-from ..folder.contents import load_model
-from ..folder.tensor_files import open_checked
+from ..folder.contents import load_model, open_checked
 
 _NAMES = 1 << 16  # names of samples that are hashed at a time
 _FORMAT = "spml objective 2"

@@ -9,8 +9,8 @@ import pytest
 
 from spml.cli.main import main
 from spml.config import from_dict
-from spml.runs.fit.divergence import fit_warnings
 from spml.runs.fit.solve import Fitted
+from spml.runs.folder.summary import fit_warnings
 
 CONFIG = from_dict({"optim": {"lr": 0.02}})
 
@@ -78,7 +78,7 @@ def test_a_run_that_diverged_ends_with_warnings_and_exit_code_0(tmp_path, capsys
     written = json.loads((output / "summary.json").read_text())["warnings"]
     assert diverged == f"warning: {written[0]}"
     assert "training diverged: the loss rose from 0.69" in diverged
-    assert "(--lr 100)" in diverged
+    assert "(lr=100)" in diverged
     assert done == f"{output}: done"
     assert use.startswith(f"next: open {output}/report.html in a browser; `spml predict {output} NEW`")
     assert f"`spml audit {output}` lists" in use
