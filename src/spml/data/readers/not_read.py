@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from contextlib import suppress
 from pathlib import Path
 
 from ...common.errors import InputError
+from ...common.parsing import parse_json
 from ..files.listing import Listing
 from ..images.image_files import SUFFIXES
 from . import Source
@@ -77,8 +77,8 @@ def recognise(source: Source) -> str:
         with suppress(csv.Error):
             keys = {*next(csv.reader([first]), [])}
     elif source.suffix in (".jsonl", ".ndjson", ".manifest") and first.startswith("{"):
-        with suppress(ValueError, RecursionError):
-            keys = {*json.loads(first)}
+        with suppress(ValueError):
+            keys = {*parse_json(first)}
     for suffixes, known, what in _BY_KEYS:
         if source.suffix in suffixes.split() and keys.issuperset(known.split("|")):
             return what
