@@ -151,7 +151,7 @@ def test_modules_are_imported_by_name_in_known_places():
 
 
 def test_what_others_wrote_is_parsed_in_one_place():
-    """`parsing` and `documents` know the limits; specifications are checked against them before they are read."""
+    """`parsing` and `documents` know the limits; specifications are checked before they are read."""
     own = {"common/parsing.py", "common/documents.py", "bench/spec.py"}
     parsers = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
     found = {
