@@ -10,8 +10,8 @@ INSTALL ?= $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KEY := $(shell (cat pyproject.toml; $(PYTHON) --version; echo '$(INSTALL)') | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/.installed-$(KEY)
 # What runs on a second version of Python: the command line, and what computes numbers (seconds to a minute).
-QUICK := tests/losses tests/metrics tests/decisions tests/test_labels.py tests/cli/test_arguments.py tests/cli/test_without_extras.py \
-	tests/cli/test_train.py tests/common
+QUICK := tests/losses tests/metrics tests/decisions tests/test_labels.py tests/cli/test_arguments.py \
+	tests/cli/test_train.py tests/cli/test_without_extras.py tests/common
 # Two torch threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS ?= 1
 # Material for MkDocs prints an advertisement of its successor otherwise.

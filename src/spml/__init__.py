@@ -60,7 +60,6 @@ __all__ = [
     "train",
 ]
 
-
 _MODULES = ("audit", "serve", "sklearn")
 """Parts that are used by name after `import spml`."""
 
@@ -71,3 +70,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

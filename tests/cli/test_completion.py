@@ -14,7 +14,7 @@ from spml.methods.registry import methods
 
 @pytest.fixture(scope="module")
 def scripts():
-    return {shell: completion_script(shell) for shell in ("bash", "zsh")}
+    return {shell: completion_script(shell) for shell in ("bash", "zsh", "fish")}
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -54,6 +54,26 @@ def test_the_script_for_zsh_names_commands_options_and_values(scripts):
         assert f"    {command}:" in script
 
 
+def test_the_script_for_fish_names_commands_options_and_values(scripts):
+    lines = scripts["fish"].splitlines()
+    starts = (
+        "__fish_use_subcommand", "'__fish_use_subcommand' -a train",
+        "'__fish_seen_subcommand_from train' -l epochs",
+        "'__fish_seen_subcommand_from data' -a inspect",
+        "'__fish_seen_subcommand_from audit; and not __fish_seen_subcommand_from sample; and not "
+        "__fish_seen_subcommand_from use' -l folds",
+    )  # fmt: skip
+    at = {
+        start: [line for line in lines if line.startswith(f"complete -c spml -n {start}")] for start in starts
+    }
+    assert [len(found) for found in at.values()] == [1] * len(at)
+    assert " -a 'bench data'" in at["__fish_use_subcommand"][0]
+    (line,) = (line for line in lines if "from train' -l model.frozen -l frozen " in line)
+    assert " -x -a 'auto yes no' " in line
+    if shutil.which("fish"):
+        subprocess.run(["fish", "-n"], input=scripts["fish"], text=True, check=True)
+
+
 def test_the_command_prints_the_script_with_the_figures(capsys):
     main(["completion", "bash"])
     script = capsys.readouterr().out
@@ -64,7 +84,7 @@ def test_another_shell_is_refused(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["completion", "fsh"])
     assert stopped.value.code == 2
-    assert (
-        capsys.readouterr().err
-        == "spml completion: SHELL must be one of bash, zsh, got 'fsh'. Did you mean zsh or bash?\n"
+    assert capsys.readouterr().err == (
+        "spml completion: SHELL must be one of bash, zsh, fish, got 'fsh'. "
+        "Did you mean fish or zsh or bash?\n"
     )

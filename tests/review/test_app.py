@@ -203,6 +203,14 @@ def test_an_answer_has_three_fields_of_their_types(client, given):
     assert get(client, "api/queue")["progress"]["yes"] == 0
 
 
+@pytest.mark.parametrize("body", ["[" * 9_000, "9" * 9_000, "{", ""])
+def test_what_is_not_json_is_one_error(client, body):
+    headers = {"content-type": "application/json"}
+    answer = client.post(f"/{TOKEN}/api/decide", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert answer.json().keys() == {"error"}
+
+
 def test_an_answer_with_a_field_twice_is_refused(client):
     for twice in ('"answer": "no", "answer"', '"answer": "no", "\\u0061nswer"'):
         body, headers = (

@@ -433,9 +433,10 @@ def choices_of(hint: Any) -> tuple[Any, ...]:
 
 def descriptions(documented: Any) -> dict[str, str]:
     """Texts on each attribute or argument in the docstring of a class or function."""
-    text = inspect.getdoc(documented) or ""
+    text = inspect.getdoc(documented) or ""  # without docstrings (python -OO), help has no texts
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.M)
-    return {name: " ".join(words.split()) for name, words in entries}
+    found = {name: " ".join(words.split()) for name, words in entries}
+    return {name: found.get(name, "") for name in inspect.signature(documented).parameters}
 
 
 def is_option(word: str) -> bool:

@@ -6,7 +6,7 @@ The script holds all names, so that the Tab key starts no Python.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -18,12 +18,12 @@ _WIDTH = 70
 """Characters of a help text that fit beside an option in the list that zsh shows."""
 
 
-def completion(shell: Literal["bash", "zsh"]) -> None:
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print a script with which the shell completes commands, options and values. bash: spml completion bash
     > ~/.local/share/bash-completion/completions/spml
 
     Args:
-        shell: bash or zsh.
+        shell: bash, zsh or fish.
     """
     from ..analysis.registry import figures
 
@@ -34,7 +34,7 @@ def completion_script(shell: str, further: Sequence[str] = ()) -> str:
     """Make the script with which a shell completes the command line.
 
     Args:
-        shell: `bash` or `zsh`.
+        shell: `bash`, `zsh` or `fish`.
         further: Commands besides those of `main.COMMANDS`, such as `analyse maps`.
     """
     import shtab
@@ -42,6 +42,8 @@ def completion_script(shell: str, further: Sequence[str] = ()) -> str:
     from ..methods.registry import methods
     from .main import COMMANDS, find_parser
 
+    if shell == "fish":
+        return "\n".join(_fish([*COMMANDS, *further], [AUTO, *methods()])) + "\n"
     whole = argparse.ArgumentParser("spml")
     groups = {"": whole.add_subparsers()}
     for command in [*COMMANDS, *further]:
@@ -59,6 +61,38 @@ def completion_script(shell: str, further: Sequence[str] = ()) -> str:
             groups[command] = added.add_subparsers()
     script: str = shtab.complete(whole, shell)
     return script
+
+
+def _fish(commands: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
+    """Lines of the script for fish, which shtab does not write."""
+    from .main import COMMANDS, find_parser
+
+    yield "complete -c spml -f"
+    groups = sorted({command.split()[0] for command in commands} - {*commands})
+    yield f"complete -c spml -n __fish_use_subcommand -a {_in_quotes(' '.join(groups))}"
+    for command in commands:
+        parser, words = find_parser(command), command.split()
+        _prepare(parser, methods)
+        after = {name.split()[len(words)] for name in commands if name.startswith(f"{command} ")}
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
+        here = _in_quotes(
+            seen + "".join(f"; and not __fish_seen_subcommand_from {word}" for word in sorted(after))
+        )
+        before = _in_quotes(seen.rpartition("; and ")[0] or "__fish_use_subcommand")
+        about = _in_quotes(COMMANDS.get(command, ("", command))[1])
+        yield f"complete -c spml -n {before} -a {words[-1]} -d {about}"
+        for action in dict.fromkeys(parser.actions.values()):
+            names = " ".join(
+                f"-{'l' if name[1] == '-' else 's'} {name.lstrip('-')}" for name in action.option_strings
+            )
+            values = f"-x -a {_in_quotes(' '.join(map(str, action.choices)))}" if action.choices else ""
+            files = "-r -F" if hasattr(action, "complete") else "" if action.nargs == 0 or values else "-x"
+            about = _in_quotes(action.help or "")
+            yield f"complete -c spml -n {here} {names} {values or files} -d {about}"
+
+
+def _in_quotes(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _prepare(parser: Parser, methods: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ logger.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def shown(stream: TextIO | None = None, *, verbose: bool = False) -> Iterator[No
     global _display
     with _lock:
         if _display is None:
-            _display = _Display(stream or sys.stderr)
+            _display = _Display(stream or sys.stderr or open(os.devnull, "w"))  # noqa: SIM115
             log.addHandler(_display)
         display, level = _display, log.level
         display.users += 1

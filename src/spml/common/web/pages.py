@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Lifespan
 
 from ..errors import InputError, nearest, one_line, quoted
@@ -91,6 +92,10 @@ def page_app(
         if name not in files:
             raise HTTPException(404)
         return Response(files[name].read_bytes(), media_type=_MEDIA_TYPES[files[name].suffix])
+
+    @app.exception_handler(StarletteHTTPException)
+    def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
