@@ -13,6 +13,7 @@ import torch
 
 from ..common.errors import InputError
 from ..common.parsing import parse_yaml
+from ..common.torch_draws import borrowed_generators
 from ..labels import ObservedLabels
 from ..methods.base import Batch, Facts, Objective, Outputs, Progress
 from ..methods.registry import create
@@ -131,8 +132,8 @@ def _train(
     show: Sequence[int],
 ) -> list[tuple[float, float]]:
     """Loss and its derivative at `position`, in the epochs to show."""
-    torch.manual_seed(0)
-    objective.on_fit_start(facts)
+    with borrowed_generators(0):
+        objective.on_fit_start(facts)
     objective.double()
     batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
     z = logits.clone().requires_grad_()

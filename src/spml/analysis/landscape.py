@@ -163,10 +163,9 @@ def _own_objective(run: Run, data: Dataset) -> Objective:
             "loss=full, or name a run of a method."
         )
     start = Start(folder, run.classifier, run.card)
-    with torch.random.fork_rng():
-        objective, outcome = start_objective(
-            Resolved(config, run.spec, data, create(config.method, config.hp), start)
-        )
+    objective, outcome = start_objective(
+        Resolved(config, run.spec, data, create(config.method, config.hp), start)
+    )
     assert objective is not None
     if outcome.startswith("not carried"):
         raise InputError(

@@ -68,9 +68,9 @@ def _make(name: str, seed: int) -> OwnNetwork:
             place of the callable is used as it is.
         seed: Seed of torch's random numbers while the network is made.
     """
-    import torch
     from torch import nn
 
+    from ..common.torch_draws import borrowed_generators
     from ..models import OwnNetwork
 
     module, _, attribute = name.partition(":")
@@ -95,8 +95,7 @@ def _make(name: str, seed: int) -> OwnNetwork:
     if not isinstance(found, nn.Module):
         if not callable(found):
             raise InputError(f"--backbone {name}: is neither a callable nor a network, but {quoted(found)}")
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with borrowed_generators(seed):
             try:
                 found = found()
             except Exception as error:  # code of the user

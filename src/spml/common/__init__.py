@@ -7,5 +7,6 @@
 - `spreadsheets`: text of CSV files
 - `covariance`: principal axes of features
 - `plugins`: registries that other packages add to
-- `draws`, `label_checks`: random numbers that are the same everywhere, and checks of labels
+- `draws`, `torch_draws`, `label_checks`: random numbers that are the same everywhere, those of torch's global
+  generators, and checks of labels
 """

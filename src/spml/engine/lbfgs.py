@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..common.covariance import SpreadSum
 from ..common.errors import InputError, SpmlError
 from ..common.minimise import Minimum, minimise
+from ..common.torch_draws import borrowed_generators
 from ..data import Samples
 from ..methods.base import Batch, Objective, Outputs, Progress
 
@@ -76,7 +77,7 @@ def _is_random(objective: Objective, samples: Samples, epochs: int) -> bool:
     objective.train().on_epoch_start(Progress(epochs - 1, epochs))
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(len(samples), samples.observed.num_classes, dtype=torch.float64, generator=generator)
-    with torch.random.fork_rng(devices=[]):
+    with borrowed_generators():
         terms = [objective(_outputs(logits), Batch(target, index, seed)) for seed in (0, 1)]
     losses = [float(torch.stack(list(each.values())).sum()) for each in terms]
     return losses[0] != losses[1] and all(map(math.isfinite, losses))

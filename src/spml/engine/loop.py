@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import InputError, SpmlError, unexpected
+from ..common.torch_draws import TorchDraws
 from ..config import Config
 from ..data import Dataset, Samples
 from ..methods.base import Batch, Objective, Progress
@@ -29,6 +30,7 @@ from .checkpoint import (
     finish_saving,
     load_checkpoint,
     random_state,
+    restored_states,
     save_checkpoint,
     set_random_state,
 )
@@ -100,6 +102,7 @@ class Trainer:
         on_scores: Called with the number of finished epochs and the logits (N, C) of `recorded`, one part
             after the other: before the first epoch, and after each one before its checkpoint is written, on
             the first process.
+        draws: Random state of dropout and random codes, which `fit` seeds; None = one of its own.
     """
 
     def __init__(
@@ -119,15 +122,17 @@ class Trainer:
         on_step: Callable[[int], None] = lambda samples: None,
         recorded: Sequence[Samples] = (),
         on_scores: OnScores = lambda epoch, scores: None,
+        draws: TorchDraws | None = None,
     ) -> None:
         self.config, self.fabric, self.judge = config, fabric, judge
         self.folder, self.workers, self.identity = folder, workers, identity
         self.on_epoch, self.on_step = on_epoch, on_step
-        self.recorded, self.on_scores = recorded, on_scores
+        self.recorded, self.on_scores, self.draws = recorded, on_scores, draws or TorchDraws(config.seed)
         self.train, self.val, self.classes = data.splits["train"], data.splits["val"], data.classes
         self.model, self.objective, self.state = model, objective, LoopState()
         if objective.needs.features and self.train.inputs.kind == "feature":
-            objective.on_features(head_inputs(model, self.train.inputs))
+            with self.draws.drawing():
+                objective.on_features(head_inputs(model, self.train.inputs))
         optimizer = make_optimizer(config.optim, model, head, objective.param_groups())
         step = TrainingStep(model, objective, fabric, l1=config.optim.l1, l2=config.optim.l2)
         wrapped, self.optimizer = fabric.setup(step, optimizer)
@@ -164,25 +169,33 @@ class Trainer:
                 the last epoch after its end, too.
             InputError: The checkpoint to resume from does not fit or can't be read.
         """
-        torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
+        self.draws.seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
+        with restored_states():
+            return self._fit(resume)
+
+    def _fit(self, resume: bool) -> LoopState:
         if resume:
             self._resume()
             in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
             self.on_step(self.state.epoch * len(self.train) + in_epoch)
         with stop_on_signal(self._request_stop):
             if not self.state.step:
-                self._record()
+                with self.draws.drawing():
+                    self._record()
             while not self.state.finished:
                 progress = Progress(self.state.epoch, self.config.epochs)
-                self.objective.on_epoch_start(progress)
+                with self.draws.drawing():
+                    self.objective.on_epoch_start(progress)
                 started = self._train_epoch()
                 train_pass = self._predict_train if self.objective.needs.train_pass else None
-                self.objective.on_epoch_end(progress, train_pass)
-                scores = self._predict_val()
-                metrics = self.judge(scores)
+                with self.draws.drawing():
+                    self.objective.on_epoch_end(progress, train_pass)
+                    scores = self._predict_val()
+                    metrics = self.judge(scores)
                 self.state.seconds += time.perf_counter() - started
                 self._end_epoch(metrics)
-                self._record(scores)
+                with self.draws.drawing():
+                    self._record(scores)
                 self.save()
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
@@ -197,7 +210,8 @@ class Trainer:
         self.batches.epoch, self.batches.first = state.epoch, state.batch
         self.step.train()
         for inputs, views, batch in self.loader:
-            self._train_step(inputs, views, batch)
+            with self.draws.drawing():
+                self._train_step(inputs, views, batch)
             # Several processes agree on the step at which they stop.
             stop = (self.fabric.world_size == 1 or self._is_due(_AGREE_STEPS)) and self._agree_to_stop()
             if stop or self._is_due(self.config.checkpoint_steps):
@@ -301,7 +315,8 @@ class Trainer:
 
         Called on every process; the first one writes.
         """
-        states = random_state()
+        with self.draws.drawing():
+            states = random_state()
         states["torch"] = self.fabric.all_gather(states["torch"].to(self.fabric.device)).cpu()
         if self.folder is None or not self.fabric.is_global_zero:
             return
@@ -358,7 +373,8 @@ class Trainer:
         states = checkpoint["random"]
         # A copy: PyTorch reads a generator's state from the start of the storage, whatever the offset.
         states["torch"] = states["torch"].reshape(self.fabric.world_size, -1)[self.fabric.global_rank].clone()
-        set_random_state(states)
+        with self.draws.drawing():
+            set_random_state(states)
 
     def _request_stop(self) -> None:
         self._stop_requested = True

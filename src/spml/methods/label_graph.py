@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributions import Beta
 
 from ..common.errors import InputError
+from ..common.torch_draws import borrowed_generators
 from ..losses import smile_vae_loss
 from ..losses.smile import Divergence
 from .base import Batch
@@ -153,7 +154,7 @@ def _draw_labels(alpha: Tensor, beta: Tensor, batch: Batch, order: Tensor) -> Te
     # On the CPU in double precision, so that all devices draw the same; a parameter that is NaN, of a
     # training that diverges, would never leave the rejection of samples.
     a, b = (value[rows][:, order].cpu().double().nan_to_num(1.0) for value in (alpha, beta))
-    with torch.random.fork_rng(devices=[]):
+    with borrowed_generators():
         torch.default_generator.manual_seed(batch.seed)
         drawn: Tensor = Beta(a, b, validate_args=False).rsample()
     return drawn.to(alpha)[rows.argsort()][:, order.argsort()]

@@ -17,6 +17,7 @@ from ..common.documents import load_json
 from ..common.errors import InputError, closest
 from ..common.files import check_json_sha256, sha256_file, write_bytes, write_checked_json
 from ..common.safe import CONTROL, quote
+from ..common.torch_draws import borrowed_generators
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
 from .backbones.backbone import same_probe
@@ -236,7 +237,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         expected, stored = _sizes_of(model), _sizes_in(weights)
     # Checked before memory is allocated for the model or its weights.
     check_fit(expected, stored, what, advice)
-    with _readable(folder, own=own):
+    with _readable(folder, own=own), borrowed_generators():
         classifier = _assemble(create_backbone(model.backbone), model)
         classifier.load_state_dict(load_file(weights))
     for key, tensor in classifier.state_dict().items():

@@ -20,6 +20,7 @@ from ..common.files import sha256_file, write_rows
 from ..common.messages import log, progress
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
+from ..common.torch_draws import borrowed_generators
 from ..config import Config, DataConfig, ModelConfig, check, differences
 from ..data import Dataset, Samples, start_opening
 from ..decisions import (
@@ -204,7 +205,8 @@ def _fit(
     config, classes = run.config, len(run.data.classes)
     (samples,) = data.splits.values()
     drawn = drawn_part(len(samples), classes, config.seed)
-    top = models.Top(backbone.num_features, classes, scores=models.LOG_SOFTMAX)
+    with borrowed_generators():
+        top = models.Top(backbone.num_features, classes, scores=models.LOG_SOFTMAX)
     scores = models.NameScores.of_texts(names.embeddings, names.temperature, models.NAMES_SOFTMAX)
     if config.model.local != "crops":
         part = samples.take(drawn)

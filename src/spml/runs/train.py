@@ -87,7 +87,6 @@ def run_training(
         if first:
             run_files.check_free(folder, resume=resume, overwrite=overwrite)
             only_trainer = run_files.only_trainer(folder, resume=resume, overwrite=overwrite)
-        stack.enter_context(torch.random.fork_rng())
 
         # Settings and data. Nothing is written.
         config, start = check_stated(config)

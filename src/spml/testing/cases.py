@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..common.errors import InputError
+from ..common.torch_draws import borrowed_generators
 from ..labels import IntArray, ObservedLabels
 from ..methods.base import Batch, Extra, Facts, Objective, Outputs, Progress
 
@@ -39,8 +40,8 @@ class Case:
     def before_training(self) -> Objective:
         """Return an objective before the first epoch, in float64."""
         objective = self.make()
-        torch.manual_seed(0)  # of initial weights
-        objective.on_fit_start(self.facts)
+        with borrowed_generators(0):  # of initial weights
+            objective.on_fit_start(self.facts)
         if objective.needs.features and self.facts.width:
             objective.on_features(logits_and_features(SAMPLES).features)
         return objective.double()

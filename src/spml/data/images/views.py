@@ -19,6 +19,7 @@ Sources:
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ import torch
 from PIL import Image
 
 from ...common.draws import of_rows, raw, uniform
+from ...common.torch_draws import borrowed_generators
 from ..dataset import Augment, Rows
 
 MOST_STRETCHED = 4 / 3  # ratio of the sides of a part to those of the image, or its inverse
@@ -77,9 +79,8 @@ def image_views(pixels: UInt8, rows: Rows, augment: Augment, *, flip: bool) -> U
         from torchvision.transforms import v2
 
         rand_augment = v2.RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31)
-    # RandAugment draws from torch's global random state, which is seeded for each image and restored at the
-    # end. torch.manual_seed would also seed the accelerators, whose state is not restored here.
-    with torch.random.fork_rng(devices=[], enabled=strong):
+    # RandAugment draws from torch's global random state, which is seeded for each image.
+    with borrowed_generators() if strong else nullcontext():
         for i, row in enumerate(rows):
             mirror, seed, y, x = raw(4, "view", augment.seed, augment.epoch, row, augment.view).tolist()
             step = -1 if flip and mirror >> 63 else 1

@@ -31,6 +31,7 @@ from ...audit.report import class_report, health_summary
 from ...audit.wrong import rank_wrong_labels
 from ...common.errors import InputError
 from ...common.messages import log
+from ...common.torch_draws import borrowed_generators
 from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
@@ -257,7 +258,8 @@ def _by_name(
     alone = head.names_alone() if isinstance(head, models.Ensemble) else None
     if alone is None:
         return []
-    top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
+    with borrowed_generators():
+        top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
     top.set_ensemble(alone)
     names = Run(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
     named = alone.named.numpy()[columns]

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ...common.errors import InputError, SpmlError
 from ...common.files import same_path
@@ -113,8 +112,7 @@ def score_samples(
         settings = replace(settings, data=config, model=replace(settings.model, local=windows))
         settings, start = check_stated(settings)
         run = resolve(settings, Opened(data, trained.spec), start)
-        with torch.random.fork_rng():
-            how = scoring.fit_again(run, folds, folder, same=same, overwrite=overwrite)
+        how = scoring.fit_again(run, folds, folder, same=same, overwrite=overwrite)
     else:
         how = f"scores of the model in {trained.folder}, which has seen none of the samples"
     columns = trained.columns(config.path, data.classes)

@@ -14,6 +14,7 @@ from torch import nn
 
 from ... import models
 from ...common.errors import InputError, SpmlError
+from ...common.torch_draws import TorchDraws, borrowed_generators
 from ...config import LBFGS
 from ...data import Dataset, Samples
 from ...data.dataset import ImageInputs
@@ -57,10 +58,10 @@ def start_objective(run: Resolved) -> tuple[Objective | None, str]:
         width = train.inputs.width
     elif objective.needs.features and run.frozen:
         width = make_backbone(run).num_features
-    torch.manual_seed(config.seed)  # an objective may start from random numbers
     facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels, width=width)
     check_method_memory(objective, config.method, facts)
-    objective.on_fit_start(facts)
+    with borrowed_generators(config.seed):  # an objective may start from random numbers
+        objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective, run.start.carry(objective, config.method, train) if run.start else ""
@@ -76,12 +77,12 @@ def make_backbone(run: Resolved) -> models.Backbone:
     """
     if run.backbone is not None:
         return run.backbone
-    torch.manual_seed(run.config.seed)
-    if run.start:
-        backbone = run.start.backbone(run.spec)
-    else:
-        inputs = run.data.splits["train"].inputs
-        backbone = models.build_backbone(run.spec, run.config.model, inputs)
+    with borrowed_generators(run.config.seed):
+        if run.start:
+            backbone = run.start.backbone(run.spec)
+        else:
+            inputs = run.data.splits["train"].inputs
+            backbone = models.build_backbone(run.spec, run.config.model, inputs)
     if run.needs_maps:
         try:
             backbone.check_maps()
@@ -148,7 +149,7 @@ class Build:
     trained: nn.Module
 
     def __init__(self, run: Resolved, fabric: Any, *, backbone: bool = True) -> None:
-        self.run, self.fabric = run, fabric
+        self.run, self.fabric, self.draws = run, fabric, TorchDraws(run.config.seed)
         self.objective, self.carried = start_objective(run)
         self.backbone = make_backbone(run) if backbone else None
         if self.backbone is not None and run.config.model.local == "on":
@@ -188,8 +189,9 @@ class Build:
         self.data = data or run.data
         self.top = run.start.classifier.top if run.start else self._new_top()
         if run.start and isinstance(self.top.head, models.QueryHead) and self.objective:
-            torch.manual_seed(run.config.seed)
-            self.top.head.set_embedding(self.objective.needs.embedding)
+            self.draws.seed(run.config.seed)
+            with self.draws.drawing():
+                self.top.head.set_embedding(self.objective.needs.embedding)
         self.top.local = None
         self.top.to(device)
         self.classifier = None
@@ -217,13 +219,14 @@ class Build:
 
     def _new_top(self) -> models.Top:
         run, inputs = self.run, self.data.splits["train"].inputs
-        torch.manual_seed(run.config.seed)
         if self.backbone is not None:
             width = self.backbone.num_features
         else:
             assert isinstance(inputs, FeatureMatrix)
             width = inputs.width
-        top = models.Top(width, len(self.data.classes), **run.top)
+        self.draws.seed(run.config.seed)
+        with self.draws.drawing():
+            top = models.Top(width, len(self.data.classes), **run.top)
         top.fit_scaling(inputs)
         if self.objective is not None:
             models.start_bias(top, run.config.model.head_bias, mean_labels_of(run.config, run.data).value)
@@ -253,6 +256,7 @@ class Build:
             self.data,
             judge,
             workers=self._workers,
+            draws=self.draws,
             **options,
         )
         network = self.classifier.backbone.network if self.run.config.compile and self.classifier else None
@@ -291,13 +295,14 @@ class Build:
         self, samples: Samples, model: nn.Module | None = None, *, workers: int | None = None
     ) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of samples, with the trained module or another one."""
-        return predict_logits(
-            self.trained if model is None else model,
-            samples,
-            self.fabric,
-            batch_size=self._batch_size(samples),
-            workers=self._workers if workers is None else workers,
-        )
+        with self.draws.drawing():  # codes in evaluation
+            return predict_logits(
+                self.trained if model is None else model,
+                samples,
+                self.fabric,
+                batch_size=self._batch_size(samples),
+                workers=self._workers if workers is None else workers,
+            )
 
     def _batch_size(self, samples: Samples) -> int:
         """Samples per step without gradients; of images no more than in training, whose maps take memory."""
@@ -317,15 +322,16 @@ class Build:
                     "features (model.scaling=standard), or try a smaller learning rate."
                 )
 
-        return predict_scores(
-            self.trained,
-            samples,
-            len(self.data.classes),
-            self.fabric,
-            batch_size=self._batch_size(samples),
-            workers=self._workers,
-            check=check,
-        )
+        with self.draws.drawing():
+            return predict_scores(
+                self.trained,
+                samples,
+                len(self.data.classes),
+                self.fabric,
+                batch_size=self._batch_size(samples),
+                workers=self._workers,
+                check=check,
+            )
 
 
 def frozen_features(

@@ -16,6 +16,7 @@ from ... import models
 from ...common.draws import permutation
 from ...common.errors import InputError
 from ...common.messages import log, progress
+from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
 from ...decisions import Judge
 from ...engine.loop import Judging
@@ -193,7 +194,8 @@ def _held_out_heads(build: Build, solved: models.AutoHead | None) -> list[tuple[
         return [(count + np.arange(val), build.top)]
     tops = []
     for rows, head in solved.parts:
-        top = models.Top(build.top.num_features, build.top.num_classes, scaling=models.RAW)
+        with borrowed_generators():
+            top = models.Top(build.top.num_features, build.top.num_classes, scaling=models.RAW)
         top.set_ensemble(head)
         tops.append((rows, top.to(build.fabric.device)))
     return tops
