@@ -10,8 +10,7 @@ from torch import Tensor
 from ._core.domains import check_choice, check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise
 from ._core.evaluate import upcast
-from ._core.point import Point
-from ._core.terms import added, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.terms import Point, added, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
 from .assume_negative import iu_loss
 from .modules import as_module
 

@@ -7,10 +7,10 @@ from torch.nn.functional import softplus
 
 from ._core.domains import check_below, check_non_negative
 from ._core.elementwise import Reduction, elementwise
-from ._core.point import Point
 from ._core.terms import (
     LINEAR,
     KnownNegatives,
+    Point,
     Term,
     capped,
     known_negative,

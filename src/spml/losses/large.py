@@ -11,9 +11,8 @@ from torch import Tensor
 from ._core.domains import check_choice, check_share
 from ._core.elementwise import Reduction, check_target, log_losses
 from ._core.evaluate import upcast
-from ._core.point import Point
 from ._core.rows import by_label
-from ._core.terms import Term, at_least, cross_entropy, negative_log_loss, no_loss, switched
+from ._core.terms import Point, Term, at_least, cross_entropy, negative_log_loss, no_loss, switched
 from .modules import as_module
 
 __all__ = ["LLLoss", "large_loss_mask", "ll_loss"]

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive, check_share
 from ._core.elementwise import Reduction, elementwise, log_losses
-from ._core.point import Point
 from ._core.terms import (
     Number,
+    Point,
     Term,
     cross_entropy,
     entropy,

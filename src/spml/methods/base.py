@@ -17,6 +17,10 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from ..labels import ObservedLabels
+from ..losses._core.domains import check_choice
+from ..losses._core.terms import KnownNegatives
+
+ChoiceOfNegatives = Literal["auto", "plain", "own"]
 
 Strength = Literal["weak", "strong"]
 """Strength of the random augmentation that makes a further view of a sample."""
@@ -306,3 +310,26 @@ class Objective(nn.Module):
             train_pass: Function that computes the logits (N, C) of all training samples in evaluation mode
                 and returns them on the CPU; None unless `needs.train_pass`.
         """
+
+
+class WithOwnNegatives(Objective):
+    """Base class of methods whose papers define a negative term of their own for labels that are known.
+
+    They have the hyper-parameter `known_negatives`. Others have no choice: terms for unknown labels that
+    express doubt about them (a small weight, smoothing, a soft pseudo-label, entropy) have no meaning for a
+    label that is known, and log-sum-exp losses and CSL treat known negatives as published in any case.
+
+    Attributes:
+        known_negatives: Loss of a known negative, `plain` or `own`. The choice `auto` is `own` if every label
+            of the training set is known, else `plain`.
+    """
+
+    def __init__(self, known_negatives: ChoiceOfNegatives) -> None:
+        super().__init__()
+        check_choice("known_negatives", known_negatives, ("auto", "plain", "own"))
+        self.choice = known_negatives
+        self.known_negatives: KnownNegatives = "own" if known_negatives == "own" else "plain"
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.choice == "auto":
+            self.known_negatives = "own" if facts.observed.full else "plain"

@@ -10,13 +10,6 @@ from torch import Tensor
 from ..common.errors import InputError
 from .base import Facts
 
-FROM_K = (
-    "class priors follow from the stated mean labels per sample and the counts of known positives, as if a "
-    "label that is present were a known one equally often in all samples. With one known label per sample, "
-    "classes of samples with few labels have too many known positives"
-)
-"""Deviation of methods that take class priors from the mean labels per sample."""
-
 
 def check_priors(priors: Sequence[float]) -> None:
     """Check that stated priors are numbers between 0 and 1."""

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from ..losses import asl_loss, focal_loss
 from ..losses._core.domains import check_below, check_non_negative
-from .base import Batch, Card, Outputs
-from .known_negatives import Choice, WithOwnNegatives
+from .base import Batch, Card, ChoiceOfNegatives, Outputs, WithOwnNegatives
 from .registry import register
 
 _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
@@ -42,7 +41,7 @@ class Focal(WithOwnNegatives):
         gamma: float = 2.0,
         margin: float = 0.0,
         detach_weights: bool = False,
-        known_negatives: Choice = "auto",
+        known_negatives: ChoiceOfNegatives = "auto",
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(gamma=gamma, margin=margin)
@@ -83,7 +82,7 @@ class Asymmetric(WithOwnNegatives):
         gamma_neg: float = 4.0,
         clip: float = 0.05,
         detach_weights: bool = True,
-        known_negatives: Choice = "auto",
+        known_negatives: ChoiceOfNegatives = "auto",
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg)

@@ -9,17 +9,13 @@ from torch import Tensor
 from ..losses import focal_loss, hill_loss, splc_loss
 from ..losses._core.domains import check_choice, check_epochs, check_non_negative, check_share
 from ..losses.hill import check_lam
-from .base import Batch, Card, Outputs, Progress
-from .known_negatives import Choice, WithOwnNegatives
+from .base import Batch, Card, ChoiceOfNegatives, Outputs, Progress, WithOwnNegatives
 from .registry import register
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
     "arXiv 2112.07368"
 )
-
-
-_BIAS = "the head's bias starts at logit(K / C); the released training code leaves it at random near 0"
 
 
 @register("hill")
@@ -51,7 +47,7 @@ class Hill(WithOwnNegatives):
         lam: float = 1.5,
         margin: float = 1.0,
         gamma: float = 2.0,
-        known_negatives: Choice = "auto",
+        known_negatives: ChoiceOfNegatives = "auto",
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(margin=margin, gamma=gamma)
@@ -106,7 +102,7 @@ class SelfPacedCorrection(WithOwnNegatives):
         lam: float = 1.5,
         margin_corrected: bool = False,
         warmup: int = 1,
-        known_negatives: Choice = "auto",
+        known_negatives: ChoiceOfNegatives = "auto",
     ) -> None:
         super().__init__(known_negatives)
         check_choice("negative", negative, ("focal", "hill"))

@@ -13,11 +13,6 @@ from .inference_rules import LargeLosses, WithRule
 from .registry import register
 
 _PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
-_K = (
-    "k = ceil(B C (1 - clean rate)), where the clean rate loses Delta per epoch in floating point, as in "
-    "the released code: where B C (t - 1) Delta is an integer, k is often one more"
-)
-_STOP = "the released code stops when validation mAP falls 3 points below its best; here: --patience"
 
 
 class _LargeLoss(Objective):

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ..losses import balanced_weight, consistency_loss, las_loss, lasd_full_loss, lasd_loss
 from ..losses._core.domains import check_non_negative, check_share
-from .base import Batch, Card, Facts, Needs, Outputs
-from .known_negatives import Choice, WithOwnNegatives
+from .base import Batch, Card, ChoiceOfNegatives, Facts, Needs, Outputs, WithOwnNegatives
 from .registry import register
 
 
@@ -73,7 +72,7 @@ class LeveragedAsymmetric(WithOwnNegatives):
         leverage: bool = True,
         disambiguation: bool = True,
         consistency: float = 0.7,
-        known_negatives: Choice = "auto",
+        known_negatives: ChoiceOfNegatives = "auto",
     ) -> None:
         super().__init__(known_negatives)
         check_non_negative(weight_pos=weight_pos, gamma_pos=gamma_pos, gamma_neg=gamma_neg)

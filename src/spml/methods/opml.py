@@ -22,11 +22,6 @@ _PAPER = (
     "Li et al., Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to "
     "Full Labels, arXiv 2302.14695"
 )
-_ALPHA = (
-    "the paper draws alpha and beta from (0, 1) through a formula that is lost; here they are the constants "
-    "of the loss itself (default), or one of three readings maps them from (0, 1) to (0, infinity); their "
-    "roles might be exchanged"
-)
 
 Constants: TypeAlias = Literal["direct", "odds", "logarithm", "tangent"]
 

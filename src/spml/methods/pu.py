@@ -13,7 +13,7 @@ from ..losses import negative_risk, pu_loss
 from ..losses._core.domains import check_choice, check_non_negative, check_positive, check_share
 from ..losses.pu import Surrogate, Unlabelled
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
-from .class_priors import FROM_K, check_priors, class_priors
+from .class_priors import check_priors, class_priors
 from .registry import register
 
 Counts = Literal["expected", "batch"]
@@ -24,19 +24,6 @@ _LETTERS = (
     "w = prior N / (n B), with n known positives of the class among N samples; U = all samples\n"
     "prior = K n / (known positives of all classes), K = mean labels per sample\n"
     "l(z) = l+, or 1 - p with surrogate = sigmoid; known negatives add their mean of l(-z)"
-)
-_DEVIATIONS = (
-    "the paper is about one class; here the risks of all classes are summed",
-    "both released codes have l(z) = 1 - p (surrogate = sigmoid), whose gradient vanishes for low scores: "
-    "where few samples have a class, all its scores stay low. Default: logistic",
-    "in both released codes U is the rest of the samples, and the prior the share of positives in it "
-    "(unlabelled = rest, for which stated priors are converted). The known positives of this library are "
-    "among all samples, whose share of positives K states; default: all samples",
-    "the released codes take the mean over the known positives of a batch of at least 500 samples (counts = "
-    "batch). In a small batch most classes have none, and R- is overestimated; default: a weight w that does "
-    "not depend on the batch",
-    FROM_K,
-    "known negatives are not in the paper",
 )
 
 

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .point import Point
-from .terms import Term
+from .terms import Point, Term
 
 Terms: TypeAlias = tuple[Term, Term, Term | None]
 """Terms of known positives, unknown labels and known negatives; None if there are no known negatives."""

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, get_args
 from torch import Tensor
 
 from .domains import check_choice, check_non_negative, check_positive
-from .point import Point
 from .terms import (
+    Point,
     Term,
     added,
     mirrored,

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from .point import Point
-from .terms import LOG2_E, Number, Term, Weight, above, at_least, below, power
+from .terms import LOG2_E, Number, Point, Term, Weight, above, at_least, below, power
 
 
 def logistic(w: Number, b: Number) -> Weight:
