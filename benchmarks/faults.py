@@ -2,7 +2,7 @@
 
     python benchmarks/faults.py FOLDER [FOLDER ...]
 
-FOLDER is one that `python -m tests.faults.points`, `flips` or `fuzz` was given (see CONTRIBUTING.md); their
+FOLDER is one that `python -m tests.hostile.points`, `flips` or `fuzz` was given (see CONTRIBUTING.md); their
 counts are added. Then a checkpoint of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with
 and without a checksum, and a lock is taken and released there.
 

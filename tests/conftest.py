@@ -21,7 +21,7 @@ from spml.common.files import write_with  # noqa: E402
 torch.set_num_threads(1)
 
 # Random tests draw the same examples in every run, so that a failure belongs to a change of the code.
-# In the environment, FUZZ=random draws new ones, and FUZZ_EXAMPLES says how many in the long run.
+# In the environment, FUZZ=random draws new ones.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("default" if os.environ.get("FUZZ") == "random" else "same")
 

@@ -93,7 +93,7 @@ def test_every_search_for_faults_is_a_module():
     job = yaml.safe_load(text(".github/workflows/faults.yml"))["jobs"]["search"]
     modules = {search.split()[0] for search in job["strategy"]["matrix"]["search"]}
     assert modules == {"points", "flips", "fuzz"}
-    assert all(importlib.util.find_spec(f"tests.faults.{module}") for module in modules)
+    assert all(importlib.util.find_spec(f"tests.hostile.{module}") for module in modules)
 
 
 def test_the_workflow_calls_make():

@@ -88,13 +88,13 @@ def test_a_failure_of_the_compiler_is_one_message(
     [
         (
             {"backbone": "small_cnn", "frozen": "yes"},
-            r"the backbone is frozen \(frozen='no' trains it\)",
+            r"the backbone is frozen \(model.frozen=no trains it\)",
         ),
         ({"backbone": "small_cnn", "head": "boosted_cam"}, "head 'boosted_cam' .* calls only the first part"),
     ],
 )
 def test_nothing_to_compile(tmp_path: Path, model: dict[str, str], reason: str) -> None:
-    with pytest.raises(InputError, match=f"^compile=True .*{reason}.*: leave it out.$"):
+    with pytest.raises(InputError, match=f"^compile=yes .*{reason}.*: leave it out.$"):
         train(tmp_path / "run", True, model=model)
 
 

@@ -64,7 +64,7 @@ def test_tasks_of_slurm_lie_on_several_machines(environment, monkeypatch, tasks,
 
 def test_another_number_of_processes_is_refused(environment):
     environment(TORCHRUN)
-    with pytest.raises(InputError, match="--devices is 2, but torchrun has started 4 processes"):
+    with pytest.raises(InputError, match="`devices` is 2, but torchrun has started 4 processes"):
         make_fabric("cpu", 2)
     environment({"LOCAL_WORLD_SIZE": "3"})
     with pytest.raises(InputError, match="4 processes on 2 machines, but each machine needs the same number"):

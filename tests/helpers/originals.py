@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -110,3 +112,17 @@ def save_dataset(path: Path) -> None:
     info = {"features": {"image": {"_type": "Image"}, "labels": names, "note": {"_type": "Value"}}}
     (path / "dataset_info.json").write_text(json.dumps(info))
     (path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+
+
+DELETE = object()
+
+
+def set_value(content: Any, path: Sequence[Any], value: Any) -> None:
+    """Replace the value at a path of a JSON document, or remove it if the new value is DELETE."""
+    *parents, last = path
+    for key in parents:
+        content = content[key]
+    if value is DELETE:
+        del content[last]
+    else:
+        content[last] = value

@@ -18,7 +18,7 @@ from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.data.readers.coco import KEYS, Document
-from tests.data.hostile.fuzzing import DELETE, set_value
+from tests.helpers.originals import DELETE, set_value
 
 IMAGES = [
     {"id": 7, "file_name": "a.png", "width": 20, "height": 10},

@@ -11,7 +11,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from tests.data.hostile.fuzzing import DELETE, set_value
+from tests.helpers.originals import DELETE, set_value
 
 
 def choice(*names):
