@@ -424,7 +424,7 @@ def test_what_can_not_be_solved_is_refused(capsys, tmp_path, features, run):
         said = fails(capsys, "train", features, *HIDE, "--method", "an", f"--{name}", value, *lbfgs)
         assert f"{name} is 0.1" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--init_from", run, *lbfgs)
-    assert "starts from scratch, but `init_from`" in said
+    assert "starts from scratch, but init_from=" in said
     assert not (tmp_path / "run").exists()
 
 

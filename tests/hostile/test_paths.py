@@ -68,7 +68,7 @@ def test_taken(root, text, expected):
         (".", "'.' is the folder .* but must be a file"),
         ("sub/..", "is the folder"),
         ("..", "lies outside the folder"),
-        ("../secret.png", r"'\.\./secret\.png' lies outside the folder .*root\. Name files.*--data.images"),
+        ("../secret.png", r"'\.\./secret\.png' lies outside the folder .*root\. Name files.*data.images"),
         ("sub/../../secret.png", "lies outside the folder"),
         ("sub\\..\\..\\secret.png", "lies outside the folder"),
         ("../root-too/a.png", "lies outside the folder"),
@@ -85,7 +85,7 @@ def test_taken(root, text, expected):
         ("\\\\server\\share\\a.png", "lies outside the folder"),
         ("C:\\a.png", "lies outside the folder"),
         ("C:a.png", "lies outside the folder"),
-        ("leaving.png", r"leaving\.png' is a link to '.*secret\.png', outside the folder .*--data\.images"),
+        ("leaving.png", r"leaving\.png' is a link to '.*secret\.png', outside the folder .*data\.images"),
         ("indirect.png", "is a link to '.*secret.png'"),
         ("leaving/secret.png", "is a link to '.*secret.png'"),
         ("sub/up/leaving/x", "is a link to"),
@@ -156,7 +156,7 @@ def test_image_folders_refuse_links_that_leave(tmp_path, picture):
     link = data / "cat" / "3.png"
     link.symlink_to(tmp_path / "store" / "3.png")
     with pytest.raises(
-        InputError, match=r"cat/3\.png' is a link to '.*store/3\.png', outside .*--data\.images"
+        InputError, match=r"cat/3\.png' is a link to '.*store/3\.png', outside .*data\.images"
     ):
         read_folder(data, DataConfig())
     assert len(read_folder(data, DataConfig(images=str(tmp_path / "store"))).ids) == 4

@@ -421,3 +421,20 @@ def test_a_part_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         Classifier(backbone, Top(512, 2), frozen_parts="norms,layer9")
     assert str(caught.value).startswith("backbone resnet18 has no part 'layer9'. Did you mean layer")
+
+
+def test_an_error_of_the_disk_is_not_called_damage(tmp_path, monkeypatch):
+    config = ModelConfig()
+    backbone = build_backbone(describe(config, GREY), config)
+    classifier = Classifier(backbone, Top(backbone.num_features, 2))
+    save_classifier(tmp_path, classifier, backbone.spec, {"classes": ["a", "b"]})
+
+    def fail(path):
+        raise OSError(5, "Input/output error")
+
+    for function in ("spml.models.classifier.sha256_file", "safetensors.torch.load_file"):
+        with monkeypatch.context() as patch:
+            patch.setattr(function, fail)
+            with pytest.raises(InputError, match=r"can't be read \(Input/output error\)\. Check the disk"):
+                load_classifier(tmp_path)
+    load_classifier(tmp_path)

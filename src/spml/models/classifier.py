@@ -219,7 +219,9 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         if not file.is_file():
             raise InputError(f"{folder}: contains no trained model ({file.name} is missing).")
     card, model = _read_card(path)
-    if model.weights_sha256 != sha256_file(weights):
+    with _readable(folder):
+        digest = sha256_file(weights)
+    if model.weights_sha256 != digest:
         raise InputError(
             f"{weights}: is not the file that {CARD} next to it describes: damaged, or from another run. "
             "Restore both files from one run, or train again."
@@ -275,7 +277,12 @@ def _readable(folder: Path, *, own: bool = False) -> Iterator[None]:
 
     try:
         yield
-    except (SafetensorError, OSError, TypeError, ValueError, LookupError, RuntimeError) as error:
+    except OSError as error:  # of the disk: the files may be as they were
+        raise InputError(
+            f"{folder}: the model can't be read ({error.strerror or error}). Check the disk, or restore a "
+            "copy of the folder."
+        ) from error
+    except (SafetensorError, TypeError, ValueError, LookupError, RuntimeError) as error:
         if own and isinstance(error, InputError):
             raise InputError(f"{folder}: {error}") from error
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error

@@ -10,7 +10,7 @@ from PIL import Image
 from safetensors.torch import save
 from torch import nn
 
-from ...common.errors import SpmlError
+from ...common.errors import InputError, SpmlError
 from ..graph import TOLERANCE
 from ..model import Model
 from ..model_card import model_card
@@ -48,7 +48,10 @@ def make_huggingface(model: Model, variant: str) -> Files:
         "spml": {name: value for name, value in model.metadata(variant).items() if name in _METADATA},
     }
     files = (model.folder / name for name in (_RUN if network is None else ("thresholds.json",)))
-    content = {file.name: file.read_bytes() for file in files if file.is_file()}
+    try:
+        content = {file.name: file.read_bytes() for file in files if file.is_file()}
+    except OSError as error:
+        raise InputError(f"{model.folder}: can't be read ({error.strerror}). Check the disk.") from error
     if network is None:
         head = f"{model.classifier.top.settings()['head']} head"
         architecture = model.classifier.spec.name if model.size else head
