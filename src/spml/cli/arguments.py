@@ -216,23 +216,22 @@ class Parser(argparse.ArgumentParser):
             InputError: Says in one sentence what is wrong, and what comes nearest to it.
         """
         typed, words = (*self.prog.split(), *words), self._spelled(words)
-        names: dict[str, str] = {}  # under which names options are stated
-        options = words[: words.index("--") if "--" in words else None]
-        for name in (word.partition("=")[0] for word in options if is_option(word)):
-            if name not in self.actions:
-                self._add_entry(name)
-            names[self.actions[name].dest] = name
         needed = [each for each in self.actions.values() if self._is_needed(each)]
         for action in needed:
             action.required = False  # the message below is better
         try:
             found, rest = self.parse_known_args(words)
         except argparse.ArgumentError as error:
-            raise InputError(self._explain(str(error.argument_name), words)) from error
+            name = str(error.argument_name).rpartition("/")[2]
+            hint = self.hints[self.actions[name].dest]
+            if self.actions[name].nargs == 0:
+                got = error.message.rpartition(" ")[2]
+                raise InputError(f"{name} takes no value, got {got}.") from error
+            expected = "" if str in parts_of(hint) else f": {describe_type(hint)}"
+            raise InputError(f"{name} needs a value{expected}.") from error
+        names = {action.dest: name for name, action in self.actions.items()}
         stated = {
-            dest: read_value(value, self.hints[dest], names.get(dest, dest.upper()))
-            if isinstance(value, str)
-            else value
+            dest: read_value(value, self.hints[dest], names[dest]) if isinstance(value, str) else value
             for dest, value in vars(found).items()
         }
         missing = [action for action in needed if action.dest not in stated]
@@ -299,40 +298,34 @@ class Parser(argparse.ArgumentParser):
         """Words with options spelled as the parser knows them; `--hp.some-rate` is an entry of `--hp`.
 
         A setting may also be stated as messages do, `data.images=FOLDER`.
+
+        Raises:
+            InputError: An option is unknown.
         """
         known = {option[2:].replace("-", "_"): option for option in self.actions if option.startswith("--")}
         spelled: list[str] = []
-        is_value = False
+        is_value = False  # of the option before it
         for number, word in enumerate(words):
             if word == "--":
                 return [*spelled, *words[number:]]
             name, equals, value = word.partition("=")
             plain = name.removeprefix("--").replace("-", "_")
-            if plain not in known and self._holds_entries(plain.partition(".")[0]):
-                known[plain] = f"--{plain}"
-            as_in_messages = bool(equals) and plain in known and not is_value
+            root, dot, _ = plain.partition(".")
+            is_entry = bool(dot) and plain not in known and self.hints.get(root) == dict[str, Any]
+            as_in_messages = bool(equals) and not is_value and (is_entry or plain in known)
             is_value = False
             if is_option(word) or as_in_messages:
+                if is_entry:
+                    known[plain] = f"--{plain}"
+                    self._keep(self.add_argument(known[plain]), Any, None)
+                    del self.defaults[plain]
                 option = known.get(plain, name)
+                if option not in self.actions:
+                    raise InputError(self._unknown_option(name))
                 word = option + equals + value
-                is_value = not equals and getattr(self.actions.get(option), "nargs", None) != 0
+                is_value = not equals and self.actions[option].nargs != 0
             spelled.append(word)
         return spelled
-
-    def _holds_entries(self, name: str) -> bool:
-        return self.hints.get(name) == dict[str, Any]
-
-    def _add_entry(self, name: str) -> None:
-        """Add an option for the entry of a dictionary that a command line names, such as `--hp.q2`.
-
-        Raises:
-            InputError: The option is unknown, because no setting of this name takes entries.
-        """
-        root, dot, _ = name[2:].partition(".")
-        if not dot or not self._holds_entries(root):
-            raise InputError(self._unknown_option(name))
-        self._keep(self.add_argument(name), Any, None)
-        del self.defaults[name[2:]]
 
     def _read_file(self, path: Path) -> dict[str, Any]:
         """Read a file of settings, which may also state arguments and other options of the command.
@@ -353,22 +346,6 @@ class Parser(argparse.ArgumentParser):
 
     # -- what is wrong -------------------------------------------------------------------------------------
 
-    def _explain(self, argument: str, words: Sequence[str]) -> str:
-        """Say what is wrong with an option: argparse refuses values of flags, and options without a value."""
-        action = self.actions[argument.partition("/")[0]]
-        takes_value = action.nargs != 0
-        word = next(
-            word
-            for word in words
-            if word.partition("=")[0] in action.option_strings and ("=" in word) != takes_value
-        )
-        name, _, value = word.partition("=")
-        if not takes_value:
-            return f"{name} takes no value, got {value!r}."
-        hint = self.hints[action.dest]
-        expected = "" if str in parts_of(hint) else describe_type(hint)
-        return f"{name} needs a value: {expected}." if expected else f"{name} needs a value."
-
     def _unknown_option(self, name: str) -> str:
         """Name the nearest options: those of this name in another group, or those of similar letters."""
         known = {_plain(option): option for option in self.actions if option.startswith("-")}
@@ -379,12 +356,10 @@ class Parser(argparse.ArgumentParser):
             or difflib.get_close_matches(plain, known, n=2, cutoff=0.75)
             or [leaves[leaf] for leaf in difflib.get_close_matches(_leaf(plain), leaves, n=2, cutoff=0.75)]
         )
-        close.sort(key=lambda option: difflib.SequenceMatcher(None, plain, option).ratio(), reverse=True)
-        suggested: dict[argparse.Action, str] = {}  # one name of each option
-        for option in close:
-            suggested.setdefault(self.actions[known[option]], known[option])
+        # One name of each option.
+        suggested = {self.actions[known[option]]: known[option] for option in reversed(close)}
         if suggested:
-            return f"unknown option {name}. Did you mean {' or '.join(suggested.values())}?"
+            return f"unknown option {name}. Did you mean {' or '.join([*suggested.values()][::-1])}?"
         everything = "--help-all" if "--help-all" in self.actions else "--help"
         return f"unknown option {name}. `{self.prog} {everything}` lists the options."
 
