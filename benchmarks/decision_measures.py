@@ -82,7 +82,9 @@ class Measured:
         self.own, self.all = (labels == 1).sum(0), counts
         self.shares = priors_from_shares(self.own, self.k)
         self.p, self.plain = fit_probabilities(held, labels, self.shares)
-        self.audited = priors_from_audit(self.own, truth[audit])
+        self.audited = priors_from_audit(
+            self.own, truth[audit], known=labels[audit] == 1, samples=len(labels)
+        )
         refined = fit_calibration(held, labels, self.audited)
         self.p_audited = refine_calibration(refined, held[audit], truth[audit])
 
@@ -275,35 +277,42 @@ def _agreement(p, truth):
     }
 
 
-def mean_labels_of_audits(truth, seed):
+def mean_labels_of_audits(truth, observed, seed):
     """Mean error of K from audits in percent, and coverage of its interval, over draws of audited samples."""
     rng, k = np.random.default_rng(seed), truth.sum(1).mean()
     found = {}
     for rows in (50, 100, 200):
         errors, covered = [], []
         for _ in range(DRAWS["interval"]):
-            interval = mean_labels_interval(truth[rng.integers(0, len(truth), rows)])
+            drawn = rng.integers(0, len(truth), rows)
+            known = observed[drawn] == 1
+            interval = mean_labels_interval(truth[drawn], known=known, least=(observed == 1).sum(1).mean())
             errors.append(100 * abs(interval.value / k - 1))
             covered.append(100 * (interval.low <= k <= interval.high))
         found[str(rows)] = {"error": float(np.mean(errors)), "coverage": float(np.mean(covered))}
     return found
 
 
-def priors_of_audits(counts, truth, mean_labels, seed):
-    """Error of class priors in percent of labels, without and with audits, and how often gamma warns."""
-    rng, shares = np.random.default_rng(seed), truth.mean(0)
-    plain = priors_from_shares(counts, mean_labels)
-    audits = [
-        priors_from_audit(counts, truth[rng.choice(len(truth), 50, replace=False)])
-        for _ in range(DRAWS["gamma"])
-    ]
+def priors_of_audits(observed, truth, mean_labels, seed):
+    """Error of class priors in percent of labels, without and with audits; coverage of their intervals; and
+    how often gamma warns."""
+    rng, shares, counts = np.random.default_rng(seed), truth.mean(0), (observed == 1).sum(0)
+    plain = priors_from_shares(counts, mean_labels, samples=len(truth))
+    audits = []
+    for _ in range(DRAWS["gamma"]):
+        rows = rng.choice(len(truth), 50, replace=False)
+        known = observed[rows] == 1
+        audits.append(priors_from_audit(counts, truth[rows], known=known, samples=len(truth)))
 
     def error(priors):
         return 100 * float(np.abs(priors.shares - shares).sum() / shares.sum())
 
+    seen = counts > 0
+    within = [((shares >= audit.low) & (shares <= audit.high))[seen].mean() for audit in audits]
     return {
         "shares": error(plain),
         "50 rows audited": float(np.mean([error(audit) for audit in audits])),
+        "interval covers": 100 * float(np.mean(within)),
         "gamma warns": 100 * float(np.mean([audit.looks_biased for audit in audits])),
     }
 

@@ -193,10 +193,10 @@ def measure_model(problem, model, scored):
 
 def measure_audits(problem, seed):
     """Estimates of audits for K and about class priors."""
-    counts, truth = (problem.observed == 1).sum(0), problem.truth
+    observed, truth = problem.observed, problem.truth
     return {
-        "K": mean_labels_of_audits(truth, seed),
-        "priors": priors_of_audits(counts, truth, problem.mean_labels, seed),
+        "K": mean_labels_of_audits(truth, observed, seed),
+        "priors": priors_of_audits(observed, truth, problem.mean_labels, seed),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
 
 from spml.decisions import (
     Calibration,
@@ -45,7 +46,33 @@ def slow_hidden(scores, labels, weight):
         below = [value for value in number if value <= scores[pair]]
         number[max(below) if below else values[0]] += max(w - 1, 0)
     hidden = isotonic(np.asarray(list(number.values())) / counts, counts)
-    return dict(zip(values.tolist(), np.clip(hidden, 0, 1), strict=True))
+    return dict(zip(values.tolist(), np.clip(hidden, 0, 1), strict=True)), number, counts
+
+
+def slow_steady(scores, labels, weight):
+    """The same, drawn to scikit-learn's logistic regression where few labels are known."""
+    hidden, number, counts = slow_hidden(scores, labels, weight)
+    depth = {}
+    for value in hidden:
+        above, same = (scores > value).sum(), (scores == value).sum()
+        depth[value] = -math.log((above + same / 2) / scores.size) / 3 - 1
+    x = [[1, depth[value], depth[value] ** 2] for value in hidden]
+    there = np.asarray(list(number.values()))
+    model = LogisticRegression(C=100, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    target = np.repeat([1, 0], len(x))
+    model.fit(x + x, target, np.concatenate([there, np.maximum(counts - there, 0)]))
+    curve = model.predict_proba(x)[:, 1]
+    steady, least = {}, 0.0
+    for value, h in hidden.items():
+        block = [i for i, other in enumerate(hidden.values()) if other == h]
+        lowest = min(other for other in hidden if hidden[other] == h)
+        known = sum(scores[pair] >= lowest for pair in weight)
+        smooth = np.average(curve[block], weights=counts[block])
+        least = max(least, (known * h + 100 * smooth) / (known + 100))
+        steady[value] = least
+    odds, total = logit(list(steady.values())), counts @ list(hidden.values())
+    b = brentq(lambda b: expit(odds + b) @ counts - total, -30, 30, xtol=1e-13) if total else -np.inf
+    return dict(zip(steady, expit(odds + b), strict=True))
 
 
 def slow_calibration(scores, labels, priors):
@@ -66,7 +93,7 @@ def slow_calibration(scores, labels, priors):
             odds = logit(fitted)
         b = brentq(lambda b, odds=odds: expit(odds + b) @ counts - k * samples, -30, 30, xtol=1e-13)
         p = dict(zip(values.tolist(), expit(odds + b), strict=True))
-        h = slow_hidden(scores, labels, weight)
+        h, _, _ = slow_hidden(scores, labels, weight)
         labelled = [i for i in range(samples) if own[i]]
         m = {i: sum(h[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in labelled}
         missing = max(k - np.mean([own[i] for i in labelled]), 0)
@@ -74,7 +101,7 @@ def slow_calibration(scores, labels, priors):
         weight = {(i, c): v[c] * (own[i] + missing * m[i] / average) / own[i] for i, c in known}
         scale = k * len(labelled) / sum(weight.values())
         weight = {pair: max(1.0, scale * w) for pair, w in weight.items()}
-    return p, slow_hidden(scores, labels, weight), weight
+    return p, slow_steady(scores, labels, weight), weight
 
 
 def check_calibration(scores, labels, priors):
@@ -86,8 +113,9 @@ def check_calibration(scores, labels, priors):
     assert found.of_hidden(at) == pytest.approx(np.asarray(list(hidden.values())), abs=1e-6)
     assert found(scores).sum(1).mean() == pytest.approx(priors.mean_labels, abs=1e-5)
     if priors.gamma is None:
-        sums = [sum(w for (_, c), w in weight.items() if c == column) for column in range(labels.shape[1])]
-        shares = priors.mean_labels * np.asarray(sums) / sum(sums)
+        there = (labels == 1).mean(0)
+        hides = [sum(w - 1 for (_, c), w in weight.items() if c == column) for column in range(len(there))]
+        shares = there + (priors.mean_labels - there.sum()) * np.asarray(hides) / sum(hides)
         assert moved.shares == pytest.approx(np.minimum(shares, 0.95), abs=1e-6)
     else:
         assert moved == priors

@@ -227,7 +227,7 @@ def test_each_target_has_its_rule(scored):
 
 
 def test_a_precision_needs_to_know_k(scored):
-    with pytest.raises(InputError, match=r"needs probabilities. .*mean_labels=K\), or .* \(--audit FILE\)"):
+    with pytest.raises(InputError, match=r"needs probabilities. .*mean_labels=K\), or .* \(audit=FILE\)"):
         decide_cuts(Target("precision", 0.7, False), *scored, None)
 
 

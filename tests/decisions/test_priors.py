@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
+from spml.audit import HiddenLabels
 from spml.common.errors import InputError
-from spml.decisions import mean_labels_interval, priors_from_audit, priors_from_shares
+from spml.decisions import fit_probabilities, mean_labels_interval, priors_from_audit, priors_from_shares
 from tests.decisions.simulated import make_world
 
 # Samples with 0, 1, 2, ... labels in real data sets.
@@ -50,42 +53,126 @@ def test_without_a_known_positive_nothing_is_estimated():
         priors_from_audit([0, 0], np.ones((50, 2), bool))
 
 
-def slow_priors(positives, audited):
-    """The most probable gamma and shape on the grid, and the priors of all classes."""
-    samples, classes = audited.shape
-    mean_labels = audited.sum() / samples
+def slow_fill(weights, total, room):
+    """Scale weights to a sum, none above its room."""
+    factor = total / sum(weights)
+    for _ in range(2000):
+        filled = [min(factor * weight, limit) for weight, limit in zip(weights, room, strict=True)]
+        factor *= 1 + (total - sum(filled)) / total
+    return filled
+
+
+def slow_fit(found, trials, counts, room):
+    """The most probable exponent, shape and rates on the grid."""
+    rows = max(trials)
     best = (-math.inf, None, None, None)
     for gamma in np.arange(41) * 0.05:
-        powers = [max(count, 0.5) ** gamma for count in positives]
-        prior = [mean_labels * power / sum(powers) for power in powers]
+        shares = slow_fill([max(count, 0.5) ** gamma for count in counts], sum(found) / rows, room)
+        rates = [share * rows / of for share, of in zip(shares, trials, strict=True)]
         for shape in np.exp(np.linspace(math.log(0.3), math.log(1000), 40)):
-            likelihood = 0.0
-            for c in range(classes):
-                # SciPy counts failures before `shape` successes of this probability.
-                success = shape / (shape + samples * prior[c])
-                likelihood += stats.nbinom.logpmf(audited[:, c].sum(), shape, success)
+            # SciPy counts failures before `shape` successes of this probability.
+            success = [shape / (shape + of * rate) for of, rate in zip(trials, rates, strict=True)]
+            likelihood = stats.nbinom.logpmf(found, shape, success).sum()
             if likelihood > best[0] + 1e-9:
-                best = (likelihood, gamma, shape, prior)
-    _, gamma, shape, prior = best
-    shares = [
-        min(p * (shape + audited[:, c].sum()) / (shape + samples * p), 0.95) if positives[c] else 0.0
-        for c, p in enumerate(prior)
-    ]
-    return gamma, shares
+                best = (likelihood, gamma, shape, rates)
+    return best[1:]
+
+
+def slow_priors(positives, audited, known, samples):
+    """Exponent of all labels, and shares of all classes."""
+    m = len(audited)
+    there = [count / samples for count in positives]
+    room = [max(0.95 - share, 0) for share in there]
+    x = audited.sum(0)
+    gamma, shape, rates = slow_fit(x, [m] * len(x), positives, [np.inf] * len(x))
+    if known is None:
+        missing = x.sum() / m - sum(there)
+        hidden = [
+            max(rate * (shape + of) / (shape + m * rate) - share, 0)
+            for rate, of, share in zip(rates, x, there, strict=True)
+        ]
+    else:
+        x, trials = (audited & ~known).sum(0), (~known).sum(0)
+        missing = x.sum() / m
+        _, shape, rates = slow_fit(x, trials, positives, room)
+        hidden = [
+            rate * (shape + of) / (shape + count * rate) * (1 - share)
+            for rate, of, count, share in zip(rates, x, trials, there, strict=True)
+        ]
+    hidden = slow_fill(hidden, missing, room)
+    shares = [a + b if count else 0 for a, b, count in zip(there, hidden, positives, strict=True)]
+    return gamma, shares, sum(there) + missing
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
-def test_priors_of_an_audit_follow_the_slow_loop(power):
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_priors_of_an_audit_follow_the_slow_loop(power, elsewhere):
     world = make_world(3, samples=400, classes=8, power=power)
     positives, audited = (world.observed == 1).sum(0), world.truth[:60]
     positives[5] = 0
-    gamma, shares = slow_priors(positives, audited)
-    priors = priors_from_audit(positives, audited)
+    known = None if elsewhere else world.observed[:60] == 1
+    gamma, shares, mean_labels = slow_priors(positives, audited, known, 400)
+    priors = priors_from_audit(positives, audited, known=known, samples=400)
     assert priors.gamma == pytest.approx(gamma)
-    assert priors.shares == pytest.approx(shares)
+    assert priors.shares == pytest.approx(shares, rel=1e-4)
     assert priors.shares[5] == 0
-    assert priors.mean_labels == pytest.approx(audited.sum() / 60)
+    assert priors.mean_labels == pytest.approx(mean_labels)
     assert priors.source == "audit"
+
+
+def test_five_cats_of_fifty_say_little_against_741_known_ones():
+    observed = np.repeat(np.eye(4, dtype=bool), [741, 1343, 400, 200], axis=0)
+    rows = np.r_[np.flatnonzero(observed[:, 0])[:4], np.flatnonzero(observed[:, 1])[:46]]
+    truth = observed[rows].copy()
+    truth[4, 0] = truth[:9, 3] = True
+    priors = priors_from_audit(observed.sum(0), truth, known=observed[rows], samples=2684)
+    known = observed[:, 0].mean()
+    # One of the 46 that were not known to be cats is one.
+    assert known <= priors.low[0] < priors.shares[0] < priors.high[0]
+    assert priors.shares[0] == pytest.approx(known + (1 - known) / 46, abs=0.02)
+    assert priors.mean_labels == pytest.approx(1 + 10 / 50)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(40, 120), st.booleans())
+def test_no_estimate_contradicts_what_is_known(seed, classes, samples, elsewhere):
+    rng = np.random.default_rng(seed)
+    truth = rng.random((samples, classes)) < rng.uniform(0.02, 0.7, classes)
+    truth[~truth.any(1), rng.integers(classes)] = True
+    # Any number of the labels of a sample is known, frequent ones rather, or none.
+    observed = truth & (rng.random(truth.shape) < rng.uniform(0.1, 1) * truth.mean(0))
+    observed[0] = truth[0]
+    rows = rng.permutation(samples)[:25]
+    if elsewhere:
+        audited, known = rng.permuted(truth, axis=0)[rows], None
+        audited[0, 0] = True
+    else:
+        audited, known = truth[rows], observed[rows]
+    positives, least = observed.sum(0), observed.sum() / samples
+    k = mean_labels_interval(audited, known=known, least=least)
+    assert least - 1e-9 <= k.low <= k.value <= k.high
+    audit = priors_from_audit(positives, audited, known=known, samples=samples)
+    assert audit.mean_labels == pytest.approx(k.value)
+    stated = priors_from_shares(positives, max(k.value, 1e-3), samples=samples)
+    scores = rng.normal(truth, 1.0)
+    labels = observed.astype(np.int8)
+    calibration, fitted = fit_probabilities(scores, labels, stated)
+    for priors in (audit, stated, fitted):
+        seen = positives > 0
+        assert (priors.shares[seen] >= positives[seen] / samples - 1e-9).all()
+        assert (priors.shares <= 1).all()
+        assert priors.shares.sum() <= k.high + 1e-6
+    assert (audit.low <= audit.shares + 1e-9).all()
+    assert (audit.shares <= audit.high + 1e-9).all()
+    if k.value > observed.sum() / observed.any(1).sum():
+        for priors, fit in ((audit, None), (stated, None), (fitted, calibration)):
+            hidden = HiddenLabels(labels, scores, priors, fit)
+            unknown = (labels == 0).sum(0)
+            assert (hidden.per_class <= unknown + 1e-6).all()
+            ranked = hidden.rank()
+            assert (ranked.probability <= 1).all()
+            assert ranked.probability.sum() == pytest.approx(hidden.per_class.sum())
+            assert hidden.per_class.sum() <= unknown.sum()
 
 
 def test_importance_of_an_audit_is_bounded():

@@ -92,4 +92,4 @@ def print_policy(policy: Policy) -> None:
 def _row(cut: ClassCut) -> tuple[str, ...]:
     shares = ("" if share is None else f"{100 * share:.0f} %" for share in (cut.precision, cut.recall))
     threshold = "never" if cut.threshold is None else f"{cut.threshold:.3g}"
-    return cut.name, threshold, *shares, f"{cut.support or 0:.1f}", str(cut.known)
+    return cut.name, threshold, *shares, cut.positives, f"{cut.known:,}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,15 @@ import numpy.typing as npt
 from ..labels import ObservedLabels
 from ..scores import Scores, as_scores
 from ..scores.arrays import ScoreArray
-from .priors import LARGEST_SHARE, Priors
+from .priors import LARGEST_SHARE, Priors, filled
 
 ROUNDS = 6
 _BINS_OF_ALL, _BINS_OF_KNOWN = 2000, 1000
 _FLOOR = 1e-6
 _LARGEST_SHIFT = 30.0
 _SLOPE_DEVIATION, _SHIFT_DEVIATION = 0.3, 1.0
+_TRUSTED_POSITIVES = 100
+_SMOOTHNESS = 0.01
 
 Floats = npt.NDArray[np.float64]
 AnyScores = npt.ArrayLike | Scores
@@ -92,7 +94,11 @@ def fit_calibration(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Cal
 
 
 def fit_probabilities(
-    scores: AnyScores, labels: AnyLabels, priors: Priors, positives: npt.ArrayLike | None = None
+    scores: AnyScores,
+    labels: AnyLabels,
+    priors: Priors,
+    positives: npt.ArrayLike | None = None,
+    total: int | None = None,
 ) -> tuple[Calibration, Priors]:
     """Fit probabilities by isotonic regression with inverse probability weights, and class priors with them.
 
@@ -109,8 +115,9 @@ def fit_probabilities(
 
     `v` is `Priors.importance` of the known class. With several known labels in a sample each takes an equal
     part. A class whose known labels are mostly alone is rarer than K times its share of the known labels, and
-    one that has company more frequent: its prior is its share of the weights, `sum of w_i over its known
-    labels, / N`, at most .95. Priors of an audit remain.
+    one that has company more frequent: it is hidden as often as its known labels hide others, so its prior is
+    the share of samples in which it is known and its part of `w_i - 1`, scaled such that priors sum to K, at
+    most .95. Priors of an audit remain.
 
     Where only the highest scores of each sample are kept, all others are one bin, the lowest, together with
     the known positives among them. Its probability is that of the lowest score that was kept, and of all
@@ -123,6 +130,7 @@ def fit_probabilities(
         priors: Class priors, with K.
         positives: Known positives of each class (C,) among more samples than these, which the shares of the
             classes follow then; None = those of `labels`.
+        total: Number of samples that `positives` counts; None = with as many known positives each as here.
 
     Returns:
         Calibration whose probabilities sum to about K per sample, and class priors that sum to about K.
@@ -160,20 +168,22 @@ def fit_probabilities(
         target = np.bincount(own, weights, minlength=len(counts))[used] / counts[used]
         fitted = isotonic_regression(target, weights=counts[used].astype(np.float64)).x
         p[used] = _shifted(np.clip(fitted, 0, 1 - _FLOOR), counts[used], mean_labels * samples)
-        h = _hidden_by_bin(own, weights, unknown_counts)
+        h, _ = _hidden_by_bin(own, weights, unknown_counts)
         hidden = pairs.sum_of_samples(np.where(unknown, h[bins], 0)) + h[0] * unknown_left_out
         weights = _weights(hidden, per_sample, known.rows, v, mean_labels)
-    h = _hidden_by_bin(own, weights, unknown_counts)
+    h, number = _hidden_by_bin(own, weights, unknown_counts)
+    h = _steadied(h, number, unknown_counts, counts, np.bincount(own, minlength=len(counts)))
     if priors.gamma is None:
-        mean_weights = np.divide(
-            np.bincount(known.columns, weights, minlength=classes),
+        hides = np.divide(
+            np.bincount(known.columns, weights - 1, minlength=classes),
             counted,
-            out=np.full(classes, float(weights.mean())),
+            out=np.full(classes, float(weights.mean()) - 1),
             where=counted > 0,
         )
-        shares = mean_weights * np.asarray(counted if positives is None else positives, np.float64)
-        shares *= mean_labels / shares.sum()
-        priors = priors._replace(shares=np.minimum(shares, LARGEST_SHARE))
+        everywhere = np.asarray(counted if positives is None else positives, np.float64)
+        there = everywhere / (total or samples * everywhere.sum() / counted.sum())
+        hidden = filled(hides * there, mean_labels - there.sum(), np.maximum(LARGEST_SHARE - there, 0))
+        priors = priors._replace(shares=there + hidden)
     return _knots(centres[used], p[used], np.maximum.accumulate(h[used])), priors
 
 
@@ -265,24 +275,81 @@ def _edges(values: ScoreArray, known: ScoreArray) -> ScoreArray:
     return np.unique(np.concatenate(quantiles))
 
 
-def _hidden_by_bin(own: npt.NDArray[np.int64], weights: Floats, unknown: Floats) -> Floats:
-    """Probability that an unknown label of each bin is there, non-decreasing.
+def _hidden_by_bin(own: npt.NDArray[np.int64], weights: Floats, unknown: Floats) -> tuple[Floats, Floats]:
+    """Probability that an unknown label of each bin is there, non-decreasing, and the number it stands on.
 
     Args:
         own: Bin of each known positive, (P,).
         weights: Its weight, (P,).
         unknown: Number of unknown labels of each bin, (B,).
+
+    Returns:
+        Probabilities, and numbers of hidden labels as the weights count them, both float64 (B,).
     """
     from scipy.optimize import isotonic_regression
 
-    h, used = np.zeros(len(unknown)), np.flatnonzero(unknown)
+    h, number, used = np.zeros(len(unknown)), np.zeros(len(unknown)), np.flatnonzero(unknown)
     if len(used):
         # Where a bin has known labels only, those that they hide are in the next one below.
         nearest = np.maximum(np.searchsorted(used, own, side="right") - 1, 0)
-        number = np.bincount(nearest, np.maximum(weights - 1, 0), minlength=len(used))
-        fitted = isotonic_regression(number / unknown[used], weights=unknown[used]).x
+        number[used] = np.bincount(nearest, np.maximum(weights - 1, 0), minlength=len(used))
+        fitted = isotonic_regression(number[used] / unknown[used], weights=unknown[used]).x
         h[used] = np.clip(fitted, 0, 1)
-    return h
+    return h, number
+
+
+def _steadied(
+    h: Floats,
+    number: Floats,
+    unknown: Floats,
+    counts: npt.NDArray[np.int64],
+    positives: npt.NDArray[np.int64],
+) -> Floats:
+    """Draw probabilities h of few known labels to a smooth curve, so that none is 1 without evidence.
+
+    At the top, isotonic regression takes the luckiest block for the rule. Each block of equal probabilities
+    is drawn to a curve, `A / (A + 100) h + 100 / (A + 100) curve`, with A known labels in it and above. The
+    curve is the logistic regression of hidden against other unknown labels on `-log(share of all scores that
+    are as high)` and its square; a bin can't hide more labels than are unknown in it, and a surplus there
+    makes no other bin poorer.
+
+    Args:
+        h, number: From `_hidden_by_bin`.
+        unknown, counts, positives: Number of unknown, of all and of known labels of each bin, (B,).
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    used = np.flatnonzero(unknown)
+    if not len(used):
+        return h
+    depth = -np.log((np.cumsum(counts[::-1])[::-1] - counts / 2)[used] / counts.sum()) / 3 - 1
+    features = np.stack([np.ones(len(used)), depth, depth**2], axis=1)
+    hidden, others = number[used], np.maximum(unknown - number, 0)[used]
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        odds = features @ weights
+        value = hidden @ np.logaddexp(0, -odds) + others @ np.logaddexp(0, odds)
+        slope = features.T @ (others * expit(odds) - hidden * expit(-odds))
+        return float(value + _SMOOTHNESS * weights @ weights / 2), slope + _SMOOTHNESS * weights
+
+    def curvature(weights: Floats) -> Floats:
+        odds = features @ weights
+        spread = (hidden + others) * expit(odds) * expit(-odds)
+        return np.asarray(features.T @ (spread[:, None] * features) + _SMOOTHNESS * np.eye(3))
+
+    start = np.asarray([-4.0, 3.0, 0.0])
+    found = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-8})
+    curve = expit(features @ found.x)
+    starts = np.flatnonzero(np.r_[True, np.diff(h[used]) > 0])
+    above = np.cumsum(positives[::-1])[::-1][used][starts]
+    trust = above / (above + _TRUSTED_POSITIVES)
+    of_blocks = np.add.reduceat(curve * unknown[used], starts) / np.add.reduceat(unknown[used], starts)
+    steady = np.maximum.accumulate(trust * h[used][starts] + (1 - trust) * of_blocks)
+    result = np.zeros_like(h)
+    result[used] = np.repeat(steady, np.diff(np.r_[starts, len(used)]))
+    result[used] = _shifted(result[used], unknown[used], float(h @ unknown))
+    return result
 
 
 def _weights(
@@ -299,7 +366,7 @@ def _weights(
     return np.maximum(weights, 1.0)
 
 
-def _shifted(p: Floats, counts: npt.NDArray[np.int64], total: float) -> Floats:
+def _shifted(p: Floats, counts: npt.NDArray[Any], total: float) -> Floats:
     """Add one number to all log-odds such that probabilities sum to `total`, as far as possible."""
     from scipy.special import expit, logit
 

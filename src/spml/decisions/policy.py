@@ -32,6 +32,8 @@ _SHARE = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _COUNT = Annotated[int, msgspec.Meta(ge=0)]
 _COLUMN = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 _POSITIVE = Annotated[float, msgspec.Meta(gt=0)]
+_WIDE = 0.2
+"""Width of an interval, as a share of the estimate, from which it is shown."""
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +111,8 @@ class ClassCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             never.
         precision: Estimated precision at the threshold; None without predictions, or where K is not known.
         recall: Estimated recall; None without positives, or where K is not known.
-        support: Expected number of positives among the rows that decide; None where K is not known.
+        support: Expected number of positives among the samples of which `known` counts; None where K is not
+            known. Version 3 counted the rows that decide.
         share: Expected share of samples that have the class; None where K is not known.
         known: Number of known positives among all samples that the run knows, or the rows that decide where
             these are others or labelled in full.
@@ -122,6 +125,22 @@ class ClassCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     support: Annotated[float, msgspec.Meta(ge=0)] | None
     share: _SHARE | None
     known: _COUNT
+    low: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    high: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+    @property
+    def positives(self) -> str:
+        """Expected number of positives for people, with its interval where it is wide: `840 (760 to 950)`."""
+        if self.support is None:
+            return ""
+        if self.low is None or self.high is None or self.high - self.low <= _WIDE * self.support:
+            return _rounded(self.support, self.known)
+        return f"{_rounded(self.support, self.known)} ({self.low:,.0f} to {self.high:,.0f})"
+
+
+def _rounded(value: float, least: int) -> str:
+    """An estimate with three digits, but no less than what is known."""
+    return f"{max(float(f'{value:.3g}'), least):,.0f}"
 
 
 class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +185,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         warnings: What the user should know, one line each.
     """
 
-    version: Literal[3] = 3
+    version: Literal[3, 4] = 4
     spml: str
     model: str
     scale: Scale
@@ -212,7 +231,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def priors(self) -> Priors:
         """Class priors that the thresholds stand on, where K is known."""
         shares = self._of_all([cut.share or 0.0 for cut in self.classes], 0.0)
-        return Priors(shares, self.mean_labels.value, self.mean_labels.source, self.gamma)
+        ends: list[npt.NDArray[np.float64]] = []
+        if any(cut.low is not None for cut in self.classes):
+            total = next(cut.support / cut.share for cut in self.classes if cut.support and cut.share)
+            for counts in ([cut.low for cut in self.classes], [cut.high for cut in self.classes]):
+                ends.append(self._of_all([(count or 0.0) / total for count in counts], 0.0))
+        return Priors(shares, self.mean_labels.value, self.mean_labels.source, self.gamma, *ends)
 
     def _of_all(self, listed: Sequence[float], rest: float) -> npt.NDArray[np.float64]:
         """A number of each class, from those of the classes that are listed."""

@@ -85,7 +85,9 @@ def test_k_priors_thresholds_and_probabilities_follow_from_the_labels(runs, shee
     for name, run in runs.items():
         held_out, rows, labels = audited(sheet, run, truth)
         observed = held_out.labels.to_ternary()
-        priors = priors_from_audit(held_out.positives, labels)
+        priors = priors_from_audit(
+            held_out.positives, labels, known=observed[rows] == 1, samples=held_out.total
+        )
         fitted = fit_calibration(held_out.scores, observed, priors)
         calibration = refine_calibration(fitted, held_out.scores.array[rows], labels)
         policy = used.thresholds[name]
@@ -95,18 +97,21 @@ def test_k_priors_thresholds_and_probabilities_follow_from_the_labels(runs, shee
         assert policy.calibrated(held_out.scores) == pytest.approx(calibration(held_out.scores))
         assert policy.mean_labels.source == "audit"
         assert policy.rows.audited == 40
-    _, _, labels = audited(sheet, runs["ridge"], truth)
+    held_out, rows, labels = audited(sheet, runs["ridge"], truth)
+    known = held_out.labels.to_ternary()[rows] == 1
+    least = held_out.positives.sum() / held_out.total
     assert used.samples == 40
-    assert used.mean_labels == mean_labels_interval(labels)
-    assert used.mean_labels.value == pytest.approx(labels.sum(1).mean())
+    assert used.mean_labels == mean_labels_interval(labels, known=known, least=least)
+    assert used.mean_labels.value == pytest.approx(least + (labels & ~known).sum(1).mean())
     assert used.contradicted == 0
 
 
 def test_the_classes_whose_share_moved_most_come_first(runs, sheet, truth):
     used = use_audit(sheet, {"ridge": runs["ridge"]})
-    held_out, _, labels = audited(sheet, runs["ridge"], truth)
-    priors = priors_from_audit(held_out.positives, labels)
-    before = priors_from_shares(held_out.positives, labels.sum(1).mean()).shares
+    held_out, rows, labels = audited(sheet, runs["ridge"], truth)
+    known, total = held_out.labels.to_ternary()[rows] == 1, held_out.total
+    priors = priors_from_audit(held_out.positives, labels, known=known, samples=total)
+    before = priors_from_shares(held_out.positives, priors.mean_labels, samples=total).shares
     expected = sorted(
         zip(CLASSES, before, priors.shares, strict=True), key=lambda moved: -abs(moved[1] - moved[2])
     )

@@ -199,16 +199,20 @@ def test_an_audit_of_kept_samples_gives_k_and_probabilities(runs, features, tmp_
     main(["thresholds", str(run), "--audit", str(sheet)])
     policy, truth = spml.load(run).thresholds, truth_of(features, names)
     labels = kept.labels.to_ternary()
-    priors = priors_from_audit(kept.positives, truth)
+    known = labels[rows] == 1
+    priors = priors_from_audit(kept.positives, truth, known=known, samples=kept.total)
     assert policy.mean_labels.source == "audit"
-    assert policy.mean_labels.value == truth.sum(1).mean()
+    # One label of each is known, so the rest is what the audit has found.
+    assert policy.mean_labels.value == pytest.approx(1 + (truth & ~known).sum(1).mean())
     assert policy.gamma == priors.gamma
     assert policy.rows.audited == 50
     assert policy.logits == pytest.approx(f1_cuts(kept.scores, labels, priors).thresholds)
     refined = refine_calibration(fit_calibration(kept.scores, labels, priors), kept.scores.array[rows], truth)
     assert policy.calibrated(kept.scores) == pytest.approx(refined(kept.scores))
     out = capsys.readouterr().out
-    assert f"K = {truth.sum(1).mean():.3g} labels per sample (from 50 audited samples, 95 % interval" in out
+    assert (
+        f"K = {policy.mean_labels.value:.3g} labels per sample (from 50 audited samples, 95 % interval" in out
+    )
     assert "uniform draw among its labels" not in out
     # Another target keeps what the audit told.
     main(["thresholds", str(run), "--target", "recall=0.8"])
@@ -234,7 +238,9 @@ def test_other_samples_of_an_audit_are_predicted(runs, features, tmp_path):
     with torch.no_grad():
         scores = load_classifier(run.folder)[0](torch.from_numpy(matrix)).logits.numpy()
     labels = kept.labels.to_ternary()
-    calibration = fit_calibration(kept.scores, labels, priors_from_audit(kept.positives, truth == 1))
+    calibration = fit_calibration(
+        kept.scores, labels, priors_from_audit(kept.positives, truth == 1, samples=kept.total)
+    )
     refined = refine_calibration(calibration, scores, truth == 1)
     assert policy.calibrated(kept.scores) == pytest.approx(refined(kept.scores), abs=1e-4)
 

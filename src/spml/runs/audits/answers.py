@@ -107,23 +107,11 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
     Raises:
         InputError: The model has learned from a sample and kept no other score of it, or a file is missing.
     """
-    kept = {name: row for row, name in enumerate(held_out.ids)}
+    places = kept_rows(run, audited, held_out)
     scores = np.empty(audited.truth.shape, np.float32)
-    new, of_run = [], []
-    for row, names in enumerate(names_in_training(run.config, audited.ids, audited.inputs)):
-        if (name := next((name for name in names if name in kept), None)) is not None:
-            of_run.append((row, kept[name]))
-        elif any(name in held_out.learned for name in names):
-            raise InputError(
-                f"{audited.source}: the model in {run.folder} has learned from {quote(audited.ids[row])} and "
-                "has kept no other score of it, so that it would look too good. Draw the samples to label "
-                "with spml audit sample."
-            )
-        else:
-            new.append(row)
-    if of_run:
-        rows, places = np.asarray(of_run, np.int64).T
-        scores[rows] = all_scores(held_out.scores.take(places), "an audit")
+    found, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0).tolist()
+    if len(found):
+        scores[found] = all_scores(held_out.scores.take(places[found]), "an audit")
     if not new:
         return scores
     inputs: Inputs
@@ -142,6 +130,25 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
     observed = ObservedLabels.from_multi_hot(audited.truth[new])
     scores[new] = run.logits(Samples(tuple(audited.ids[row] for row in new), inputs, observed), engine)
     return scores
+
+
+def kept_rows(run: Run, audited: Audited, held_out: HeldOut) -> npt.NDArray[np.int64]:
+    """Held-out sample that each audited sample is, int64 (m,); -1 for one that the run does not know.
+
+    Raises:
+        InputError: The model has learned from a sample and kept no other score of it.
+    """
+    kept = {name: row for row, name in enumerate(held_out.ids)}
+    rows = np.full(len(audited.ids), -1)
+    for row, names in enumerate(names_in_training(run.config, audited.ids, audited.inputs)):
+        rows[row] = next((kept[name] for name in names if name in kept), -1)
+        if rows[row] < 0 and any(name in held_out.learned for name in names):
+            raise InputError(
+                f"{audited.source}: the model in {run.folder} has learned from {quote(audited.ids[row])} and "
+                "has kept no other score of it, so that it would look too good. Draw the samples to label "
+                "with spml audit sample."
+            )
+    return rows
 
 
 def audited_groups(audited: Audited, held_out: HeldOut) -> npt.NDArray[np.int64] | None:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...audit.selection import Selection, select_by_audit
 from ...common.files import sha256_file, write_json
 from ...common.label_checks import rows_of
 from ...common.locks import only_writer
-from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
+from ...decisions import Interval, Policy, Priors, Target, priors_from_shares
 from ...version import __version__
 from ..decide.policies import decide_thresholds, evidence_from_audit, write_thresholds
 from ..folder import layout as run_files
@@ -24,7 +23,7 @@ from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run
 from ..settle.conflicts import check_labels_known
-from .answers import Audited, audited_groups, audited_scores, read_audited
+from .answers import Audited, audited_groups, audited_scores, kept_rows, read_audited
 from .sample import read_common_scores
 
 FORMAT = 1
@@ -169,7 +168,8 @@ def use_audit(
     scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}
     thresholds = {}
     for name, run in runs.items():
-        evidence = evidence_from_audit(held_out[name], scores[name], audited[name].truth)
+        rows = kept_rows(run, audited[name], held_out[name])
+        evidence = evidence_from_audit(held_out[name], rows, scores[name], audited[name].truth)
         thresholds[name] = decide_thresholds(
             run.weights_sha256,
             run.scale,
@@ -181,7 +181,8 @@ def use_audit(
     first = next(iter(runs))
     truth, priors = audited[first].truth, thresholds[first].priors
     assert priors.gamma is not None
-    interval = mean_labels_interval(truth)
+    k = thresholds[first].mean_labels
+    interval = Interval(k.value, k.low or k.value, k.high or k.value)
     selection = None
     if len(runs) > 1:
         common = read_common_scores(runs)
@@ -203,7 +204,7 @@ def use_audit(
         mean_labels=interval,
         gamma=priors.gamma,
         looks_biased=priors.looks_biased,
-        moved=_moved(runs[first].classes, held_out[first].positives, priors),
+        moved=_moved(runs[first].classes, held_out[first], priors),
         thresholds=thresholds,
         held_out=held_out,
         selection=selection,
@@ -219,10 +220,9 @@ def _contradicted(audited: Audited, held_out: HeldOut) -> int:
     return int(((held_out.labels.take(rows).to_ternary() == 1) & ~truth).sum())
 
 
-def _moved(
-    classes: tuple[str, ...], positives: npt.NDArray[np.int64], priors: Priors
-) -> tuple[MovedClass, ...]:
-    by_known = priors_from_shares(positives, priors.mean_labels).shares
+def _moved(classes: tuple[str, ...], held_out: HeldOut, priors: Priors) -> tuple[MovedClass, ...]:
+    positives = held_out.positives
+    by_known = priors_from_shares(positives, priors.mean_labels, samples=held_out.total).shares
     order = np.argsort(-np.abs(by_known - priors.shares), kind="stable")
     return tuple(
         MovedClass(classes[column], float(by_known[column]), float(priors.shares[column]))

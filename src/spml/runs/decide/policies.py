@@ -78,30 +78,44 @@ def evidence_from_shares(held_out: HeldOut, mean_labels: float, source: Source) 
     Raises:
         InputError: K is out of its domain, or no label is a known positive.
     """
-    priors = priors_from_shares(held_out.positives, mean_labels, source)
+    positives, total = held_out.positives, held_out.total
+    priors = priors_from_shares(positives, mean_labels, source, samples=total)
     if source == "default":
         return Evidence(priors, None)
-    calibration, priors = fit_probabilities(held_out.scores, held_out.labels, priors, held_out.positives)
+    calibration, priors = fit_probabilities(held_out.scores, held_out.labels, priors, positives, total)
     return Evidence(priors, calibration)
 
 
 def evidence_from_audit(
-    held_out: HeldOut, scores: npt.NDArray[np.float32], truth: npt.NDArray[np.bool_]
+    held_out: HeldOut,
+    rows: npt.NDArray[np.int64] | None,
+    scores: npt.NDArray[np.float32],
+    truth: npt.NDArray[np.bool_],
 ) -> Evidence:
     """K, priors and probabilities from randomly chosen, fully labelled samples.
 
     Args:
         held_out: Scores of samples that the model was not fitted to, and their observed labels.
+        rows: Held-out sample that each of the m audited samples is, -1 for others; None = they are others.
         scores: Scores of the audited samples by a model that was not fitted to them, (m, C).
         truth: All their labels, bool (m, C).
 
     Raises:
         InputError: Fewer than 20 samples were audited, they have no label, or no label is a known positive.
     """
-    priors = priors_from_audit(held_out.positives, truth)
+    positives, total = held_out.positives, held_out.total
+    known = None
+    if rows is not None and (rows >= 0).all():
+        own = held_out.labels.take(rows).to_ternary()
+        # Of other samples, and of those whose answers are part of the labels by now, it is not known which of
+        # their labels would have been known without the audit.
+        if (own == 0).any(1).all() and (truth & (own != 1)).any():
+            known = own == 1
+    priors = priors_from_audit(positives, truth, known=known, samples=total)
+    interval = mean_labels_interval(truth, known=known, least=float(positives.sum()) / total)
     calibration = fit_calibration(held_out.scores, held_out.labels, priors)
     refined = refine_calibration(calibration, scores, truth)
-    return Evidence(priors, refined, mean_labels_interval(truth), len(truth))
+    return Evidence(priors, refined, interval, len(truth))
 
 
 def evidence_from_policy(policy: Policy) -> Evidence:
@@ -146,9 +160,12 @@ def decide_thresholds(
     many = len(classes) > MANY_CLASSES
     listed = np.flatnonzero(priors.shares > 0) if many else np.arange(len(classes))
     names = (classes[column] for column in listed.tolist())
-    columns = [values[listed].tolist() for values in (*cuts, priors.shares, positives)]
+    nothing: list[float | None] = [None] * len(listed)
+    ends = [nothing if end is None else (end[listed] * held_out.total).tolist() for end in priors[-2:]]
+    support, shares = priors.shares * held_out.total, priors.shares
+    columns = [*(values[listed].tolist() for values in (*cuts[:3], support, shares, positives)), *ends]
     if calibration is None:  # then nothing that depends on K is stated
-        columns[3:5] = [[None] * len(listed)] * 2
+        columns[3:5] = [nothing] * 2
     return Policy(
         spml=__version__,
         model=model,
@@ -158,8 +175,8 @@ def decide_thresholds(
         gamma=priors.gamma,
         rows=Rows(len(scores), source, audited),
         classes=tuple(
-            ClassCut(name, _finite(threshold), _finite(precision), _finite(recall), support, share, known)
-            for name, threshold, precision, recall, support, share, known in zip(names, *columns, strict=True)
+            ClassCut(name, _finite(threshold), _finite(precision), _finite(recall), *numbers)
+            for name, threshold, precision, recall, *numbers in zip(names, *columns, strict=True)
         ),
         columns=tuple(listed.tolist()) if many else None,
         num_classes=len(classes) if many else None,

@@ -18,7 +18,7 @@ from ...data import Records, Samples, start_opening
 from ...decisions import HOW_TO_KNOW_K, Policy, Target
 from ...labels import ObservedLabels
 from ...scores import InMemory, ScoreTable
-from ..audits.answers import audited_scores, names_in_training, read_audited
+from ..audits.answers import audited_scores, kept_rows, names_in_training, read_audited
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
 from ..predict.batches import Engine
@@ -82,7 +82,9 @@ def set_thresholds(
     if audit is not None:
         audited = read_audited(audit, run, images)
         kept = held_out if own else _kept(run)
-        evidence = evidence_from_audit(held_out, audited_scores(run, audited, kept, engine), audited.truth)
+        scores = audited_scores(run, audited, kept, engine)
+        rows = kept_rows(run, audited, kept) if own else None
+        evidence = evidence_from_audit(held_out, rows, scores, audited.truth)
     elif mean_labels is not None:
         evidence = evidence_from_shares(held_out, mean_labels, "stated")
     else:
@@ -113,7 +115,7 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     ids: list[str] = []
     labels, learned = [], np.zeros(len(run.classes), np.int64)
     parts: list[tuple[Samples, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    left_out = 0
+    left_out: set[str] = set()
     records = opening.records
     known_as = dict(zip(records.ids, names_in_training(run.config, records.ids, records.inputs), strict=True))
     for samples in dataset.splits.values():
@@ -126,14 +128,16 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
         ids += [samples.ids[row] for row in used.tolist()]
         labels.append(observed.take(used))
         learned += observed.positives_per_class() - observed.take(used).positives_per_class()
-        left_out += len(samples) - len(used)
+        left_out |= set(samples.ids) - {samples.ids[row] for row in used.tolist()}
     if not ids:
         raise InputError(
             f"{data.path}: the model in {run.folder} has learned from all samples and has kept no other "
             "score of them, so that it would look too good. Name other data."
         )
     if left_out:
-        log.info(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
+        log.info(
+            f"{data.path}: {counted(len(left_out), 'sample')} left out, which the model has learned from"
+        )
     observed_labels = join_labels(labels)
     some_kept = any((found >= 0).any() for _, _, found in parts)
     highest = True if some_kept and kept.scores.array is None else None
@@ -145,7 +149,7 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
         if len(new):
             table.put(first + new, run.scores(samples.take(used[new]), engine))
         first += len(used)
-    return HeldOut(tuple(ids), table.finish(), observed_labels, learned_positives=learned)
+    return HeldOut(tuple(ids), table.finish(), observed_labels, left_out, learned)
 
 
 def _kept(run: Run) -> HeldOut:

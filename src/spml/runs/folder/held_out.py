@@ -71,6 +71,13 @@ class HeldOut(NamedTuple):
         own = self.labels.positives_per_class()
         return own if self.labels.full or self.learned_positives is None else own + self.learned_positives
 
+    @property
+    def total(self) -> int:
+        """Number of samples that `positives` counts."""
+        return len(self.ids) + (
+            0 if self.labels.full or self.learned_positives is None else len(self.learned)
+        )
+
     def scores_of(self, ids: Collection[str]) -> Scores | None:
         """Scores of some samples, in that order; None if one of them has none."""
         rows = rows_of(self.ids, ids)
