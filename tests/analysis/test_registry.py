@@ -104,7 +104,7 @@ def test_the_same_figure_is_the_same_file(tmp_path):
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv"])
 def test_nothing_is_replaced_without_being_asked(tmp_path, suffix):
     (tmp_path / f"curve{suffix}").write_text("mine")
-    with pytest.raises(InputError, match=rf"curve\{suffix}: exists already. Replace it \(`overwrite`\)"):
+    with pytest.raises(InputError, match=rf"curve\{suffix}: already exists. Replace it \(`overwrite`\)"):
         drawing().write(tmp_path, "curve")
     assert [file.name for file in tmp_path.iterdir()] == [f"curve{suffix}"]
     drawing().write(tmp_path, "curve", overwrite=True)

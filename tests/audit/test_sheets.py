@@ -43,7 +43,7 @@ def test_a_class_that_can_not_be_written_leaves_nothing_behind(name, tmp_path):
 def test_what_people_wrote_is_not_replaced_by_accident(tmp_path):
     for path in sheet_files(tmp_path / "s.csv"):
         path.write_text("")
-        with pytest.raises(InputError, match=f"{path.name}: exists already.* pass `overwrite`"):
+        with pytest.raises(InputError, match=f"{path.name}: already exists.*`overwrite`"):
             check_sheet(tmp_path / "s.csv", overwrite=False)
         check_sheet(tmp_path / "s.csv", overwrite=True)
         path.unlink()

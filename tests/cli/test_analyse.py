@@ -22,7 +22,7 @@ def test_a_figure_is_written_with_its_numbers(tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 2
-    assert "exists already. Replace it (`overwrite`)" in capsys.readouterr().err
+    assert "already exists. Replace it (`overwrite`)" in capsys.readouterr().err
     main([*command, "--overwrite"])
 
 

@@ -57,7 +57,7 @@ def test_inspect_proposes_names(tmp_path, capsys):
     )
     text = 'given,wanted\nDog,dog\n"Cat, small","cat, small"\nnull,\n'
     assert names.read_text() == text
-    assert "exists. Replace it (--overwrite)" in fails(capsys, *command)
+    assert "already exists. Replace it (`overwrite`)" in fails(capsys, *command)
     main([*command, "--overwrite", "--data.rename", str(names)])
     assert "not written, since no class name looks like a mistake" in capsys.readouterr().out
     names.write_text("null,\n")
@@ -335,7 +335,7 @@ def test_convert_names_files_from_a_root(tagged, capsys):
             ["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"],
             "no.csv: no such file",
         ),
-        (["tags.csv", "tags.csv", "--format", "csv"], "tags.csv: exists already"),
+        (["tags.csv", "tags.csv", "--format", "csv"], "tags.csv: already exists"),
         (["no.csv", "new.csv", "--format", "csv"], "no.csv: no such file or folder"),
         (
             ["tags.csv", "new.csv", "--format", "csv", "--data.observe", "single"],
@@ -408,4 +408,4 @@ def test_a_writer_of_another_package_is_found_by_its_entry_point(tagged):
     assert lines == ["a.png cat fox?", "b c.png cat fox", "sub/ä,ö;ü.png fox"]
     refused = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert refused.returncode == 2
-    assert "out.txt: exists already" in refused.stderr
+    assert "out.txt: already exists" in refused.stderr

@@ -227,7 +227,7 @@ def test_an_output_is_replaced_only_if_told_to(run, photos, tmp_path, capsys):
     output = tmp_path / "out.csv"
     output.write_text("mine")
     said = fails(capsys, run, photos, "--output", output)
-    assert f"{output}: already exists. Replace it (--overwrite), or name another --output." in said
+    assert f"{output}: already exists. Replace it (`overwrite`), or name another `output`." in said
     assert output.read_text() == "mine"
     predict(run, photos, "--output", output, "--overwrite")
     assert len(rows_of(output)) == 24

@@ -222,5 +222,5 @@ def test_export_refuses_what_it_should(audit, capsys, tmp_path):
     assert run(capsys, *words, "csv")[0] == 0
     code, _, err = run(capsys, *words, "csv")
     assert code == 2
-    assert "exists already. Name another file, or replace it with `overwrite`." in err
+    assert "already exists. Replace it (`overwrite`), or name another `output`." in err
     assert run(capsys, *words, "csv", "--overwrite")[0] == 0

@@ -74,7 +74,7 @@ def test_the_default_is_in_the_folder_of_the_run(ridge, plain):
             "many",
             "x",
             {"variant": "int8"},
-            "--variant int8 does not belong to `format` many, which writes: float32.",
+            "variant=int8 does not belong to format=many, which writes: float32.",
         ),
         ("plain", "x.onnx", {}, "x.onnx: a plain file needs a name that ends in .plain."),
         ("plain", "missing/x.plain", {}, "missing: no such folder. Make it, or name another `output`."),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy.typing as npt
 
 from ..common.errors import InputError, nearest
-from ..common.files import check_folder, make_folder, write_rows
+from ..common.files import check_folder, check_new, make_folder, write_rows
 from ..common.plugins import Registry
 from ..plots.style import save
 
@@ -138,6 +138,4 @@ def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
         raise InputError(f"`name` must be the name of a file without a folder, got {name!r}")
     check_folder(folder)
     for suffix in (*PICTURES, TABLE):
-        path = folder / (name + suffix)
-        if path.exists() and not overwrite:
-            raise InputError(f"{path}: exists already. Replace it (`overwrite`), or choose another `name`.")
+        check_new(folder / (name + suffix), overwrite=overwrite, other="another `name`")

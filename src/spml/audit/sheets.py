@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.errors import InputError, nearest
-from ..common.files import check_writable, write_json, write_rows, write_text
+from ..common.files import check_new, check_writable, write_json, write_rows, write_text
 from ..common.phrases import counted, shorten
 from ..common.safe import CONTROL, quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
@@ -95,11 +95,7 @@ def check_sheet(sheet: Path, *, overwrite: bool) -> None:
     for path in sheet_files(sheet):
         if path.is_dir():
             raise InputError(f"{path}: is a folder; name another `output`.")
-        if path.exists() and not overwrite:
-            raise InputError(
-                f"{path}: exists already, perhaps with labels that someone wrote. Name another `output`, or "
-                "pass `overwrite` to replace it."
-            )
+        check_new(path, overwrite=overwrite)
         check_writable(path)
 
 

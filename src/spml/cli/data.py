@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError
-from ..common.files import check_output, make_folder
+from ..common.files import check_new, check_output, make_folder
 from ..common.messages import log
 from ..common.phrases import counted, first_few
 from ..config import DataConfig
@@ -75,8 +75,7 @@ def _check_names(path: Path, config: DataConfig, *, overwrite: bool) -> None:
     """Refuse, before the data is read, a file of names that can't be written."""
     if path.suffix.lower() != ".csv":
         raise InputError(f"--propose_names {path}: is written as CSV. Name a file that ends in .csv.")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists. Replace it (--overwrite), or name another file (--propose_names).")
+    check_new(path, overwrite=overwrite, other="another file (--propose_names)")
     check_output(path, [Path(config.path)] if Path(config.path).is_file() else [])
 
 

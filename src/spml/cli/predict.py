@@ -58,7 +58,7 @@ def predict(
         cache: Folder for the features of a frozen backbone, or `none` to keep none; default: the one that the
             run was trained with.
     """
-    from ..common.files import check_output, sha256_file
+    from ..common.files import check_new, check_output, sha256_file
 
     if sidecars:
         if output or where or (format, scores) != ("auto", "auto"):
@@ -71,8 +71,7 @@ def predict(
     format_name = _format_name(format, output)
     if output:
         check_output(output, map(Path, [run, *paths]))
-        if output.exists() and not overwrite:
-            raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
+        check_new(output, overwrite=overwrite)
 
     from ..common.phrases import counted, first_few
     from ..runs.api import load

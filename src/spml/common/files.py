@@ -92,6 +92,12 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
     check_writable(path)
 
 
+def check_new(path: Path, *, overwrite: bool, other: str = "another `output`") -> None:
+    """Refuse to replace what exists, unless that was asked for; `other` says what to name instead."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: already exists. Replace it (`overwrite`), or name {other}.")
+
+
 def check_writable(path: Path) -> None:
     """Check, before long work, that `write_with` can make a file of this name: one is made and removed.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.errors import InputError, nearest
-from ..common.files import check_folder, check_output, make_folder, write_bytes
+from ..common.files import check_folder, check_new, check_output, make_folder, write_bytes
 from ..common.messages import log
 from ..common.plugins import Registry
 from .model import Model
@@ -134,9 +134,8 @@ def check_export(
             raise InputError(f"{output}: holds a run, which would be replaced. Name another `output`.")
     elif output.parent != run / FOLDER or output.parent.is_dir():
         check_output(output)
-    taken = any(output.iterdir()) if output.is_dir() else output.exists()
-    if taken and not overwrite:
-        raise InputError(f"{output}: already exists. Replace it (`overwrite`), or name another `output`.")
+    if not output.is_dir() or any(output.iterdir()):
+        check_new(output, overwrite=overwrite)
     return exporter, output
 
 

@@ -292,7 +292,7 @@ def test_inferred_labels_in_a_nan_matrix(folder):
             ("cat", "Split", "x"),
             "the class 'Split' would be a column with another meaning",
         ),
-        ("csv", "old", CLASSES, "old: exists already. Name another file, or replace it with `overwrite`"),
+        ("csv", "old", CLASSES, "old: already exists. Replace it (`overwrite`), or name another `output`"),
         ("csv", "sub", CLASSES, "sub: is a folder"),
         ("csv", "none/new.csv", CLASSES, "none: no such folder. Make it"),
         ("nan", "new.csv", CLASSES, "a NaN matrix needs a file name that ends in .npz"),
@@ -355,7 +355,7 @@ def test_coco_with_a_split_is_a_folder(folder, tmp_path):
     assert sorted(path.name for path in (tmp_path / "coco/annotations").iterdir()) == [
         "instances_train.json", "instances_val.json",
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r"instances_train\.json: exists already"):
+    with pytest.raises(InputError, match=r"instances_train\.json: already exists"):
         write(records, tmp_path / "coco", "coco")
     less = image_records(folder, MATRIX, CLASSES, ("train", "train", "train"))
     with pytest.raises(InputError, match=r"instances_val\.json: would be read as a part of this data"):

@@ -192,7 +192,7 @@ def test_a_table_that_exists_is_not_replaced(folder, tmp_path, capsys):
     command = ["audit", "sample", str(folder / "ridge"), "--rows", "20", "--output", str(sheet)]
     main(command)
     sheet.write_text("labels of an hour")
-    assert "exists already, perhaps with labels that someone wrote" in fails(capsys, *command)
+    assert "already exists. Replace it" in fails(capsys, *command)
     assert sheet.read_text() == "labels of an hour"
     main([*command, "--overwrite"])
     assert len(read_sheet(sheet)) == 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ...common.errors import InputError, nearest
-from ...common.files import check_folder, check_output, make_folder, write_text, write_with
+from ...common.files import check_folder, check_new, check_output, make_folder, write_text, write_with
 from ...common.locks import only_writer
 from ...common.phrases import counted
 from ...common.plugins import Registry
@@ -151,8 +151,7 @@ def check_place(output: Path, writer: Writer) -> None:
 def _refuse_existing(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path}: is a folder, but a file is written; name a file.")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path}: exists already. Name another file, or replace it with `overwrite`.")
+    check_new(path, overwrite=overwrite)
 
 
 __all__ = [
