@@ -8,7 +8,6 @@
 # believes in it. With p the probability of a label, an unknown one has the loss `-(1 - p)^gamma log(1 - p)`.
 
 # %%
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,19 +78,16 @@ for loss_function in (an_loss, gr_loss, doubtful_loss):
 # that every method here passes. It found two mistakes in the first version of this loss: half precision overflowed,
 # and an empty batch gave NaN.
 
+
 # %%
-from spml.methods import Batch, Card, Objective, Outputs, register
-
-
-@register("doubtful")
-class Doubtful(Objective):
+class Doubtful(spml.Objective):
     """Assume negative with doubts.
 
     Args:
         gamma: How quickly an unknown label counts less as the model believes in it, at least 0.
     """
 
-    card = Card(
+    card = spml.Card(
         title="Assume negative with doubts",
         paper="none: a tutorial",
         year=2026,
@@ -103,7 +99,7 @@ class Doubtful(Objective):
         super().__init__()
         self.gamma = gamma
 
-    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, torch.Tensor]:
+    def forward(self, outputs: spml.Outputs, batch: spml.Batch) -> dict[str, torch.Tensor]:
         return {"doubtful": doubtful_loss(outputs.logits, batch.target, gamma=self.gamma)}
 
 
@@ -113,28 +109,19 @@ spml.check_objective(Doubtful)
 # %% [markdown]
 # ## In a file
 #
-# Comparisons run in processes of their own, so the method goes to a module that they find by an
-# [entry point](../../CONTRIBUTING.md). `pip install` makes one from a pyproject.toml; here two files do, and nothing is
-# installed.
+# The method goes to a file, and wherever a method is named, `file.py:Class` names it. Code is imported only if the words
+# of a command (or an argument in Python) name it, never because a file does.
 
 # %%
-plugin = Path("plugins")
-entry = plugin / "doubtful-1.dist-info"
-entry.mkdir(parents=True)
-(entry / "METADATA").write_text("Metadata-Version: 2.1\nName: doubtful\nVersion: 1\n")
-(entry / "entry_points.txt").write_text("[spml.methods]\ndoubtful = doubtful\n")
-(plugin / "doubtful.py").write_text(In[1] + "\n\n" + In[3])  # the cells that define the loss and the method
+Path("doubtful.py").write_text(In[1] + "\n\n" + In[3])  # the cells that define the loss and the method
 
 
 def spml_command(*words):
-    environment = {**os.environ, "PYTHONPATH": str(plugin)}
-    done = subprocess.run(
-        [sys.executable, "-m", "spml", *words], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "spml", *words], capture_output=True, text=True)
     print(done.stdout, done.stderr, sep="")
 
 
-spml_command("methods", "doubtful")
+spml_command("methods", "doubtful.py:Doubtful")
 
 # %% [markdown]
 # ## Compared with others
@@ -150,7 +137,11 @@ data:
   digits: {path: digits, mean_labels: 2.34}
 hiding:
   uniform: {observe: single}
-candidates: [an, gr, doubtful, {name: full labels, method: bce, labels: full}]
+candidates:
+  - an
+  - gr
+  - {name: doubtful, method: "doubtful.py:Doubtful"}
+  - {name: full labels, method: bce, labels: full}
 baseline: an
 ceiling: full labels
 modes: [oracle, observed]
@@ -162,10 +153,11 @@ search:
     optim.lr: {low: 1e-3, high: 1e-2, log: true}
 train: {epochs: 3, batch_size: 64}
 """)
-spml_command("bench", "run", "mine.yaml", "--output", "bench")
+spml_command("bench", "run", "mine.yaml", "--method", "doubtful.py:Doubtful", "--output", "bench")
 
 # %% [markdown]
-# `bench/report.html` is the page to look at; the tables on it are files, too, such as `bench/summary.csv`.
+# `bench/report.html` is the page to look at; the tables on it are files, too, such as `bench/summary.csv`. The source of
+# the method is a part of what identifies its runs: after an edit, the same command makes them again, and says so.
 #
 # Next: [compare methods](../bench.md) with more data, more seeds and a wider search; [a method with a memory or a
 # schedule](../own-loop.md); [how to add a method to the package](../../CONTRIBUTING.md#add-a-method).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .common.errors import InputError, SpmlError
     from .config import Config
     from .labels import ObservedLabels
-    from .methods.base import Objective
+    from .methods.base import Batch, Card, Objective, Outputs
     from .methods.registry import register
     from .runs.api import load, train
     from .runs.judge.compare import compare
@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from .version import __version__
 
 _WHERE = {
+    "Batch": "methods.base",
+    "Card": "methods.base",
     "Config": "config",
     "InputError": "common.errors",
     "Objective": "methods.base",
+    "Outputs": "methods.base",
     "ObservedLabels": "labels",
     "Predictions": "runs.predict.predictions",
     "Run": "runs.run",
@@ -42,10 +45,13 @@ _WHERE = {
 }
 
 __all__ = [
+    "Batch",
+    "Card",
     "Config",
     "InputError",
     "Objective",
     "ObservedLabels",
+    "Outputs",
     "Predictions",
     "Run",
     "SpmlError",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spml.bench.plan import all_series, next_trial
 from spml.bench.space import Range
-from spml.bench.spec import find_spec, merged, read_spec, ready_made
+from spml.bench.spec import chosen, find_spec, merged, read_spec, ready_made
 from spml.common.errors import InputError
 from spml.config import AUTO
 from spml.methods.registry import methods
@@ -269,8 +269,30 @@ def test_two_candidates_of_one_name(tmp_path):
 
 
 def test_unknown_specification():
-    with pytest.raises(InputError, match=r"quik: no such file.*quick"):
+    with pytest.raises(InputError, match=r"quik: no such file.*Did you mean quick") as caught:
         find_spec("quik")
+    assert [name for name in ready_made() if name not in str(caught.value)] == []
+
+
+def test_some_candidates_and_seeds_keep_their_keys(tmp_path):
+    spec = read_spec(edited(tmp_path, "  - an\n", "  - an\n  - {name: 'an, wide', method: an}\n"))
+    some = chosen(spec, "full,an, wide", "1")
+    assert [series.key for series in all_series(some)] == [
+        series.key
+        for series in all_series(spec)
+        if series.candidate.name in ("an, wide", "full") and series.seed == 1
+    ]
+    points = [
+        {series.key: next_trial(each, series, [], tmp_path).point for series in all_series(each)}
+        for each in (some, spec)
+    ]
+    assert points[0].items() <= points[1].items()
+    assert (some.baseline, some.ceiling) == ("", "full")
+    assert chosen(spec) == spec
+    with pytest.raises(InputError, match=r"has no candidate 'ann'. Did you mean an"):
+        chosen(spec, "ann")
+    with pytest.raises(InputError, match=r"has no seed '2'"):
+        chosen(spec, seeds="0,2")
 
 
 @pytest.mark.parametrize("name", ready_made())

@@ -104,6 +104,37 @@ def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
     assert summary["selected"]["epoch"] == int(row["epoch"])
 
 
+def test_some_candidates_against_another_than_the_best(done, capsys):
+    """The runs that are there are reported; the others are neither made nor missing."""
+    some = ["--candidates", "an,em slow", "--seeds", "0"]
+    main(["bench", "status", *arguments(done), *some])
+    assert capsys.readouterr().out.startswith("2 of 2 runs are finished")
+    main(["bench", "report", *arguments(done), *some, "--against", "an"])
+    report, tex = ((done / "out" / name).read_text() for name in ("report.md", "tables.tex"))
+    header = next(line for line in report.splitlines() if line.startswith("| candidate | seeds"))
+    assert header.count("p, to an") == 3
+    row = next(line for line in report.splitlines() if line.startswith("| an | 1 "))
+    assert [cell.strip() for cell in row.split("|")][5::3] == ["-"] * 3  # it is not compared with itself
+    assert "not significantly different from an (" in tex
+    assert "p-value of the difference to an, given" in report
+    main(["bench", "report", *arguments(done)])
+    assert "no candidate is called 'em'" in refused(capsys, "report", *arguments(done), "--against", "em")
+    assert "has no candidate 'ann'" in refused(capsys, "run", *arguments(done), "--candidates", "ann")
+
+
+def test_list_and_show(capsys):
+    main(["bench", "list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines if line.startswith("gr-table3 ")] == [["gr-table3", "39"]]
+    assert len([line for line in lines if line.strip()]) > 27
+    main(["bench", "show", "gr-table3"])
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "# 39 runs of 1 data set, 1 way of hiding, 3 seeds, 13 candidates:\n#   an: 1 trial\n"
+    )
+    assert yaml.safe_load(text)["baseline"] == "an"
+
+
 def test_more_seeds_keep_finished_runs(done, capsys):
     (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
     command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]

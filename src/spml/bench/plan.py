@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
+from ..methods.registry import source_of
 from ..short_names import nested
 from .rows import Row, SeriesKey, picks_of_runs
 from .space import propose
@@ -18,6 +19,14 @@ from .spec import Candidate, DataSet, Hiding, Spec, merged
 CODE_VERSION = "4"
 """Version of the code that makes the numbers of a run, a part of the key of each. Raise it with every change
 after which equal settings give other numbers, so that stored runs are made again."""
+
+CONTENT = {
+    "fingerprint": "data",
+    "backbone": "weights",
+    "pseudo_labels": "pseudo-labels",
+    "reader": "reader",
+}
+"""Digests among the facts of a row that are a part of its key, and what they are of."""
 
 _LOADING = ("path", "images", "rename", "cache", "workers", "draft", "decoder")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
@@ -55,7 +64,8 @@ class Trial(NamedTuple):
         number: Position in the series.
         params: Values of the searched settings.
         config: Complete configuration.
-        point: SHA-256 of everything that its numbers depend on, except the content of its files and the code.
+        point: SHA-256 of everything that its numbers depend on, the source of a method outside the package
+            included, except the content of its files and the code of the package.
         first: Complete configuration of the first phase of training, from which the run starts; None = the
             run has one phase.
     """
@@ -152,7 +162,14 @@ def _point(
     parts = [_settings(params, config), series.key, series.data.empty, sorted(spec.modes), spec.draws]
     if first is not None:
         parts.append(_settings(params, first))
+    if source := own_source(config):
+        parts.append({"source": source})
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def own_source(config: Config) -> str:
+    """SHA-256 of the source of the method of a run; empty for methods of this package."""
+    return source_of(config.objective) if config.objective else ""
 
 
 def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
@@ -172,10 +189,8 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
 
 
 def content(facts: Mapping[str, Any]) -> str:
-    """Digests of the files of a run (data, weights, pseudo-labels), from the `facts` of its row."""
-    return " ".join(
-        str(facts[name]) for name in ("fingerprint", "backbone", "pseudo_labels") if name in facts
-    )
+    """Digests of what a run was made from besides its settings, from the `facts` of its row."""
+    return " ".join(str(facts[name]) for name in CONTENT if name in facts)
 
 
 def run_key(point: str, files: str, code: str = CODE_VERSION) -> str:

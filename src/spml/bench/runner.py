@@ -21,9 +21,11 @@ from .. import models
 from ..common.draws import permutation, raw
 from ..common.errors import InputError, SpmlError, unexpected
 from ..common.files import sha256_file
+from ..common.plugins import source_digest
 from ..config import Config
 from ..data import Dataset
 from ..data.images.feature_store import shared_features
+from ..data.readers import Source, find_reader
 from ..decisions import Judge, true_map
 from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
@@ -38,7 +40,7 @@ from ..runs.settle.resolve import Opened as OpenedData
 from ..runs.settle.resolve import Resolved, check_stated, open_for_backbone, resolve, some_rows
 from ..scores import Scores, fits
 from ..scores.forms import MOST_SCORES
-from .plan import CODE_VERSION, Series, Trial, content, pseudo_labels, run_key
+from .plan import CODE_VERSION, Series, Trial, content, own_source, pseudo_labels, run_key
 from .rows import OBSERVED, TEST, Row, column, picks_of_runs
 from .spec import Spec, audit_size
 
@@ -137,7 +139,10 @@ class Runner:
             key=run_key(trial.point, content(facts)), series=series.key,
             trial=trial.number, params=trial.params, config=asdict(trial.config),
             first=asdict(trial.first) if trial.first else {}, facts=facts,
-            versions={**versions(), "code": CODE_VERSION, "commit": _commit()},
+            versions={
+                **versions(), "code": CODE_VERSION, "commit": _commit(),
+                **({"method": source} if (source := own_source(trial.config)) else {}),
+            },
         )  # fmt: skip
         if run:
             row = self._fill(row, series, trial, run, opened, before)
@@ -207,6 +212,10 @@ class Runner:
             # Weights and the preparation of images; the name of the file does not matter.
             prepared = json.dumps({**spec.to_dict(), "file": ""}, sort_keys=True)
             facts["backbone"] = hashlib.sha256(prepared.encode()).hexdigest()
+        path = Path(config.data.path)
+        reader = find_reader(Source(path)) if path.exists() else None
+        if reader and (source := source_digest(reader.read)):
+            facts["reader"] = source
         opened = Opened(shared_features(data, self.cache), spec, facts)
         while len(self._opened) >= _OPEN:
             del self._opened[next(iter(self._opened))]

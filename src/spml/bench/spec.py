@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
@@ -18,7 +18,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
-from ..common.errors import InputError, nearest, quoted
+from ..common.errors import InputError, closest, nearest, quoted
 from ..common.parsing import check_yaml, read_yaml_text, yaml_errors
 from ..config import AUTO, LBFGS, Config, DataConfig, check, from_dict
 from ..data.hiding import check_observe
@@ -290,9 +290,9 @@ def find_spec(name: str) -> Spec:
         return read_spec(path)
     if name in ready_made():
         return read_ready_made(name)
-    raise InputError(
-        f"{name}: no such file, and no ready-made specification of this name. {nearest(name, ready_made())}"
-    )
+    known = ready_made()
+    advice = f"{closest(name, known)} There are {', '.join(known)}.".lstrip()
+    raise InputError(f"{name}: no such file, and no ready-made specification of this name. {advice}")
 
 
 def read_ready_made(name: str) -> Spec:
@@ -320,6 +320,33 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
         spec = _spec(path, text, value)
         _check_spec(spec)
     return spec
+
+
+def chosen(spec: Spec, candidates: str = "", seeds: str = "") -> Spec:
+    """Restrict a specification to some candidates and seeds; the runs that are left keep their keys.
+
+    Args:
+        spec: Specification.
+        candidates: Names, separated by commas without a space after them; empty = all.
+        seeds: Seeds of the specification, separated by commas; empty = all.
+
+    Raises:
+        InputError: A candidate or seed is not in the specification.
+    """
+    names = [candidate.name for candidate in spec.candidates]
+    wanted = re.split(r",(?! )", candidates) if candidates else names
+    numbers = seeds.split(",") if seeds else [*map(str, spec.seeds)]
+    for what, some, known in (("candidate", wanted, names), ("seed", numbers, [*map(str, spec.seeds)])):
+        for name in some:
+            if name not in known:
+                raise InputError(f"{spec.path}: has no {what} {name!r}. {nearest(name, known)}")
+    return replace(
+        spec,
+        candidates=tuple(candidate for candidate in spec.candidates if candidate.name in wanted),
+        seeds=tuple(seed for seed in spec.seeds if str(seed) in numbers),
+        baseline=spec.baseline if spec.baseline in wanted else "",
+        ceiling=spec.ceiling if spec.ceiling in wanted else "",
+    )
 
 
 def check_data_paths(spec: Spec, root: Path) -> None:

@@ -8,16 +8,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..common.messages import bars_are_shown, log, muted, progress
+from ..common.phrases import counted
+from ..config import AUTO
 from ..engine import Interrupted
 from ..engine.signals import ended_by_signals, ending_signals
+from ..methods.registry import load_own, source_of
 from .plan import (
     CODE_VERSION,
+    CONTENT,
     Series,
     Trial,
     all_series,
@@ -28,7 +32,7 @@ from .plan import (
     run_key,
 )  # fmt: skip
 from .rows import Row
-from .spec import Spec, read_spec
+from .spec import Spec, chosen, read_spec
 from .state import State, Tracker, describe_left, read_state
 from .store import Store
 
@@ -49,6 +53,9 @@ class Job:
         folder: Folder for results and features.
         url: URL of the store.
         code: Version of the code that all workers must have.
+        candidates, seeds: Those of the specification that are wanted, as `chosen` takes them.
+        own: Methods in files that the user named (`file.py:Class`), by their names the SHA-256 of their
+            sources, which all workers must have.
     """
 
     path: str
@@ -57,10 +64,13 @@ class Job:
     folder: str
     url: str
     code: str
+    candidates: str = ""
+    seeds: str = ""
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def spec(self) -> Spec:
         """Read the specification."""
-        return read_spec(Path(self.path), self.text)
+        return chosen(read_spec(Path(self.path), self.text), self.candidates, self.seeds)
 
 
 @muted()
@@ -80,6 +90,9 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError
             f"({job.code}): install the same version everywhere, and don't change it during a comparison"
         )
         return [problem]
+    for name, source in job.own.items():
+        if source_of(load_own(name)) != source:
+            return [SpmlError(f"{name}: a worker has another version of this file: copy it to all machines")]
     spec, store = job.spec(), Store(job.url)
     runner = Runner(spec, Path(job.folder) / "features")
     problems: dict[str, SpmlError] = {}
@@ -113,6 +126,22 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError
                 # Their workers may be killed, and then this one takes their series over.
                 time.sleep(_WAIT)
     return list(problems.values())
+
+
+def say_what_changed(job: Job) -> None:
+    """Say whose runs will be made again, because the source of a method outside the package changed."""
+    spec, store = job.spec(), Store(job.url)
+    for candidate in spec.candidates:
+        name = candidate.settings.get("method", AUTO)
+        if name != AUTO and (source := source_of(name)):
+            stored = [row for rows in store.find().values() for row in rows]
+            made = [r.versions.get("method", "") for r in stored if r.series.candidate == candidate.name]
+            if made and source not in made:
+                log.info(
+                    f"{candidate.name}: the source of method {name} changed ({made[-1][:12] or 'unknown'}, "
+                    f"now {source[:12]}): its {counted(len(made), 'run')} will be made again; the old ones "
+                    "are kept."
+                )
 
 
 @muted()
@@ -175,11 +204,17 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
 
 
 def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
-    path, what = trial.config.data.path, "data"
-    if row.facts.get("fingerprint") == facts["fingerprint"]:
-        path, what = trial.config.model.weights, "weights"
-        if row.facts.get("backbone") == facts.get("backbone"):
-            path, what = str(pseudo_labels(trial.config)), "pseudo-labels"
+    paths = (
+        trial.config.data.path,
+        trial.config.model.weights,
+        pseudo_labels(trial.config),
+        trial.config.data.path,
+    )
+    path, what = next(
+        (path, what)
+        for path, (name, what) in zip(paths, CONTENT.items(), strict=True)
+        if row.facts.get(name) != facts.get(name)
+    )
     return InputError(
         f"{path}: its content changed since runs of this comparison were made from it. Those runs are kept, "
         f"and none is added to them. Put the {what} back, or write to another `output`."

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ..common.errors import InputError, SpmlError, escaped, require_packages
+from ..common.errors import InputError, SpmlError, escaped, nearest, require_packages
 from ..common.files import make_folder
-from ..common.messages import log, shown
+from ..common.messages import log
 from ..common.phrases import counted, first_few
 from .shared import Cluster, Tables, new_table, print_table
 
@@ -39,20 +39,29 @@ class Comparison:
         output: Folder for results; default: bench/NAME.
         root: Folder that paths in the specification start from.
         store: URL of a database for the runs; default: store.sqlite in --output.
+        candidates: Candidates to run and report, such as `an,gr`; default: all.
+        seeds: Seeds to run and report, such as `0,1`; default: all.
+        method: Methods of your own that the specification names, as `file.py:Class`, separated by commas.
     """
 
     output: str = ""
     root: str = "."
     store: str = ""
+    candidates: str = ""
+    seeds: str = ""
+    method: str = ""
 
 
 def _job(name: str, comparison: Comparison, *, create: bool) -> Job:
     from ..bench.plan import CODE_VERSION
-    from ..bench.spec import check_data_paths, find_spec
+    from ..bench.spec import check_data_paths, chosen, find_spec
     from ..bench.store import store_url
     from ..bench.workers import Job
+    from ..methods.registry import load_own, source_of
 
+    own = {each: source_of(load_own(each)) for each in filter(None, comparison.method.split(","))}
     spec = find_spec(name)
+    chosen(spec, comparison.candidates, comparison.seeds)
     folder, root = Path(comparison.output or f"bench/{spec.path.stem}"), Path(comparison.root)
     if not root.is_dir():
         raise InputError(f"{root}: --root must be a folder.")
@@ -60,10 +69,12 @@ def _job(name: str, comparison: Comparison, *, create: bool) -> Job:
         check_data_paths(spec, root)
         make_folder(folder)
     url = comparison.store or store_url(folder)
-    return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, CODE_VERSION)
+    return Job(
+        str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, CODE_VERSION,
+        comparison.candidates, comparison.seeds, own,
+    )  # fmt: skip
 
 
-@shown()
 def bench_run(
     spec: str,
     *,
@@ -72,6 +83,7 @@ def bench_run(
     tables: Tables,
     workers: int = 0,
     retry: bool = False,
+    against: str = "",
 ) -> None:
     """Make all missing runs of a specification, then the report.
 
@@ -82,17 +94,19 @@ def bench_run(
         tables: How names are written.
         workers: Number of processes; 0 = one per core.
         retry: Make failed runs again.
+        against: Candidate that p-values compare with; default: the best of each column.
     """
     require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.state import read_state
     from ..bench.store import Store
-    from ..bench.workers import check_data, raise_problems, run_all, run_on_ray
+    from ..bench.workers import check_data, raise_problems, run_all, run_on_ray, say_what_changed
     from ..common.files import remove_leftovers, write_text
 
     if workers < 0:
         raise InputError(f"--workers must be at least 0, got {workers}")
     cluster.find()
     job = _job(spec, comparison, create=True)
+    say_what_changed(job)
     check_data(job)
     store = Store(job.url)
     store.release_ended()
@@ -108,7 +122,7 @@ def bench_run(
     else:
         state, problems = run_all(job, workers or os.cpu_count() or 1)
     if state.rows:
-        _write(job, state)
+        _write(job, state, against)
     raise_problems(problems)
     _check_any_done(state)
     if state.missing:
@@ -136,20 +150,19 @@ def bench_status(
     print_status(job.spec(), state, by=by, lines=lines)
 
 
-@shown()
-def bench_report(spec: str, *, comparison: Comparison, tables: Tables) -> None:
+def bench_report(spec: str, *, comparison: Comparison, tables: Tables, against: str = "") -> None:
     """Write the report of the finished runs.
 
     Args:
         spec: YAML file, or the name of a ready-made specification.
         comparison: Where the comparison lies.
         tables: How names are written.
+        against: Candidate that p-values compare with; default: the best of each column.
     """
-
     job, state = _read(spec, comparison, any_code=True)
     if not state.rows:
         raise SpmlError("No run is finished yet, so there is nothing to report.")
-    _write(job, state)
+    _write(job, state, against)
     _check_any_done(state)
 
 
@@ -169,12 +182,15 @@ def _check_any_done(state: State) -> None:
         raise SpmlError(f"All {runs} failed, the first of them: {first}")
 
 
-def _write(job: Job, state: State) -> None:
+def _write(job: Job, state: State, against: str) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, write_report
     from ..common.locks import one_at_a_time
 
     spec = job.spec()
+    names = [candidate.name for candidate in spec.candidates]
+    if against and against not in names:
+        raise InputError(f"against: no candidate is called {against!r}. {nearest(against, names)}")
     report = build_report(
         state.rows,
         modes=spec.modes,
@@ -183,6 +199,7 @@ def _write(job: Job, state: State) -> None:
         reference_only=[candidate.name for candidate in spec.candidates if candidate.labels != "observed"],
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
+        against=against or None,
     )
     lock = Path(job.folder) / ".report.lock"
     with one_at_a_time(lock, "writes the report"):
@@ -190,6 +207,38 @@ def _write(job: Job, state: State) -> None:
     print_report(report)
     log.info(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
+
+
+def bench_list() -> None:
+    """List the specifications that come with the package: runs, and what they compare."""
+    from ..bench.spec import read_ready_made, ready_made
+
+    table = new_table(("name", "runs", "what it compares"), left=1, lines=True)
+    for spec in map(read_ready_made, ready_made()):
+        table.add_row(spec.path.stem, f"{spec.runs:,}", spec.title)
+    print_table(table)
+
+
+def bench_show(spec: str, *, method: str = "") -> None:
+    """Print a specification as YAML, with its number of runs and of trials; a start for one of your own.
+
+    Args:
+        spec: YAML file, or the name of a ready-made specification.
+        method: Methods of your own that the specification names, as `file.py:Class`, separated by commas.
+    """
+    from ..bench.spec import find_spec
+    from ..methods.registry import load_own
+
+    for each in filter(None, method.split(",")):
+        load_own(each)
+    found = find_spec(spec)
+    sizes = [len(found.data), len(found.hidings), len(found.seeds), len(found.candidates)]
+    nouns = [("data set", ""), ("way of hiding", "ways of hiding"), ("seed", ""), ("candidate", "")]
+    parts = [counted(size, *noun) for size, noun in zip(sizes, nouns, strict=True)]
+    print(f"# {counted(found.runs, 'run')} of {', '.join(parts)}:")
+    for candidate in found.candidates:
+        print(f"#   {candidate.name}: {counted(found.trials_of(candidate), 'trial')}")
+    print(found.text, end="")
 
 
 def bench_config(store: str, key: str, *, first: bool = False) -> None:

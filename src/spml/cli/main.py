@@ -38,6 +38,8 @@ COMMANDS = {
     "bench run": ("bench", "make the runs of a comparison of methods, and the report"),
     "bench status": ("bench", "show what is finished"),
     "bench report": ("bench", "write the report"),
+    "bench list": ("bench", "list the specifications that come with the package"),
+    "bench show": ("bench", "print a specification, and what it runs"),
     "bench config": ("bench", "print the configuration of a run"),
     "methods": ("methods", "list methods"),
     "completion": ("completion", "print a completion script for the shell"),

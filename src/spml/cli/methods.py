@@ -24,9 +24,9 @@ def methods(name: str = "") -> None:
 
 def _print_card(name: str) -> None:
     from ..methods.cards import NOTATION, readable
-    from ..methods.registry import find, hyper_parameters
+    from ..methods.registry import find, hyper_parameters, load_own
 
-    cls = find(name, [AUTO])
+    cls = find(load_own(name), [AUTO])
     card = cls.card
     print(f"{name}: {card.title}\n{card.paper}\n{card.equations}\n")
     for line in card.formula.splitlines():

@@ -25,6 +25,11 @@ def own_network(command: str, stated: Mapping[str, Any]) -> Iterator[None]:
         command: Name of the command, for messages.
         stated: What the command line itself states.
     """
+    if ".py:" in (method := str(stated.get("method", ""))):
+        from ..methods.registry import load_own
+
+        for each in method.split(","):
+            load_own(each)
     name = str(stated.get("backbone") or stated.get("model.backbone") or "")
     is_training = "model.backbone" in stated
     if not name or (is_training and ":" not in name):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
 import pkgutil
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from .errors import InputError, nearest, unexpected
 
 Entry = TypeVar("Entry")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,3 +75,61 @@ class Registry(Generic[Entry]):
         """All entries by name, those of installed packages included, as they were added."""
         import_plugins(self.package, self.group)
         return {name: entry for name, (_, entry) in self.entries.items()}
+
+
+# -- code of the user's own --------------------------------------------------------------------------------
+
+
+def load_file(name: str) -> Any:
+    """Import what the user names as `file.py:NAME`; nothing but the user's own words may come here.
+
+    Args:
+        name: Path of the file, from the current folder, and a name in it.
+
+    Raises:
+        InputError: There is no such file or name, or importing the file failed.
+    """
+    file, _, attribute = name.rpartition(":")
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise InputError(f"{name}: there is no file {path}.")
+    module_name = f"own_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    module, text = sys.modules.get(module_name), path.read_bytes()
+    if getattr(module, "__source__", None) != text:  # the first time, and after the file was edited
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
+        vars(module)["__source__"] = text
+        sys.path.append(str(path.parent))  # last, so that no file there takes the place of a package
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # code of the user
+            del sys.modules[module_name]
+            raise InputError(f"{name}: importing {path} failed: {unexpected(error)}.") from error
+        finally:
+            sys.path.remove(str(path.parent))
+    if not hasattr(module, attribute):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise InputError(f"{name}: {path} has no {attribute!r}. {nearest(attribute, known)}")
+    return getattr(module, attribute)
+
+
+@cache
+def source_digest(code: Any) -> str:
+    """SHA-256 of the source of a class or function outside this package; empty for one inside.
+
+    Of a module in a package, all .py files of the package count, since it may use any of them; else its own
+    file. Of a class, the classes count that it inherits from.
+    """
+    files: set[Path] = set()
+    for part in getattr(code, "__mro__", (code,)):
+        top = sys.modules.get(part.__module__.partition(".")[0])
+        place = getattr(top, "__file__", None)
+        if place and part.__module__.partition(".")[0] not in ("spml", "torch"):
+            files |= {*Path(place).parent.rglob("*.py")} if hasattr(top, "__path__") else {Path(place)}
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest() if files else ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from torch import nn
 
 from ..common.errors import InputError, nearest
-from ..common.plugins import Registry
+from ..common.plugins import Registry, load_file, source_digest
 from .base import Objective
 
 _OBJECTIVE = TypeVar("_OBJECTIVE", bound=type[Objective])
@@ -33,6 +34,34 @@ def methods() -> dict[str, type[Objective]]:
     return dict(sorted(_REGISTRY.all().items()))
 
 
+_FILE = re.compile(r".+\.py:\w+")
+_OWN: dict[str, type[Objective]] = {}
+"""Methods from files of the user's, by the names under which the user stated them."""
+
+
+def load_own(name: str) -> str:
+    """Make a method known that the user names as `file.py:Class`; other names are left as they are.
+
+    Code is imported only where the user names it, never because a file does: call this for words of a command
+    line and arguments in Python, and for nothing that was read.
+
+    Raises:
+        InputError: The file can't be imported, or holds no such subclass of `Objective`.
+    """
+    if _FILE.fullmatch(name):
+        found = load_file(name)
+        if not (isinstance(found, type) and issubclass(found, Objective)):
+            raise InputError(f"{name}: is not a subclass of spml.Objective.")
+        _OWN[name] = found
+    return name
+
+
+def source_of(name: str) -> str:
+    """SHA-256 of the source of a method outside this package; empty for the methods of the package."""
+    code: Any = find(name)
+    return source_digest(code)
+
+
 def find(name: str, others: Iterable[str] = ()) -> type[Objective]:
     """Return the objective class registered under a name.
 
@@ -43,6 +72,14 @@ def find(name: str, others: Iterable[str] = ()) -> type[Objective]:
     Raises:
         InputError: No method has this name; the message names the nearest.
     """
+    if name in _OWN:
+        return _OWN[name]
+    if _FILE.fullmatch(name):
+        raise InputError(
+            f"method {name!r} is code of your own, which is imported only where you name it yourself, never "
+            f"because a file does: write it on the command line (`--method {name}`), or pass it in Python "
+            f"(method={name!r})."
+        )
     known = methods()
     if name not in known:
         near = nearest(name, [*others, *known])

@@ -180,7 +180,9 @@ def _columns(report: Report) -> dict[str, Callable[[Entry], str]]:
         columns["gap"] = lambda entry: share(entry.gap)
     if report.baseline is not None:
         columns[f"to {plain(report.baseline)}"] = _difference
-    columns["p"] = lambda entry: p_value(entry.p)
+    columns["p" if report.against is None else f"p, to {plain(report.against)}"] = lambda entry: p_value(
+        entry.p
+    )
     return columns
 
 

@@ -61,6 +61,7 @@ class Bookkeeping:
         fingerprints: By data set, the number of distinct contents that its runs saw.
         changed: (data set, way of hiding, seed) whose runs saw different contents.
         versions: (values of `VERSIONS`, number of runs), the most frequent first.
+        own: (method outside the package, SHA-256 of its source, number of runs).
         mixed: Names of `COMPARABLE` with several values.
         failures: Runs that failed.
         missing: Series without a result.
@@ -72,6 +73,7 @@ class Bookkeeping:
     fingerprints: dict[str, int]
     changed: tuple[tuple[str, str, int], ...]
     versions: tuple[tuple[tuple[str, ...], int], ...]
+    own: tuple[tuple[str, str, int], ...]
     mixed: tuple[str, ...]
     failures: tuple[Row, ...]
     missing: tuple[Missing, ...]
@@ -96,8 +98,8 @@ class Entry:
         last: Mean test mAP of last epochs, with the trial selected by its last epoch too; None if unknown.
         gap: Share of the gap between baseline and ceiling that is closed; None if the gap is too small.
         difference: Difference to the baseline, paired by seed; None without a common seed.
-        p: Holm-corrected p-value of the difference to the best; None for the best itself, and without
-            comparable draws.
+        p: Holm-corrected p-value of the difference to the best, or to `Report.against`; None for that one
+            itself, and without comparable draws.
         best: Whether it is the best of the ranked candidates.
         params: By searched setting, the median of the picked values, or the most frequent one if they have no
             order.
@@ -132,6 +134,7 @@ class Report:
         baseline: Candidate that the gap starts at, if any.
         ceiling: Candidate that the gap ends at, if any.
         reference_only: Candidates that are listed, but neither ranked nor ever the best.
+        against: Candidate that p-values compare with; None = the best of each task and mode.
         entries: Results by task, then by (candidate, mode).
         candidates: By task, the candidates from the highest mAP by the first mode to the lowest.
         rankings: Ranking by mode.
@@ -150,6 +153,7 @@ class Report:
     losses: tuple[SelectionLoss, ...]
     books: Bookkeeping
     trials: tuple[Pick, ...] = ()
+    against: str | None = None
 
     @property
     def has_gap(self) -> bool:
@@ -166,6 +170,7 @@ def build_report(
     reference_only: Sequence[str] = (),
     expected: Sequence[SeriesKey] = (),
     spaces: Mapping[str, Space] | None = None,
+    against: str | None = None,
 ) -> Report:
     """Compute all numbers of a report. The order of `rows` does not matter.
 
@@ -178,6 +183,7 @@ def build_report(
         expected: Series that should have a result, in addition to those of `rows`. Empty = every candidate
             that occurs, on every seed of every task that occurs.
         spaces: Search space of each candidate; without it no edges are reported.
+        against: Candidate that p-values compare with; None = the best of each task and mode.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
     picked, unranked = picks(rows, modes), frozenset(reference_only)
@@ -191,7 +197,7 @@ def build_report(
     entries: dict[Task, dict[tuple[str, str], Entry]] = {task: {} for task in by_task}
     for task, selected in by_task.items():
         for mode, by_seed in selected.items():
-            by_name = _entries(by_seed, runs, ends, baseline, ceiling, unranked, spaces or {})
+            by_name = _entries(by_seed, runs, ends, baseline, ceiling, unranked, spaces or {}, against)
             entries[task] |= {(name, mode): entry for name, entry in by_name.items()}
     return Report(
         modes=tuple(modes),
@@ -204,6 +210,7 @@ def build_report(
         losses=selection_losses(picked, modes, unranked),
         books=keep_books(rows, picked, modes, expected, unranked),
         trials=tuple(picks_of_runs(rows, modes)),
+        against=against,
     )
 
 
@@ -232,13 +239,14 @@ def _entries(
     ceiling: str | None,
     unranked: frozenset[str],
     spaces: Mapping[str, Space],
+    against: str | None,
 ) -> dict[str, Entry]:
     """Entries of one task by one mode, which picked `by_seed` of each candidate."""
     tests = {name: _spread([pick.test for pick in seeds.values()]) for name, seeds in by_seed.items()}
     low, high = (tests[name].mean if name in tests else math.nan for name in (baseline, ceiling))
     base = by_seed.get(baseline or "", {})
     best = _best(tests, unranked)
-    p_values = _p_values(by_seed, best, unranked)
+    p_values = _p_values(by_seed, against or best, unranked)
     entries = {}
     for name, seeds in by_seed.items():
         paired = [seeds[seed].test - base[seed].test for seed in seeds if seed in base and name != baseline]
@@ -272,14 +280,14 @@ def _best(tests: Mapping[str, Spread], unranked: frozenset[str]) -> str | None:
 
 
 def _p_values(
-    by_seed: Mapping[str, Mapping[int, Pick]], best: str | None, unranked: frozenset[str]
+    by_seed: Mapping[str, Mapping[int, Pick]], other: str | None, unranked: frozenset[str]
 ) -> dict[str, float]:
-    """Holm-corrected p-values of the differences to the best."""
+    """Holm-corrected p-values of the differences to one candidate."""
     names, values = [], []
     for name, seeds in by_seed.items():
-        if best is None or name == best or name in unranked:
+        if other is None or other not in by_seed or name == other or name in unranked:
             continue
-        pairs = [(by_seed[best][seed], seeds[seed]) for seed in seeds if seed in by_seed[best]]
+        pairs = [(by_seed[other][seed], seeds[seed]) for seed in seeds if seed in by_seed[other]]
         if len({len(pick.draws) for pair in pairs for pick in pair}) != 1 or len(pairs[0][0].draws) < 2:
             continue
         names.append(name)
@@ -356,6 +364,9 @@ def keep_books(
     for (data, _, _), distinct in sorted(contents.items()):
         prints[data] |= distinct
     versions = Counter(tuple(str(row.versions.get(name, "")) for name in VERSIONS) for row in done)
+    own = Counter(
+        (str(row.config["method"]), row.versions["method"]) for row in done if "method" in row.versions
+    )
     return Bookkeeping(
         done=len(done),
         facts={
@@ -365,6 +376,7 @@ def keep_books(
         fingerprints={data: len(distinct) for data, distinct in prints.items()},
         changed=tuple(sorted(key for key, distinct in contents.items() if len(distinct) > 1)),
         versions=tuple(sorted(versions.items(), key=lambda item: (-item[1], item[0]))),
+        own=tuple((*key, runs) for key, runs in sorted(own.items())),
         mixed=tuple(n for n in COMPARABLE if len({key[VERSIONS.index(n)] for key in versions}) > 1),
         failures=tuple(row for row in rows if row.status == "failed"),
         missing=tuple(_missing(rows, picks, modes, expected)),

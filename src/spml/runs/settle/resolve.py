@@ -320,7 +320,8 @@ def run_folder(config: Config) -> Path:
     path = config.data.path
     name = "memory" if path == MEMORY else Path(path).resolve().stem or "run"
     head = config.model.head if config.model.head in models.CLOSED_FORM else ""
-    parts = (name, config.method or head, "continued" if config.init_from else "")
+    method = config.method.rpartition(":")[2]  # of a method in a file, its class
+    parts = (name, method or head, "continued" if config.init_from else "")
     return Path("runs", "-".join(part for part in parts if part))
 
 
