@@ -258,6 +258,19 @@ def test_a_loop_that_is_killed_goes_on(features, tmp_path, capsys, monkeypatch):
         assert first == second, name
 
 
+def test_a_loop_ends_where_each_sample_has_one_label(features, tmp_path, capsys):
+    with np.load(features) as file:
+        arrays = dict(file)
+    arrays["Y"] = np.eye(arrays["Y"].shape[1], dtype=np.int8)[arrays["Y"].argmax(1)]
+    np.savez(features, **arrays)
+    work = tmp_path / "work"
+    go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "40")
+    fill_in(work / "sample.csv", truth_of(features))
+    said = go_on(work, capsys)
+    assert "have 1 labels each, no more than are known: no label is missing" in said
+    assert said.endswith(f"the model: {work / 'round-1' / 'run'}\n")
+
+
 def test_what_is_refused(features, tmp_path, capsys):
     work = tmp_path / "work"
     assert "name the folder of the loop: --output FOLDER" in fails(capsys, "loop", features)

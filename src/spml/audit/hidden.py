@@ -47,6 +47,10 @@ class MissingLabels(NamedTuple):
     rank_in_class: IntArray
 
 
+class NothingMissingError(InputError):
+    """K, the mean labels per sample, says that no label is missing."""
+
+
 class HiddenLabels:
     """Probabilities of the labels that are not known, from scores of a model that was not fitted to them.
 
@@ -85,7 +89,7 @@ class HiddenLabels:
         known = self.labels.positives_per_sample()
         mean = float(known[known > 0].mean())
         if priors.mean_labels <= mean:
-            raise InputError(
+            raise NothingMissingError(
                 f"with {priors.mean_labels:g} mean labels per sample no label is missing, since the samples "
                 f"with a known positive have {mean:.3g} on average: state a larger number"
             )

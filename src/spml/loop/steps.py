@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..audit.folder import ABOUT
+from ..audit.hidden import NothingMissingError
 from ..audit.sheets import read_answers
 from ..common.errors import InputError
 from ..common.files import check_folder, sha256_file, write_json
@@ -93,10 +94,20 @@ class _Steps:
         lines = self._compare(number, run)
         if not (here.audit / ABOUT).is_file():
             log.info(f"{here.audit}: looking for labels that are missing")
-            limits = Limits(top=self._begun.top)
-            run_audit(
-                here.run, {}, output=here.audit, folds=self._begun.folds, limits=limits, engine=self._engine
-            )
+            limits, folds = Limits(top=self._begun.top), self._begun.folds
+            try:
+                run_audit(here.run, {}, output=here.audit, folds=folds, limits=limits, engine=self._engine)
+            except NothingMissingError:
+                k = run.thresholds.mean_labels.value
+                return Stop(
+                    [
+                        *lines,
+                        f"The samples labelled in full have {k:.3g} labels each, no more than are known: no "
+                        "label is missing, so there is nothing to review.",
+                        f"the model: {run.folder}",
+                    ],
+                    [],
+                )
         if not (here.audit / REVIEW).is_file():
             return Stop(
                 [*lines, "Review labels that are probably missing. As many answers as you like will do."],
