@@ -252,7 +252,8 @@ def _comparable(path: Path) -> Any:
         return None
     if path.suffix == ".sqlite":
         with contextlib.closing(sqlite3.connect(path)) as store:
-            return sorted(store.execute("SELECT key, status FROM runs"))
+            rows = "file, label, answer FROM decisions" if "review" in path.name else "key, status FROM runs"
+            return sorted(store.execute(f"SELECT {rows}"))
     if path.suffix == ".json":
         return _timeless(json.loads(path.read_text()))
     if path.suffix == ".jsonl":

@@ -167,6 +167,35 @@ def of_others(path):
 ADVICE = "Restore a copy, or move it away to begin again."
 
 
+class Failing:
+    """A connection to a disk that fails where a statement holds some words."""
+
+    def __init__(self, connection, words):
+        self.connection, self.words = connection, words
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, statement, *more):
+        if self.words in statement:
+            raise sqlite3.OperationalError("disk I/O error")
+        return self.connection.execute(statement, *more)
+
+
+@pytest.mark.parametrize("words", ["quick_check", "SELECT id, file", "user_version"])
+def test_a_disk_that_fails_says_nothing_about_the_answers(store, words):
+    store.add("a.jpg", "cat", "yes", "ann", random_check=False)
+    whole = store._connection
+    store._connection = Failing(whole, words)
+    with pytest.raises(SpmlError, match=r"can't be read \(disk I/O error\)\. Nothing was saved\.$"):
+        store.since(0)
+    store._connection = Failing(whole, "INSERT")
+    with pytest.raises(SpmlError, match=r"can't be written \(disk I/O error\)\. Nothing was saved\.$"):
+        store.undo("ann")
+    store._connection = whole
+    assert len(store.since(0)) == 1
+
+
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize(
     ("change", "problem"),

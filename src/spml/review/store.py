@@ -54,6 +54,9 @@ _SCHEMA = (
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a damaged database: SQLite quotes its content in messages, which may not be text."""
 
+_DEVICE = "I/O error"
+"""In messages of SQLite about a disk that fails, which says nothing about the content."""
+
 _COLUMNS = "id, file, label, answer, reviewer, time, random_check, undoes"
 _TIME = 5
 _ADVICE = "Restore a copy, or move it away to begin again."
@@ -235,6 +238,8 @@ class Store:
                 rows, about = connection.execute(query, [last]).fetchall(), _about(connection)
             except _ERRORS as error:
                 problem = str(error)
+                if _DEVICE in problem:
+                    raise
         if problem != "ok":
             raise self._damaged(problem)
         number, previous, decisions = last, "", []
@@ -324,8 +329,9 @@ class Store:
                         f"{self.path}: another process has kept it locked for {SECONDS_TO_WAIT:g} seconds. "
                         "Nothing was saved, and nothing is lost. Try again."
                     ) from error
-                if purpose == "write":
-                    raise SpmlError(f"{self.path}: can't be written ({error}). Nothing was saved.") from error
+                if purpose == "write" or _DEVICE in str(error):
+                    what = "written" if purpose == "write" else "read"
+                    raise SpmlError(f"{self.path}: can't be {what} ({error}). Nothing was saved.") from error
                 raise InputError(
                     f"{self.path}: can't be used as the database of a review ({error}). {_ADVICE}"
                 ) from error
