@@ -78,7 +78,7 @@ def test_health_counts_what_is_missing(data):
     assert health["probably_missing"] == hidden.find().sum()
     assert health["not_learnable"] == []
     assert "uniform draw" in health["warnings"][0]
-    assert "more than a tenth of the 6 classes" in health["warnings"][1]
+    assert len(health["warnings"]) == 1
     few = health_summary(data.labels[:90], data.scores[:90], mean_labels=data.mean_labels)
     assert any("Only 90 samples" in line for line in few["warnings"])
     truth = data.truth.sum() - samples

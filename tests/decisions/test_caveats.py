@@ -29,7 +29,7 @@ def test_there_is_nothing_to_say_after_an_audit_of_good_data():
         ({"positives": np.r_[9, MANY[1:]]}, "1 class with fewer than 10 known positives"),
         ({"positives": np.r_[0, 0, MANY[2:]]}, "2 classes without a known positive: never"),
         ({"rows": 99}, "Only 99 samples"),
-        ({"mean_labels": 5.1}, "K = 5.1 is more than a tenth of the 50 classes"),
+        ({"mean_labels": 16.7}, "K = 16.7 is more than a third of the 50 classes"),
         ({"mean_labels": 1.29}, "proportional to K - 1"),
     ],
 )  # fmt: skip
@@ -40,7 +40,7 @@ def test_each_warning_where_it_applies(settings, expected):
 
 
 def test_limits_are_exact():
-    assert warn(gamma=0.71, rows=100, positives=np.full(50, 10), mean_labels=5.0) == []
+    assert warn(gamma=0.71, rows=100, positives=np.full(50, 10), mean_labels=16.6) == []
     assert warn(mean_labels=1.3) == []
     assert warn(rows=99, mean_labels=1.1, calibrated=False) == []
 

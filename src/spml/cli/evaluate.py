@@ -151,7 +151,8 @@ def print_evaluation(result: dict[str, Any]) -> None:
     if "groups" in result:
         print(f"Intervals and z are from bootstrap draws of {_drawn(result)}.")
     print(
-        f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models; it is not mAP."
+        f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models at this K; it "
+        "is not mAP. The naive mAP (unknown labels are absent) needs no K: it is the held-out score of a run."
     )
     _print_notes(result)
 

@@ -16,8 +16,9 @@ FEW_POSITIVES = 10
 FEW_ROWS = 100
 """Samples below which probabilities are not reliable."""
 
-MANY_LABELS = 0.1
-"""Share of the classes that a sample has on average above which probabilities are not reliable."""
+MANY_LABELS = 1 / 3
+"""Share of the classes that a sample has on average up to which probabilities were measured, as good as
+where it is a thirtieth."""
 
 FEW_LABELS = 1.3
 """Mean labels per sample below which the number of missing labels is hard to tell."""
@@ -68,23 +69,27 @@ def caveats(
     if few:
         lines.append(
             f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: "
-            f"their thresholds and estimates are hardly more than guesses ({first_few(few, 5)})."
+            f"their thresholds and estimates are hardly more than guesses. Label more ({first_few(few, 5)})."
         )
     without = [name for name, count in zip(names, positives.tolist(), strict=True) if not count]
     if without:
         lines.append(
             f"{counted(len(without), 'class', 'classes')} without a known positive: never predicted, unless "
-            f"by name alone ({first_few(without, 5)})."
+            f"by name alone. Label some, or leave the class out ({first_few(without, 5)})."
         )
     if calibrated and rows < FEW_ROWS:
-        lines.append(f"Only {counted(rows, 'sample')}: probabilities may be far off.")
+        lines.append(
+            f"Only {counted(rows, 'sample')} with held-out scores: probabilities may be far off. Hold back "
+            "more (data.val_share), or collect more."
+        )
     if calibrated and not full and k > MANY_LABELS * len(names):
         lines.append(
-            f"K = {k:g} is more than a tenth of the {len(names)} classes: probabilities may be far off."
+            f"K = {k:.3g} is more than a third of the {len(names)} classes, and it was not measured how "
+            "right probabilities are there. Check them: label 50 random samples in full (spml audit sample)."
         )
     if calibrated and not full and k < FEW_LABELS:
         lines.append(
-            f"K = {k:g} is close to 1: the expected number of missing labels is proportional to K - 1, so a "
-            "small error of K is a large one there."
+            f"K = {k:.3g} is close to 1: the expected number of missing labels is proportional to K - 1, so "
+            "a small error of K is a large one there. Label more samples in full (spml audit sample)."
         )
     return lines

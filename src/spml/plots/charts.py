@@ -26,6 +26,7 @@ from .style import (
 )
 
 _LOSS, _MAP = "train/loss", "val/mAP"
+_PENALTY = "penalty: how simple the model is kept"
 _NAMES = {"val/SP": "SP-score", "val/mAP": "mAP"}
 _STYLES = {"ridge": "-", "lda": (0, (4, 2)), "multinomial": (0, (1, 1.5))}
 _TITLES = {_LOSS: "training loss", "val/SP": "validation SP-score, %", _MAP: "validation mAP, %"}
@@ -53,7 +54,7 @@ def fit_curves(path: Path, history: Sequence[Mapping[str, Any]], *, metric: str,
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False)[0], strict=True):
         role = {_LOSS: "", metric: f" (selects {name})"}.get(key, " (only shown)")
         _panel(axes, positions, [record[key] for record in history], best, is_loss=key == _LOSS)
-        label_axes(axes, _TITLES.get(key, key) + role, along, "")
+        label_axes(axes, _TITLES.get(key, key) + role, along if along == "epoch" else _PENALTY, "")
         if along == "penalty":
             axes.set_xticks(positions[::2], names[::2])
     figure.get_layout_engine().set(wspace=0.06)
@@ -109,7 +110,7 @@ def member_curves(
     for axes, (scaling, by) in zip(panels, lines.items(), strict=True):
         style_axes(axes)
         axes.set_xscale("log")
-        label_axes(axes, scaling, "penalty", "")
+        label_axes(axes, scaling, _PENALTY, "")
         for (space, head), records in by.items():
             finite = [record for record in records if record["penalty"] != "infinity"]
             member = chosen.get((f"{scaling}, {space}", head))
@@ -121,7 +122,7 @@ def member_curves(
                 size = 3 + 14 * member["weight"]
                 style = {"marker": "o", "markersize": size, "markeredgecolor": "white"}
                 axes.plot([member["penalty"]], [100 * member["score"]], color=colour, **style)
-    panels[0].set_ylabel(f"{_NAMES.get(metric, metric)} of held-out samples", fontsize=9)
+    panels[0].set_ylabel(f"{_NAMES.get(metric, metric)} in the search, %", fontsize=9)
     for space, colour in colours.items():
         panels[-1].plot([], [], color=colour, label=space)
     for head in dict.fromkeys(head for by in lines.values() for _, head in by):

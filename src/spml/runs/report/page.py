@@ -22,6 +22,7 @@ from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
+from ..headline import Headline, headline
 from ..predict.batches import Engine
 from ..run import Run
 from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reopened
@@ -53,7 +54,6 @@ class _Summary(msgspec.Struct):
 
     method: str
     selected: _Selected
-    validation: dict[str, float | None]
     data: _Data
     warnings: list[str]
     versions: dict[str, str]
@@ -113,7 +113,11 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         summary = msgspec.convert(run.summary, _Summary)
     except msgspec.ValidationError as error:
         raise InputError(f"{folder / run_files.SUMMARY}: damaged ({error}). Train again.") from error
-    held_out = read_held_out(folder, run.classes)
+    held_out, shown_as, numbers = (
+        read_held_out(folder, run.classes),
+        headline(run.summary),
+        summary.data.samples,
+    )
     never = set(run.card["without_positives"])
     cuts = [np.inf if name in never else cut for name, cut in zip(run.classes, run.cuts, strict=True)]
     shown = choose_samples(held_out, cuts)
@@ -122,6 +126,10 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
 
     def count(number: int) -> str:
         return counted(number, "photo" if images else "sample")
+
+    in_turn = len(held_out.ids) > numbers["val"]
+    judged = f"{len(held_out.ids):,} {'photos' if images else 'samples'}, "
+    judged += "each scored by models that had not learned from it" if in_turn else "that were held back"
 
     def warnings() -> list[str]:
         skipped = summary.data.skipped
@@ -155,7 +163,11 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     page = environment.get_template("page.html").render(
         run=run,
         summary=summary,
-        score=float(summary.validation[summary.selected.metric] or 0),
+        headline=shown_as,
+        in_turn=in_turn,
+        checked=f"the {count(numbers['val'])} of the validation" + (", scored in turn" if in_turn else ""),
+        judged=judged,
+        about_curves=_about_curves(run, shown_as),
         config=run.config,
         policy=policy,
         k=policy.mean_labels,
@@ -204,6 +216,20 @@ def renew_report(run: Run, engine: Engine) -> None:
     except InputError as error:
         path.unlink(missing_ok=True)  # it would show what is no longer so
         log.info(f"{path} was removed, because it could not be made again: {error}")
+
+
+def _about_curves(run: Run, headline: Headline) -> str:
+    """What the picture of the training shows, for people who do not know the field."""
+    metric = "mAP" if headline.full else f"SP-score at K = {headline.mean_labels:.3g}"
+    if "epoch" in run.summary["selected"]:
+        return (
+            f"How the model changed in training. The epoch that is marked was kept: its {metric} is highest."
+        )
+    return (
+        "The models that were tried. The penalty says how simple a model is kept: with too small a one it "
+        "learns accidents of the data by heart, with too large a one too little. What is marked was kept. "
+        f"The height is the {metric} in this search; the finished model, made of what is marked, has its own."
+    )
 
 
 def _method(name: str) -> str:
