@@ -47,11 +47,12 @@ def train(
     from ..engine.distributed import started_processes
     from ..runs.folder.layout import how_to_continue
     from ..runs.settle.resolve import run_folder
-    from ..runs.train import complete_config, run_training
+    from ..runs.train import complete_config, is_first, run_training
 
     settings = {**settings, "data": with_path(settings.get("data", {}), path)}
     if like:
-        from ..runs.settle.like import like_run
+        from ..runs.predict.batches import Engine
+        from ..runs.settle.like import like_run, repeat_decisions
 
         settings = like_run(Path(like), settings)
     config = from_dict(settings)
@@ -69,6 +70,8 @@ def train(
             command=_command(config),
             logger=logger,
         )
+        if like and is_first(config):
+            repeat_decisions(Path(like), run_folder(config), Engine(device=config.accelerator))
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."

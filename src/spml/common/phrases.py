@@ -30,6 +30,17 @@ def first_few(phrases: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join([*phrases[:limit], *(["..."] if len(phrases) > limit else [])])
 
 
+def first_warnings(warnings: Sequence[str], where: str) -> list[str]:
+    """Lines for the first three warnings, one for each cause, and one that says where the others are.
+
+    Two warnings that begin with `Only` have the same cause: too few samples.
+    """
+    few = [warning for warning in warnings if warning.startswith("Only ")]
+    kept = [warning for warning in warnings if warning not in few[1:]]
+    more = [f"{counted(len(kept) - 3, 'more warning')}: see {where}"] if len(kept) > 3 else []
+    return [*(f"warning: {warning}" for warning in kept[:3]), *more]
+
+
 def shorten(names: Iterable[str]) -> str:
     """Names as a list for a message: one line of at most 200 characters."""
     short = (name if len(name) < 60 else name[:57] + "..." for name in islice(names, 100))

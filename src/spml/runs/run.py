@@ -29,11 +29,11 @@ from ..data.matrix import FeatureMatrix
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
 from ..engine import find_device
-from ..metrics import FEWEST_SHOWN, shown_score
 from ..scores import ScoreBlocks, fits
 from .decide.policies import read_thresholds
 from .folder import layout as run_files
 from .folder.contents import read_metrics, read_summary
+from .headline import headline
 from .inputs import labelled, unlabelled
 from .network import HeadNetwork, Network, Transform
 from .predict.batches import Batch, Engine, check_samples, predict_batches
@@ -199,10 +199,8 @@ class Run:
         if not (self.folder / run_files.SUMMARY).is_file() and self.config and self.config.data.classes:
             return {**facts, "validation": "no label is known yet"}
         try:
-            metric, summary = self.summary["selected"]["metric"], self.summary
-            few = metric != "val/mAP" and summary["data"]["samples"]["val"] < FEWEST_SHOWN
-            score = shown_score(summary["validation"][metric])
-            facts["validation"] = f"{metric} {f'not shown (< {FEWEST_SHOWN} samples)' if few else score}"
+            score = headline(self.summary)
+            facts["validation"] = f"{'mAP' if score.full else 'held-out score'} {score.shown}"
             k = self.thresholds.mean_labels
             known = f"K = {k.value:g} ({k.source})" if k.known else "K not known"
             facts["thresholds"] = f"{self.thresholds.target.describe()}, {known}"

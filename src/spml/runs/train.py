@@ -74,9 +74,7 @@ def run_training(
     check_logger(logger)
     config = _with_folder(config, resume)
     folder = Path(config.output)
-    # SLURM and torchrun number their processes even if each of them makes a run of its own.
-    ranks = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
-    first = next((os.environ[name] for name in ranks if name in os.environ), "0") == "0"
+    first = is_first(config)
     only_trainer: AbstractContextManager[None] = nullcontext()
     with ExitStack() as stack:
         stack.enter_context(_threads(config.threads))
@@ -290,3 +288,10 @@ def _check_same_settings(config: Config) -> None:
             f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` and "
             "`resume` alone), or start again in another folder."
         )
+
+
+def is_first(config: Config) -> bool:
+    """Whether this is the first of the processes that make a run, or the only one."""
+    # SLURM and torchrun number their processes even if each of them makes a run of its own.
+    ranks = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
+    return next((os.environ[name] for name in ranks if name in os.environ), "0") == "0"

@@ -14,7 +14,7 @@ from ...common.files import write_checked_json, write_with
 from ...common.messages import log
 from ...config import Config
 from ...engine.checkpoint import check_classes
-from ...metrics import TRUSTED, compare_ranks, ranks_of
+from ...metrics import TRUSTED, compare_ranks, ranks_of, shown_score
 from .. import recipes
 from ..folder import layout as run_files
 from ..folder.contents import load_model, read_summary
@@ -129,10 +129,11 @@ def fine_tune(
     ]
     summary = {**summaries[chosen], "candidates": candidates, "lead_z": z, "command": command}
     write_checked_json(folder / run_files.SUMMARY, summary)
-    told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
+    told = ", ".join(f"{name} {shown_score(score)}" for name, score in scores.items())
+    names = {"val/mAP": "mAP on validation samples", "val/SP": "SP-score on validation samples"}
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
     last = next_steps(folder, summary, pictures)
-    log.info("\n".join([f"{metric}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
+    log.info("\n".join([f"{names[metric]}: {told}{lead}; kept: {chosen}", f"{folder}: done", *last]))
     return summary
 
 

@@ -20,7 +20,7 @@ from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
 from ...decisions import Judge
 from ...engine.loop import Judging
-from ...metrics import FEWEST_SHOWN, sp_score
+from ...metrics import FEWEST_SHOWN, shown_score, sp_score
 from ...scores import InMemory
 from ..folder.held_out import keep_scores
 from .build import Build, no_windows, with_parts
@@ -140,26 +140,19 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried}
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
-    best = max(tried, key=lambda name: tried[name])
-    of_parts = f"{100 * max(list(tried.values())[1:]):.2f} at most"
+    whole = tried["whole image"]
+    best = max(list(tried)[1:], key=lambda name: tried[name])
+    by = "mAP" if by_truth else f"SP-score at K = {mean_labels:.3g}"
+    compared = (
+        f"{by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
+        f"{shown_score(tried[best])} by {best}"
+    )
     if weighed is None:
-        log.info(
-            f"local evidence: the whole image scores {100 * tried[best]:.2f} on held-out samples, {what} "
-            f"{of_parts}, so they are not used"
-        )
+        log.info(f"local evidence: {what} are not used ({compared})")
         return fitted._replace(local={**described, "weights": None})
     described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
-    whole = f"{100 * tried['whole image']:.2f} by the whole image"
-    if best == "whole image":
-        log.info(
-            f"local evidence: held-out samples score {of_parts} by {what}, {whole}, "
-            + (f"but `local` is {local}, so {what} are scored, too" if required else "so both are averaged")
-        )
-    else:
-        log.info(
-            f"local evidence: held-out samples score {100 * tried[best]:.2f} by {best}, {whole}, so {what} "
-            "are scored, too"
-        )
+    why = f", as `local` is {local}" if required and whole >= tried[best] else ""
+    log.info(f"local evidence: {what} are scored, too{why} ({compared})")
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)

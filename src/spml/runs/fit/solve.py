@@ -90,16 +90,14 @@ class Fitted(NamedTuple):
 
 
 def describe_scores(record: dict[str, Any], judge: Judging) -> str:
-    """Format the validation scores of a record for the terminal."""
-    metric = judge.metric
-    text = f"{metric} {100 * record[metric]:.2f}"
-    if metric == "val/SP":
-        few = isinstance(judge, Judge) and judge.known < FEWEST_SHOWN
-        shown = f"not shown (< {FEWEST_SHOWN} samples)" if few else shown_score(record[metric])
-        text = f"{metric} {shown}"
-    if metric != "val/mAP" and "val/mAP" in record:
-        text += f"  (true val/mAP {100 * record['val/mAP']:.2f}, not used)"
-    return text
+    """Format the held-out score of a record for the terminal, and the SP-score where that selects."""
+    if judge.metric == "val/mAP":
+        return f"mAP {100 * record['val/mAP']:.2f}"
+    text = f"held-out score not shown (< {FEWEST_SHOWN} samples)"
+    if not isinstance(judge, Judge) or judge.known >= FEWEST_SHOWN:
+        naive = f"held-out score {100 * record['val/naive_mAP']:.2f}, " if "val/naive_mAP" in record else ""
+        text = f"{naive}SP-score {shown_score(record['val/SP'])}"
+    return f"{text}  (true mAP {100 * record['val/mAP']:.2f}, not used)" if "val/mAP" in record else text
 
 
 class Solver:

@@ -16,16 +16,17 @@ import torch
 from ... import models, plots
 from ...common.files import sha256_file, write_checked_json
 from ...common.messages import muted
-from ...common.phrases import counted
+from ...common.phrases import counted, first_warnings
 from ...config import Config
 from ...data import Dataset
 from ...decisions import Judge, global_threshold, threshold_curve, true_map
-from ...metrics import FEWEST_SHOWN, shown_score
+from ...metrics import FEWEST_SHOWN
 from ...scores import Scores
 from ...version import __version__
 from ..decide.policies import decide_thresholds, evidence_from_shares, write_thresholds
 from ..fit.build import Build
 from ..fit.solve import Fitted, HeldOutScores
+from ..headline import headline
 from ..predict.batches import Engine
 from ..run import Run
 from ..settle import init_from
@@ -191,7 +192,7 @@ def write_results(
         plots.fit_curves(folder / run_files.CURVES, fitted.history, metric=judge.metric, best=fitted.best)
     if pictures and data.kind == "image":
         draw_examples(finished, data, config.accelerator)
-    return finished, _closing_lines(folder, summary, judge.known, pictures)
+    return finished, _closing_lines(folder, summary, pictures)
 
 
 def versions() -> dict[str, str]:
@@ -270,27 +271,25 @@ def draw_examples(run: Run, data: Dataset, accelerator: str) -> None:
     plots.example_sheet(run.folder / run_files.EXAMPLES, images, labels, with_truth=true is not None)
 
 
-def _closing_lines(folder: Path, summary: dict[str, Any], known: int, report: bool) -> str:
-    """Closing lines; `known` counts the validation samples with a known positive label."""
-    selected, cost = summary["selected"], summary["cost"]
-    value = summary["validation"][selected["metric"]]
-    if selected["metric"] == "val/mAP":
-        text = f"mAP {100 * value:.2f} on the fully labelled validation samples (oracle)"
-    elif known < FEWEST_SHOWN:
-        samples = "1 validation sample is" if known == 1 else f"{known} validation samples are"
-        text = f"SP-score not shown: {samples} fewer than {FEWEST_SHOWN}"
-    else:
-        text = f"SP-score {shown_score(value)} on validation samples, by their known labels only"
+def _closing_lines(folder: Path, summary: dict[str, Any], report: bool) -> str:
+    """Closing lines: the held-out score, at most three warnings, and what to do next."""
+    selected, cost, score = summary["selected"], summary["cost"], headline(summary)
+    text = score.describe()
     for key in ("epoch", "penalty"):
         if key in selected:
+            by = "" if score.full else " by the SP-score"
             tied = f" ({selected['tie_set']} in the tie set)" if "tie_set" in selected else ""
-            text = f"best {key} {selected[key]} of {selected['of']}{tied}: {text}"
+            text = f"best {key} {selected[key]} of {selected['of']}{by}{tied}: {text}"
     if summary["test"]:
         text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
     text += f"; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB"
-    notes = [f"note: {warning}" for warning in selected.get("warnings", ())]
-    warnings = [f"warning: {warning}" for warning in summary["warnings"]]
-    return "\n".join([text, *notes, *warnings, f"{folder}: done", *next_steps(folder, summary, report)])
+    warnings = [*summary["warnings"], *selected.get("warnings", ())]
+    if summary["threshold"]["source"] == "default":  # what to do about K is the last line
+        warnings = [warning for warning in warnings if not warning.startswith("K = ")]
+    if not score.full and score.samples < FEWEST_SHOWN:  # said in place of the score
+        warnings = [warning for warning in warnings if not warning.startswith("Only ")]
+    warnings = first_warnings(warnings, str(folder / (run_files.REPORT if report else run_files.SUMMARY)))
+    return "\n".join([text, *warnings, f"{folder}: done", *next_steps(folder, summary, report)])
 
 
 def next_steps(folder: Path, summary: dict[str, Any], report: bool) -> list[str]:

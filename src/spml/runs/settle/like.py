@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import shutil
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
 from ... import models
 from ...common.errors import InputError
-from ...common.files import same_path
-from ...config import Config, flat
-from ...data import MEMORY
+from ...common.files import same_path, sha256_file
+from ...common.locks import only_writer
+from ...common.messages import log
+from ...common.parsing import parse_json
+from ...common.phrases import shorten
+from ...config import Config, DataConfig, flat
+from ...data import MEMORY, wanted_names
+from ...data.readers.features import load_arrays
+from ...data.tables.read import SUFFIXES, open_table
+from ...decisions import Interval
 from ...short_names import nested
-from ..decide.policies import read_thresholds
+from ..api import load
+from ..audits.answers import Audited, audited_scores, read_audited
+from ..decide.policies import (
+    decide_thresholds,
+    evidence_from_audit,
+    evidence_from_policy,
+    evidence_from_shares,
+    read_thresholds,
+    write_thresholds,
+)
 from ..folder import layout as run_files
 from ..folder.contents import load_model
+from ..folder.held_out import HeldOut, read_held_out
+from ..headline import headline
+from ..predict.batches import Engine
+from ..report.page import renew_report
+from ..run import Run
 
 _HEAD = ("model.scores", "model.head_bias", "model.scaling", "optim.lr", "optim.head_lr_factor")
 _BACKBONE = ("data.size", "model.frozen", "model.local", "model.scaling", "optim.lr", "optim.head_lr_factor")
@@ -42,8 +69,9 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
 
     K is the one that the thresholds of the run stand on, where somebody stated it or an audit gave it since.
     If a stated setting differs, those that the run had settled for it are open again: with another method its
-    hyper-parameters, with another backbone its weights. If other data is stated, nothing is carried along of
-    how that of the run is read; in data that the run was trained on, everything is.
+    hyper-parameters, with another backbone its weights. If other data is stated, names of classes, groups and
+    columns of texts are carried along as far as it has them, and nothing else of how that of the run is read;
+    in data that the run was trained on, everything is.
 
     Args:
         folder: Folder of the run.
@@ -78,6 +106,8 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
         carried |= {
             name: value for name, value in defaults.items() if name.startswith("data.") and name not in kept
         }
+        carried["data.rename"] = wanted_names(config.data) or ""
+        carried |= _columns_of(folder, config.data, Path(path), given)
     elif config.data.path == MEMORY:
         raise InputError(
             f"{folder}: was trained on data in memory, so `like` can't read it again. Name data: spml train "
@@ -86,6 +116,139 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
     if "hp" in given:  # one at a time, as for --config
         given["hp"] = {**carried["hp"], **given["hp"]}
     return nested({**carried, **given})
+
+
+def _columns_of(folder: Path, data: DataConfig, path: Path, given: Mapping[str, Any]) -> dict[str, str]:
+    """Columns of groups and texts in other data: as in the run, or `group` and `text`, as in an export."""
+    columns: Collection[str] = ()
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        columns = open_table(path).names
+    elif path.suffix.lower() == ".npz" and path.is_file():
+        columns = load_arrays(path, (data.group,))[0] if data.group else ()
+    found = {}
+    for name, lost in (
+        ("group", "splits and folds may separate samples that belong together"),
+        ("text", "images are read instead of texts"),
+    ):
+        wanted = getattr(data, name)
+        if not wanted or f"data.{name}" in given:
+            continue
+        if {*wanted.split(",")} <= {*columns}:
+            found[f"data.{name}"] = wanted
+        elif name in columns:
+            found[f"data.{name}"] = name
+        else:
+            log.info(f"note: {path} has no column {wanted!r} as the data of {folder} has, so {lost}.")
+    return found
+
+
+def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
+    """Decide the thresholds of a new run by the audit and for the target of the run that it was trained like.
+
+    What can't be repeated is said, with what happens instead; so is whether the two held-out scores compare.
+
+    Args:
+        like: Folder of the earlier run.
+        folder: Folder of the new one, which has finished.
+        engine: Settings of prediction, for audited samples of which the new run has no held-out scores.
+
+    Raises:
+        SpmlError: A file could not be written.
+    """
+    before, run = load(like), load(folder)
+    held_out = read_held_out(folder, run.classes)
+    if differs := {*before.classes} ^ {*run.classes}:
+        log.info(f"note: only one of {like} and {folder} has the classes {shorten(sorted(differs))}.")
+    log.info(_compared(before, run, held_out))
+    try:
+        policy = before.thresholds
+    except InputError as error:
+        log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
+        return
+    k, audited = policy.mean_labels, None
+    own_k = run.config is None or run.config.mean_labels != k.value  # another one was stated
+    evidence = evidence_from_policy(run.thresholds)
+    if k.source == "audit" and not own_k:
+        try:
+            audited = _audited_again(before, run, held_out, engine)
+            evidence = evidence_from_audit(held_out, audited[1], audited[0].truth)
+        except InputError as error:
+            log.info(
+                f"note: the audit of {like} can't be repeated ({str(error).rstrip('.')}). Its K stays; the "
+                "shares of the classes follow from known labels."
+            )
+            evidence = evidence_from_shares(held_out, k.value, "audit")
+            interval = None if k.low is None or k.high is None else Interval(k.value, k.low, k.high)
+            evidence = evidence._replace(interval=interval, audited=policy.rows.audited)
+    model, target = (run.weights_sha256, run.scale, run.classes, held_out, evidence), policy.target
+    try:
+        new = decide_thresholds(*model, target)
+    except InputError as error:
+        log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
+        new = decide_thresholds(*model)
+    with only_writer(folder, inside=True):
+        write_thresholds(folder, new, held_out)
+        if audited:
+            shutil.copyfile(like / run_files.AUDITED, folder / run_files.AUDITED)
+        renew_report(run, engine)
+    source = {"audit": f" from {new.rows.audited} audited samples", "stated": " as stated"}
+    known = f"K = {k.value:.3g}{source.get(k.source, '')}, " if new.mean_labels.known else ""
+    log.info(f"as in {like}: {known}thresholds for {new.target.describe()}")
+
+
+def _audited_again(
+    before: Run, run: Run, held_out: HeldOut, engine: Engine
+) -> tuple[Audited, npt.NDArray[np.float32]]:
+    """Fully labelled samples of an earlier run, and their scores by a new one.
+
+    Raises:
+        InputError: The table is gone or was changed, or the new run has learned from a sample.
+    """
+    path, data = before.folder / run_files.AUDITED, before.settings.data
+    try:
+        told = msgspec.convert(parse_json(path.read_bytes()), _Told)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: does not say which table it was ({error}).") from error
+    sheet = next(
+        (each for each in (Path(told.file), path.parent / Path(told.file).name) if each.is_file()), None
+    )
+    if sheet is None or sha256_file(sheet) != told.sha256:
+        raise InputError(f"{told.file}: {'was changed since' if sheet else 'no such file'}.")
+    root = Path(data.images or data.path)
+    audited = read_audited(sheet, run, str(root if root.is_dir() else root.parent))
+    return audited, audited_scores(run, audited, held_out, engine)
+
+
+class _Told(msgspec.Struct):
+    """The parts of audited.json that say which table it was."""
+
+    file: str
+    sha256: str
+
+
+def _compared(before: Run, run: Run, held_out: HeldOut) -> str:
+    """The held-out score of an earlier run, and whether it compares with that of a new one."""
+    text = f"{before.folder}: {headline(before.summary).describe()}"
+    try:
+        earlier = read_held_out(before.folder)
+    except InputError as error:
+        return f"{text}. note: {error}"
+    both = (earlier, before), (held_out, run)
+    turns = [len(kept.ids) > each.summary["data"]["samples"]["val"] for kept, each in both]
+    reasons = []
+    if {*earlier.ids} != {*held_out.ids}:
+        reasons.append("other samples are held out, or they have other names")
+    elif earlier.labels.positives_per_class().tolist() != held_out.labels.positives_per_class().tolist():
+        reasons.append("other labels of the held-out samples are known")
+    if turns[0] != turns[1]:
+        how = "each sample was held back in turn in one of them, and a fixed part in the other"
+        reasons.append(how)
+    if not reasons:
+        return f"{text}, of the same samples with as many known labels: the two scores can be compared."
+    return (
+        f"{text}. It can't be compared with that of {run.folder}: {' and '.join(reasons)}. `spml evaluate "
+        f"{shlex.join(map(str, (before.folder, run.folder)))} DATA` measures both on the same samples."
+    )
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -233,14 +233,6 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
         notes.append(
             f"no method is stated, so it is {config.method}: {meaning} (`spml methods {config.method}`)"
         )
-    if config.method == AUTO:
-        # Settings that say how to train, where they are stated although heads are solved.
-        unstated = replace(config, epochs=Config().epochs, patience=Config().patience, optim=OptimConfig())
-        if idle := differences(config, unstated):
-            notes.append(
-                f"heads of method {AUTO} are solved, so {', '.join(idle)} {'have' if idle[1:] else 'has'} no "
-                f"effect: to train instead, name a method, such as method={recipe['trained']}"
-            )
     objective = create(config.objective, config.hp) if config.objective else None
     needs = objective.needs if objective else Needs()
 
@@ -279,12 +271,28 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
     model = replace(model, backbone=spec.name, frozen=frozen, local=local, scaling=scaling)
 
     # Learning rates.
-    fine_tuned, rate = spec.is_pretrained and model.frozen == "no", config.optim.lr
-    if rate is None and model.scaling != "auto":
-        rate = 1e-4 if fine_tuned else _head_rate(model.scaling)
-    new_head = start is None and config.method != AUTO
-    factor = config.optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0)
-    optim = replace(config.optim, lr=rate, head_lr_factor=factor)
+    fine_tuned = spec.is_pretrained and model.frozen == "no"
+    rate = 1e-4 if fine_tuned else None if model.scaling == "auto" else _head_rate(model.scaling)
+    factor = 10.0 if fine_tuned and start is None and config.method != AUTO else 1.0
+    optim = replace(
+        config.optim,
+        lr=rate if config.optim.lr is None else config.optim.lr,
+        head_lr_factor=config.optim.head_lr_factor or factor,
+    )
+    if config.method == AUTO and not (data.kind == "image" and model.frozen == "no"):
+        # Settings that say how to train, where a person has stated them although heads are solved. The
+        # config.yaml of a run states all of them as they are settled here.
+        untouched = replace(
+            config,
+            epochs=Config().epochs,
+            patience=Config().patience,
+            optim=OptimConfig(lr=rate, head_lr_factor=factor),
+        )
+        if idle := differences(replace(config, optim=optim), untouched):
+            notes.append(
+                f"heads of method {AUTO} are solved, so {', '.join(idle)} {'have' if idle[1:] else 'has'} no "
+                f"effect: to train instead, name a method, such as method={recipe['trained']}"
+            )
 
     config = replace(config, data=settle_data(config.data, spec, data), model=model, optim=optim)
     conflicts.check_settled(config, needs, spec, data.kind, train.inputs)
