@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..common.errors import InputError
-from ..common.phrases import counted, first_few
+from ..common.phrases import counted, first_few, first_warnings
 from ..config import DataConfig
 from .arguments import DataSettings
 from .shared import Cluster, Network, Prediction, Tables, columns, runs_and_data, with_path
@@ -150,7 +150,7 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
             f"given labels that look most like mistakes: {len(audit.wrong):,} in wrong.csv, first "
             f"{first.label} of {first.file}. How many of them are wrong can't be told from the data."
         )
-    yield from (f"warning: {warning}" for warning in about.warnings)
+    yield from first_warnings(about.warnings, str(folder / "audit.json"))
     yield f"{folder}: audit.json, missing.csv, wrong.csv, classes.csv, audit.png written"
     yield f"next: spml review {shlex.quote(str(folder))}"
 

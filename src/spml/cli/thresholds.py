@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..common.phrases import first_warnings
 from .arguments import DataSettings
 from .shared import Prediction, columns, data_config
 
@@ -85,8 +86,8 @@ def print_policy(policy: Policy) -> None:
     if len(classes) > _SHOWN:
         print(f"... and {len(classes) - _SHOWN:,} classes with fewer positives (all in thresholds.json)")
     print("precision, recall and positives are estimates; thresholds are scores, from 0 to 1")
-    for warning in policy.warnings:
-        print(f"warning: {warning}")
+    for line in first_warnings(policy.warnings, "thresholds.json"):
+        print(line)
 
 
 def _row(cut: ClassCut) -> tuple[str, ...]:

@@ -30,13 +30,20 @@ def first_few(phrases: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join([*phrases[:limit], *(["..."] if len(phrases) > limit else [])])
 
 
-def first_warnings(warnings: Sequence[str], where: str) -> list[str]:
-    """Lines for the first three warnings, one for each cause, and one that says where the others are.
+def one_per_cause(warnings: Iterable[str]) -> list[str]:
+    """Warnings without those of a cause that another one has named: all that begin with `Only` say that there
+    are too few samples."""
+    kept: list[str] = []
+    for warning in warnings:
+        few = warning.startswith("Only ")
+        if warning not in kept and not (few and any(other.startswith("Only ") for other in kept)):
+            kept.append(warning)
+    return kept
 
-    Two warnings that begin with `Only` have the same cause: too few samples.
-    """
-    few = [warning for warning in warnings if warning.startswith("Only ")]
-    kept = [warning for warning in warnings if warning not in few[1:]]
+
+def first_warnings(warnings: Iterable[str], where: str) -> list[str]:
+    """Lines for the first three warnings, one for each cause, and one that says where the others are."""
+    kept = one_per_cause(warnings)
     more = [f"{counted(len(kept) - 3, 'more warning')}: see {where}"] if len(kept) > 3 else []
     return [*(f"warning: {warning}" for warning in kept[:3]), *more]
 

@@ -63,7 +63,8 @@ def caveats(
     if priors.looks_biased:
         lines.append(
             f"Frequent classes look preferred among the known labels (gamma {priors.gamma:.2f}, at most "
-            f"{BIASED_GAMMA:g}): estimates that suppose a uniform draw would be too optimistic."
+            f"{BIASED_GAMMA:g}): estimates without the audit would be too optimistic. Training again "
+            "with `like` repeats it."
         )
     few = [name for name, count in zip(names, positives.tolist(), strict=True) if 0 < count < FEW_POSITIVES]
     if few:

@@ -37,7 +37,7 @@ class Headline(NamedTuple):
         """The score in percent; why there is none where there are too few samples."""
         if not self.full and self.samples < FEWEST_SHOWN:
             few = counted(self.samples, "validation sample is", "validation samples are")
-            return f"not shown ({few} fewer than {FEWEST_SHOWN})"
+            return f"not shown ({few} fewer than {FEWEST_SHOWN}: hold back more, data.val_share)"
         return "not computed" if self.value is None else f"{100 * self.value:.2f}"
 
     def describe(self) -> str:

@@ -485,7 +485,7 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
     main(["train", str(data), *HIDDEN, *output, "--overwrite", "--mean_labels", "3"])
     (warning,) = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]["warnings"]
     assert warning.startswith("K = 3 labels per sample are 25% of the 12 classes")
-    assert f"note: {warning}" in capsys.readouterr().err
+    assert f"warning: {warning}" in capsys.readouterr().err
 
 
 def test_training_does_not_show_a_score_on_few_samples(tmp_path, capsys):
@@ -496,18 +496,22 @@ def test_training_does_not_show_a_score_on_few_samples(tmp_path, capsys):
         main(["train", str(data), *HIDDEN, "--method", "an", "--epochs", "2", *options])
         said = capsys.readouterr().err
         summary = json.loads((output / "summary.json").read_text())
-        score = f"{100 * summary['validation']['val/SP']:.2f}"
-        assert (f"of 2: SP-score {score} on validation samples, by their known" in said) == shown
-        assert said.count("val/SP not shown (< 50 samples)") == (0 if shown else 2)
-        assert ("of 2: SP-score not shown: 49 validation samples are fewer than 50;" in said) != shown
-        assert said.count("val/SP ") == 2
+        naive, sp = (f"{100 * summary['validation'][f'val/{name}']:.2f}" for name in ("naive_mAP", "SP"))
+        best = f"of 2 by the SP-score: held-out score {naive} (naive mAP of 50 validation samples"
+        assert (best in said) == shown
+        assert (f"held-out score {naive}, SP-score {sp}" in said) == shown
+        assert said.count("held-out score not shown (< 50 samples)") == (0 if shown else 2)
+        assert ("held-out score not shown (49 validation samples are fewer than 50: hold" in said) != shown
+        assert ("warning: Only 50 samples" in said) == shown  # of 49, the line about the score says it
+        assert "Only 49" not in said
 
 
 def test_the_score_of_training_is_capped_where_it_is_shown(capsys):
     judge = SimpleNamespace(metric="val/SP")
-    record = {"val/SP": 1.3, "val/mAP": 0.5}
-    assert describe_scores(record, judge) == "val/SP 100.00  (true val/mAP 50.00, not used)"
-    assert describe_scores(record, SimpleNamespace(metric="val/mAP")) == "val/mAP 50.00"
+    record = {"val/SP": 1.3, "val/naive_mAP": 0.4, "val/mAP": 0.5}
+    said = "held-out score 40.00, SP-score 100.00  (true mAP 50.00, not used)"
+    assert describe_scores(record, judge) == said
+    assert describe_scores(record, SimpleNamespace(metric="val/mAP")) == "mAP 50.00"
 
 
 def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsys):

@@ -84,12 +84,35 @@ def test_the_numbers_of_a_class(photo_run):
         assert table[cut.name][5] == f"{cut.threshold:.2g}"
         if cut.precision is not None:
             assert table[cut.name][6] == f"{100 * cut.precision:.0f}\N{NO-BREAK SPACE}%"
-    assert f"about the {len(scores)} photos" in page.replace("\n", " ")
+    told = (
+        f"about {len(scores)} photos, each scored by models that had not learned from it: how many were given"
+    )
+    assert told in page
+    assert "80 photos to learn from, each of which was also held back in turn" in page
+    assert "held back when" not in page
+
+
+def test_the_score_is_the_naive_map_and_the_score_that_chose_is_named(tmp_path):
+    """K changes the SP-score and not the score that is shown."""
+    source, shown = make_features(tmp_path / "x.npz", count=300), []
+    for k in (1.5, 2.5):
+        run = spml.train(
+            source, data={"unlisted": "negative", "observe": "single"}, head="lda", threads=1, quiet=True,
+            mean_labels=k, output=tmp_path / str(k),
+        )  # fmt: skip
+        score, page = run.summary["validation"], report_of(run.folder)
+        assert "60 samples held back to check what was learned (validation)" in page
+        assert f"Held-out score: <b>{100 * score['val/naive_mAP']:.2f}</b>, the naive mAP of the 60" in page
+        assert f"(SP-score {min(100 * score['val/SP'], 100):.2f} at K = {k:g})" in page
+        assert f"held-out score {100 * score['val/naive_mAP']:.2f}" in repr(run)
+        shown.append((score["val/naive_mAP"], score["val/SP"]))
+    assert shown[0][0] == shown[1][0]
+    assert shown[0][1] != shown[1][1]
 
 
 def test_it_says_what_was_trained_on_what_and_by_which_command(photo_run):
     page = report_of(photo_run)
-    assert "60 photos to learn from, 20 photos held back to check" in page
+    assert "No score is shown: 20 photos held back are fewer than 50" in page
     assert "<dt>Labels per sample (K)</dt><dd>1.5 on average, as you stated</dd>" in page
     assert "test_convnext (used as it is)" in page
     command = re.search("This run was made by <pre>(.*?)</pre>", page)[1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import spml
 from spml.cli.main import main
 from spml.config import differences, read_yaml
+from spml.runs.folder.layout import read_config, write_config
 from tests.helpers.commands import fails
 from tests.helpers.features import HIDE, make_features
 
@@ -99,3 +102,72 @@ def test_what_is_refused(run, tmp_path, capsys):
     assert (
         "was trained on data in memory, so `like` can't read it again. Name data: spml train DATA" in message
     )
+
+
+def test_an_audit_and_its_target_are_repeated(tmp_path, capsys, caplog):
+    """On the same data, and on a table of it in which the groups have another column."""
+    features = make_features(tmp_path / "x.npz")
+    with np.load(features) as stored:
+        arrays = dict(stored)
+    patients = np.array([f"p{row // 3}" for row in range(300)])
+    np.savez(tmp_path / "x.npz", **arrays, patient=patients)
+    first, words = tmp_path / "first", ["--head", "ridge", "--threads", "1"]
+    main(["train", str(tmp_path / "x.npz"), *HIDE, "--data.group", "patient", *words, "--output", str(first)])
+    main(["audit", "sample", str(first), "--rows", "30", "--output", str(tmp_path / "s.csv")])
+    with (tmp_path / "s.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    with (tmp_path / "s.csv").open("w", newline="") as stream:
+        table = csv.DictWriter(stream, rows[0])
+        table.writeheader()
+        for row in rows:
+            names = np.flatnonzero(arrays["Y"][int(row["file"])])
+            table.writerow(row | {"labels": "|".join("abcd"[c] for c in names), "complete": "yes"})
+    main(["audit", "use", str(tmp_path / "s.csv"), str(first)])
+    main(["thresholds", str(first), "--target", "recall=0.8"])
+    caplog.set_level("INFO", "spml")
+    again(first, tmp_path / "second")
+    before, after = (spml.load(tmp_path / name).thresholds for name in ("first", "second"))
+    assert after.mean_labels == before.mean_labels
+    assert (after.target, after.gamma, after.rows.audited) == (before.target, before.gamma, 30)
+    assert [cut.threshold for cut in after.classes] == [cut.threshold for cut in before.classes]
+    assert (tmp_path / "second" / "audited.json").read_bytes() == (first / "audited.json").read_bytes()
+    assert "the two scores can be compared" in caplog.text
+    assert "no effect" not in caplog.text
+
+    np.savez(tmp_path / "y.npz", **arrays, group=patients)
+    (tmp_path / "s.csv").write_text((tmp_path / "s.csv").read_text() + "\n")
+    caplog.clear()
+    config = again(first, tmp_path / "third", str(tmp_path / "y.npz"), *HIDE, "--data.observe_seed", "5")
+    assert config.data.group == "group"
+    third = spml.load(tmp_path / "third").thresholds
+    assert (third.mean_labels, third.target) == (before.mean_labels, before.target)
+    assert "s.csv: was changed since" in caplog.text
+    assert "other labels of the held-out samples are known" in caplog.text
+
+    config = again(
+        first, tmp_path / "fourth", str(features), *HIDE, "--mean_labels", "2.5", "--data.group", ""
+    )
+    fourth = spml.load(tmp_path / "fourth").thresholds
+    assert (fourth.mean_labels.value, fourth.mean_labels.source) == (2.5, "stated")
+    assert (fourth.target, config.data.group) == (before.target, "")
+
+
+def test_a_column_of_groups_that_other_data_lacks_is_named(run, features, tmp_path, caplog):
+    copy = shutil.copytree(run, tmp_path / "run")
+    config = read_config(copy)
+    write_config(copy, replace(config, data=replace(config.data, group="patient")))
+    shutil.copy(features, tmp_path / "other.npz")
+    caplog.set_level("INFO", "spml")
+    assert again(copy, tmp_path / "again", str(tmp_path / "other.npz"), *HIDE).data.group == ""
+    assert "other.npz has no column 'patient' as the data of" in caplog.text
+
+
+def test_settings_of_a_finished_run_are_not_taken_for_stated_ones(tmp_path, caplog):
+    data = make_features(tmp_path / "x.npz")
+    main(["train", str(data), *HIDE, "--threads", "1", "--output", str(tmp_path / "auto")])
+    caplog.set_level("INFO", "spml")
+    config = str(tmp_path / "auto" / "config.yaml")
+    main(["train", "--config", config, "--output", str(tmp_path / "config")])
+    assert "no effect" not in caplog.text
+    main(["train", "--config", config, "--lr", "0.5", "--output", str(tmp_path / "stated")])
+    assert "heads of method auto are solved, so optim.lr has no effect" in caplog.text

@@ -14,7 +14,7 @@ from ...common.errors import InputError, escaped
 from ...common.files import write_text
 from ...common.messages import log
 from ...common.parsing import parse_json
-from ...common.phrases import counted, shorten
+from ...common.phrases import counted, one_per_cause, shorten
 from ...config import AUTO
 from ...data import Samples
 from ...decisions import ClassCut
@@ -137,7 +137,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
             f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says which "
             "and why; mend or remove them, and train again."
         )
-        found = [*summary.warnings, *summary.selected.warnings, *policy.warnings]
+        found = one_per_cause([*summary.warnings, *summary.selected.warnings, *policy.warnings])
         return [*found, *([unusable] if skipped else []), *remarks]
 
     def figure(row: int, column: int) -> dict[str, Any]:
