@@ -23,5 +23,6 @@ def test_three_warnings_are_shown_one_for_each_cause():
     assert one_per_cause([*few, *others, "K is high."]) == ["Only 90 samples.", *others]
     assert first_warnings(few, "x.json") == ["warning: Only 90 samples."]
     assert first_warnings([*few, *others], "x.json") == [
-        "warning: Only 90 samples.", "warning: K is high.", "warning: It diverged.", "1 more warning: see x.json",
-    ]  # fmt: skip
+        *("warning: Only 90 samples.", "warning: K is high.", "warning: It diverged."),
+        "1 more warning: see x.json",
+    ]

@@ -84,9 +84,7 @@ def test_the_numbers_of_a_class(photo_run):
         assert table[cut.name][5] == f"{cut.threshold:.2g}"
         if cut.precision is not None:
             assert table[cut.name][6] == f"{100 * cut.precision:.0f}\N{NO-BREAK SPACE}%"
-    told = (
-        f"about {len(scores)} photos, each scored by models that had not learned from it: how many were given"
-    )
+    told = f"about {len(scores)} photos, each scored by models that had not learned from it: how many"
     assert told in page
     assert "80 photos to learn from, each of which was also held back in turn" in page
     assert "held back when" not in page
