@@ -129,7 +129,7 @@ def test_an_audit_and_its_target_are_repeated(tmp_path, capsys, caplog):
     before, after = (spml.load(tmp_path / name).thresholds for name in ("first", "second"))
     assert after.mean_labels == before.mean_labels
     assert (after.target, after.gamma, after.rows.audited) == (before.target, before.gamma, 30)
-    assert [cut.threshold for cut in after.classes] == [cut.threshold for cut in before.classes]
+    assert [cut.share for cut in after.classes] == [cut.share for cut in before.classes]
     assert (tmp_path / "second" / "audited.json").read_bytes() == (first / "audited.json").read_bytes()
     assert "the two scores can be compared" in caplog.text
     assert "no effect" not in caplog.text

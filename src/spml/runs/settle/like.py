@@ -124,7 +124,7 @@ def _columns_of(folder: Path, data: DataConfig, path: Path, given: Mapping[str, 
     if path.suffix.lower() in SUFFIXES and path.is_file():
         columns = open_table(path).names
     elif path.suffix.lower() == ".npz" and path.is_file():
-        columns = load_arrays(path, (data.group,))[0] if data.group else ()
+        columns = load_arrays(path, (data.group, "group"))[0] if data.group else ()
     found = {}
     for name, lost in (
         ("group", "splits and folds may separate samples that belong together"),
