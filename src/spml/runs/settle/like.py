@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from ... import models
 from ...common.errors import InputError
@@ -25,13 +22,13 @@ from ...config import Config, DataConfig, flat
 from ...data import MEMORY, wanted_names
 from ...data.readers.features import load_arrays
 from ...data.tables.read import SUFFIXES, open_table
-from ...decisions import Interval
+from ...decisions import Interval, Policy, Target
 from ...short_names import nested
 from ..api import load
-from ..audits.answers import Audited, audited_scores, read_audited
+from ..audits.answers import audited_scores, read_audited
+from ..audits.use import use_audit
 from ..decide.policies import (
     decide_thresholds,
-    evidence_from_audit,
     evidence_from_policy,
     evidence_from_shares,
     read_thresholds,
@@ -165,13 +162,21 @@ def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
     except InputError as error:
         log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
         return
-    k, audited = policy.mean_labels, None
-    own_k = run.config is None or run.config.mean_labels != k.value  # another one was stated
-    evidence = evidence_from_policy(run.thresholds)
-    if k.source == "audit" and not own_k:
+    k, evidence = policy.mean_labels, evidence_from_policy(run.thresholds)
+    if k.source == "audit" and run.config is not None and run.config.mean_labels == k.value:
         try:
-            audited = _audited_again(before, run, held_out, engine)
-            evidence = evidence_from_audit(held_out, audited[1], audited[0].truth)
+            sheet, images = _table(before)
+            # Refused before the target is tried, which has other reasons to fail.
+            audited_scores(run, read_audited(sheet, run, images), held_out, engine)
+            used = _reached(
+                policy.target,
+                lambda target: use_audit(
+                    sheet, {str(folder): run}, images=images, target=target, engine=engine
+                ),
+            )
+            used.write({str(folder): run}, engine)
+            _say(like, used.thresholds[str(folder)])
+            return
         except InputError as error:
             log.info(
                 f"note: the audit of {like} can't be repeated ({str(error).rstrip('.')}). Its K stays; the "
@@ -180,43 +185,54 @@ def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
             evidence = evidence_from_shares(held_out, k.value, "audit")
             interval = None if k.low is None or k.high is None else Interval(k.value, k.low, k.high)
             evidence = evidence._replace(interval=interval, audited=policy.rows.audited)
-    model, target = (run.weights_sha256, run.scale, run.classes, held_out, evidence), policy.target
-    try:
-        new = decide_thresholds(*model, target)
-    except InputError as error:
-        log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
-        new = decide_thresholds(*model)
+    new = _reached(
+        policy.target,
+        lambda target: decide_thresholds(
+            run.weights_sha256, run.scale, run.classes, held_out, evidence, target
+        ),
+    )
     with only_writer(folder, inside=True):
         write_thresholds(folder, new, held_out)
-        if audited:
-            shutil.copyfile(like / run_files.AUDITED, folder / run_files.AUDITED)
         renew_report(run, engine)
-    source = {"audit": f" from {new.rows.audited} audited samples", "stated": " as stated"}
-    known = f"K = {k.value:.3g}{source.get(k.source, '')}, " if new.mean_labels.known else ""
-    log.info(f"as in {like}: {known}thresholds for {new.target.describe()}")
+    _say(like, new)
 
 
-def _audited_again(
-    before: Run, run: Run, held_out: HeldOut, engine: Engine
-) -> tuple[Audited, npt.NDArray[np.float32]]:
-    """Fully labelled samples of an earlier run, and their scores by a new one.
+_T = TypeVar("_T")
+
+
+def _reached(target: Target, decide: Callable[[Target], _T]) -> _T:
+    """Decision for a target; for the best F1 of each class where that is not reached."""
+    try:
+        return decide(target)
+    except InputError as error:
+        log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
+        return decide(Target())
+
+
+def _say(like: Path, policy: Policy) -> None:
+    k = policy.mean_labels
+    source = {"audit": f" from {policy.rows.audited} audited samples", "stated": " as stated"}
+    known = f"K = {k.value:.3g}{source.get(k.source, '')}, " if k.known else ""
+    log.info(f"as in {like}: {known}thresholds for {policy.target.describe()}")
+
+
+def _table(before: Run) -> tuple[Path, str]:
+    """Table of the samples that were labelled in full for an earlier run, and the folder of their images.
 
     Raises:
-        InputError: The table is gone or was changed, or the new run has learned from a sample.
+        InputError: It is gone, or it was changed.
     """
     path, data = before.folder / run_files.AUDITED, before.settings.data
     try:
         told = msgspec.convert(parse_json(path.read_bytes()), _Told)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: does not say which table it was ({error}).") from error
-    sheet = next(
-        (each for each in (Path(told.file), path.parent / Path(told.file).name) if each.is_file()), None
-    )
+    places = Path(told.file), path.parent / Path(told.file).name
+    sheet = next((place for place in places if place.is_file()), None)
     if sheet is None or sha256_file(sheet) != told.sha256:
         raise InputError(f"{told.file}: {'was changed since' if sheet else 'no such file'}.")
     root = Path(data.images or data.path)
-    audited = read_audited(sheet, run, str(root if root.is_dir() else root.parent))
-    return audited, audited_scores(run, audited, held_out, engine)
+    return sheet, str(root if root.is_dir() else root.parent)
 
 
 class _Told(msgspec.Struct):
