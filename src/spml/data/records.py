@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -18,7 +17,6 @@ from ..config import DataConfig
 from ..labels import IntArray, ObservedLabels, Unlisted
 from .dataset import Inputs
 from .files.names import take
-from .files.places import find_files
 from .images.image_files import ImageSource
 
 MEMORY = "data in memory"
@@ -119,64 +117,6 @@ def _keys(entries: Entries) -> IntArray:
     """One integer per entry, which sorts row by row."""
     rows, columns = (np.asarray(each, np.int64) for each in entries)
     return (rows << 32) | columns
-
-
-class NamedImage(NamedTuple):
-    """Content of a file on one image, whose labels are names."""
-
-    where: str  # file and field that name the image, for messages
-    files: Sequence[str]  # possible names of the image file
-    positive: Sequence[str] | None  # known positives; None if nobody labelled the image
-    negative: Sequence[str]  # known negatives, none of which is in `positive`
-    split: str  # its split; empty if none is stated
-    group: str = ""  # its group; empty if none is stated
-
-
-def named_records(
-    path: Path,
-    name: str,
-    root: Path,
-    images: Sequence[NamedImage],
-    stated: Iterable[str],
-    config: DataConfig,
-    *,
-    notes: Sequence[str],
-    where: str,
-) -> Records:
-    """Find the files of images whose labels are names, and make records of them.
-
-    Classes are those that the data states, which may repeat, and further ones, sorted. The split is left out
-    unless each image has one. Where `data.unlisted` is negative, `config.unlabelled` says what becomes of
-    images that nobody labelled. Messages on missing labels name `where`.
-    """
-    files = find_files(root, [image.files for image in images], lambda row: images[row].where, config.missing)
-    positive = [image.positive or () for image in images]
-    negative = [image.negative for image in images]
-    if not any(positive):
-        raise InputError(f"{where}: no image has a label. At least some must have one.")
-    listed = tuple(dict.fromkeys(stated))
-    classes = (*listed, *sorted({*chain(*positive, *negative)}.difference(listed)))
-    column = {each: position for position, each in enumerate(classes)}
-
-    def entries(lists: Sequence[Sequence[str]]) -> Entries:
-        rows = [row for row, labels in enumerate(lists) for _ in labels]
-        return rows, [column[each] for each in chain(*lists)]
-
-    shape, split = (len(images), len(classes)), tuple(image.split for image in images)
-    records = Records(
-        source=str(path),
-        name=name,
-        ids=tuple(files.names),
-        inputs=files,
-        classes=classes,
-        classes_given=bool(listed),
-        labels=label_entries(entries(positive), shape, config.default_label, negative=entries(negative)),
-        split=split if all(split) else None,
-        groups=tuple(image.group for image in images) if any(image.group for image in images) else None,
-        notes=tuple(notes),
-    )
-    unseen = [row for row, image in enumerate(images) if image.positive is None]
-    return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
 
 
 def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:

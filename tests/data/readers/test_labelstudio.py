@@ -102,7 +102,7 @@ def test_taxonomies_and_questions(write):
     assert opened(write([task("a.png", questions)])).classes == ("no", "yes")
     tasks = [task("a.png", questions), task("b.png", [choice("no")])]
     with pytest.raises(
-        InputError, match=r"\[1\]\.annotations\[0\]\.result\[0\]: 'no' is a choice of both 'be"
+        InputError, match=r"\[1\]\.annotations\[0\]\.result\[0\]\.value\.choices: 'no' is a choice of both"
     ):
         opened(write(tasks))
     taxonomy["value"] = {"taxonomy": ["Dog"]}

@@ -165,15 +165,21 @@ def _label_positions(
     count = len(attributes)
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
     files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
-    xml = next(filter(is_file, files), None)
-    option = _LABELS.search(relation)
+    xml, option = next(filter(is_file, files), None), _LABELS.search(relation)
     positions: Sequence[int]
-    if config.label_columns:
-        positions, source = _first_or_last(config.label_columns, count), "data.label_columns"
-    elif xml:
-        positions, source = _named(path, xml, attributes), xml.name
-    elif option:
-        positions, source = _first_or_last(int(option[1]), count), "-C in @relation"
+    if xml and not config.label_columns:
+        source = xml.name
+        own = {name: position for position, (name, _) in enumerate(attributes)}
+        # Nested labels are labels, too.
+        labels = (each for each in parse_xml(xml, MAX_XML).iter() if each.tag.rpartition(":")[2] == "label")
+        names = {name for each in labels if (name := each.get("name")) is not None}
+        if unknown := sorted(names.difference(own)):
+            raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
+        positions = sorted(own[name] for name in names)
+    elif config.label_columns or option:
+        source = "data.label_columns" if config.label_columns else "-C in @relation"
+        number = config.label_columns or int(option[1] if option else 0)
+        positions = range(number) if number > 0 else range(count + number, count)
     else:
         raise InputError(
             f"{path}: ambiguous which attributes are labels: there is neither {files[0].name} in the same "
@@ -186,21 +192,6 @@ def _label_positions(
             "labels and some features."
         )
     return positions, source
-
-
-def _first_or_last(number: int, count: int) -> Sequence[int]:
-    return range(number) if number > 0 else range(count + number, count)
-
-
-def _named(path: Path, xml: Path, attributes: Attributes) -> Sequence[int]:
-    """Positions of the attributes that a list of Mulan names, nested labels included."""
-    positions = {name: position for position, (name, _) in enumerate(attributes)}
-    elements = parse_xml(xml, MAX_XML).iter()
-    labels = (element for element in elements if element.tag.rpartition(":")[2] == "label")
-    names = {name for element in labels if (name := element.get("name")) is not None}
-    if unknown := sorted(names.difference(positions)):
-        raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
-    return sorted(positions[name] for name in names)
 
 
 def _training_rows(

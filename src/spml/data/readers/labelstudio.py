@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -16,9 +17,9 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ..files.places import find_folder, images_folder
+from ..files.places import find_files, find_folder, images_folder
 from ..images.image_files import SUFFIXES
-from ..records import NamedImage, Records, named_records
+from ..records import Records, label_entries, without_unlabelled
 from ..splits import split_name
 from . import register_reader
 
@@ -73,62 +74,72 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     """
     tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
+    where = [f"{path}: [{number}].data.{key}" for number in range(len(tasks))]
+    names: list[list[str]] = []
+    given: dict[int, list[list[str]]] = {1: [], -1: []}
+    unseen: list[int] = []  # tasks that nobody labelled
     ignored = Counter[str]()
     controls: dict[str, Any] = {}  # of each choice
-    images = [
-        _image(task, key, f"{path}: [{number}]", ignored, controls) for number, task in enumerate(tasks)
-    ]
-    unseen = sum(image.positive is None for image in images)
-    notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
+    for number, task in enumerate(tasks):
+        if key not in task.data:
+            raise InputError(
+                f"{path}: [{number}].data: there is no field `{key}`, which names the image in the first "
+                "task."
+            )
+        names.append(_file_names(convert(task.data[key], str, where[number]), where[number]))
+        annotations = [(k, each) for k, each in enumerate(task.annotations or ()) if not each.was_cancelled]
+        positive = dict.fromkeys(
+            label
+            for k, annotation in annotations
+            for position, result in enumerate(annotation.result)
+            for label in _labels(
+                result, f"{path}: [{number}].annotations[{k}].result[{position}]", ignored, controls
+            )
+        )
+        negative = class_names(
+            (task.meta or _Meta()).known_negatives or (), f"{path}: [{number}].meta.known_negatives"
+        )
+        given[1].append([*positive])
+        given[-1].append([name for name in negative if name not in positive])
+        unseen += [] if annotations else [number]
+    notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {len(unseen):,} of them not annotated."]
     if ignored:
         counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
         notes.append(f"Results without labels were ignored: {first_few(counts, 20)}.")
+    if not any(given[1]):
+        raise InputError(f"{path}: no image has a label. At least some must have one.")
     stated = images_folder(config)
-    folders = [stated] if stated else [path.parent, path.parent / "images"]
-    root = find_folder(folders, [image.files for image in images], images[0].where)
-    listed = (
-        class_names(task.meta.classes, f"{path}: [{number}].meta.classes")
-        for number, task in enumerate(tasks)
-        if task.meta and task.meta.classes
+    root = find_folder([stated] if stated else [path.parent, path.parent / "images"], names, where[0])
+    files = find_files(root, names, where.__getitem__, config.missing)
+    metas = [
+        (number, task.meta.classes) for number, task in enumerate(tasks) if task.meta and task.meta.classes
+    ]
+    listed = [name for n, own in metas[:1] for name in class_names(own, f"{path}: [{n}].meta.classes")]
+    classes = tuple(dict.fromkeys([*listed, *sorted({*chain(*given[1], *given[-1])})]))
+    column = {name: position for position, name in enumerate(classes)}
+    entries = {
+        sign: ([row for row, own in enumerate(lists) for _ in own], [column[name] for name in chain(*lists)])
+        for sign, lists in given.items()
+    }
+    splits = [split_name(text) if type(text := task.data.get("split")) is str else None for task in tasks]
+    records = Records(
+        source=str(path),
+        name=path.stem,
+        ids=tuple(files.names),
+        inputs=files,
+        classes=classes,
+        classes_given=bool(listed),
+        labels=label_entries(
+            entries[1], (len(tasks), len(classes)), config.default_label, negative=entries[-1]
+        ),
+        split=tuple(split or "" for split in splits) if all(splits) else None,
+        notes=tuple(notes),
     )
-    return named_records(
-        path, path.stem, root, images, next(listed, ()), config, notes=notes, where=str(path)
-    )
+    return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
 
 
-def _image(task: _Task, key: str, where: str, ignored: Counter[str], controls: dict[str, Any]) -> NamedImage:
-    if key not in task.data:
-        raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
-    image = f"{where}.data.{key}"
-    files = _file_names(convert(task.data[key], str, image), image)
-    annotations = [(k, each) for k, each in enumerate(task.annotations or ()) if not each.was_cancelled]
-    positive: dict[str, None] = {}
-    for number, annotation in annotations:
-        for position, result in enumerate(annotation.result):
-            place = f"{where}.annotations[{number}].result[{position}]"
-            names = _labels(result, place, ignored)
-            positive.update(dict.fromkeys(names))
-            for name in names if result.type == "choices" else ():
-                if (other := controls.setdefault(name, result.from_name)) != result.from_name:
-                    raise InputError(
-                        f"{place}: {quote(name)} is a choice of both {quote(other)} and "
-                        f"{quote(result.from_name)}, so it is no class. Write a table (.csv) with a column "
-                        "per class, or give the choices of each control names of their own."
-                    )
-    meta = task.meta or _Meta()
-    negative = class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
-    split = task.data.get("split")
-    return NamedImage(
-        image,
-        files,
-        list(positive) if annotations else None,
-        [name for name in negative if name not in positive],
-        (split_name(split) if type(split) is str else None) or "",
-    )
-
-
-def _labels(result: _Result, where: str, ignored: Counter[str]) -> Sequence[str]:
-    """Labels of one choice or region; counts other results by type."""
+def _labels(result: _Result, where: str, ignored: Counter[str], controls: dict[str, Any]) -> Sequence[str]:
+    """Labels of one choice or region; counts other results by type, and notes the control of each choice."""
     kind = result.type
     if kind not in ("choices", "taxonomy") and not kind.endswith("labels"):
         ignored[kind] += 1
@@ -138,7 +149,15 @@ def _labels(result: _Result, where: str, ignored: Counter[str]) -> Sequence[str]
     labels = value.get(kind) or []  # a region may have no label
     if kind == "taxonomy":
         labels = ["/".join(path) for path in convert(labels, list[list[str]], where)]
-    return class_names(convert(labels, list[str], where), where)
+    names = class_names(convert(labels, list[str], where), where)
+    for name in names if kind == "choices" else ():
+        if (other := controls.setdefault(name, result.from_name)) != result.from_name:
+            raise InputError(
+                f"{where}: {quote(name)} is a choice of both {quote(other)} and {quote(result.from_name)}, "
+                "so it is no class. Write a table (.csv) with a column per class, or give the choices of "
+                "each control names of their own."
+            )
+    return names
 
 
 def _image_key(data: Mapping[str, Any], where: str) -> str:
