@@ -186,8 +186,9 @@ def existing(text: str) -> Path:
         raise InputError(f"{quote(text)}: the name holds a control character. Rename it.")
     if exists:
         return path
-    hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
-    raise InputError(f"{text}: no such file or folder. {hint}")
+    hint = "" if above.is_dir() else f"There is no folder {above} either."
+    hint = nearest(path.name, siblings) if siblings else hint
+    raise InputError(f"{text}: no such file or folder. {hint}".rstrip())
 
 
 __all__ = ["Reader", "Records", "Source", "existing", "find_files", "read", "readers", "register_reader"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from os.path import exists
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,8 +14,9 @@ from ...common.errors import InputError, SpmlError
 from ...common.files import same_path
 from ...common.messages import log, progress
 from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import Config, DataConfig
-from ...data import Dataset, start_opening
+from ...data import MEMORY, Dataset, start_opening
 from ...data.groups import count_groups
 from ...labels import ObservedLabels
 from ...scores import Scores, ScoreTable
@@ -56,6 +58,11 @@ def open_for_run(run: Run, config: DataConfig) -> Dataset:
         InputError: The data can't be opened, has a class that the model does not know, or samples of another
             kind or width than the model takes.
     """
+    if config.path == run.trained_on and config.path not in (MEMORY, "digits") and not exists(config.path):
+        raise InputError(
+            f"{run.folder}: the data that it has learned from, {quote(config.path)}, is not there. Name the "
+            "data after the folder of the run."
+        )
     opening = start_opening(config, report=log.info, progress=progress)
     run.columns(config.path, opening.classes)
     data = opening.finish(size=config.size or run.spec.size, interpolation=run.spec.interpolation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -175,7 +176,7 @@ def write_config(folder: Path, config: Config) -> None:
 
 
 def read_config(folder: Path) -> Config:
-    """Read the settings of a run. Its folder may have been moved since.
+    """Read the settings of a run, from whatever folder it is used. Its own folder may have been moved since.
 
     Raises:
         InputError: A file is missing, is no configuration, or does not have the SHA-256 that it states.
@@ -188,9 +189,17 @@ def read_config(folder: Path) -> Config:
             "or remove that line to keep a change of your own."
         )
     config = read_yaml(path)
-    if not config.data.rename:
-        return config
-    return replace(config, data=replace(config.data, rename=read_names(folder / NAMES)))
+    data = config.data
+    # Relative paths belong to the folder in which the training ran, which follows from that of its output.
+    depth = len(Path(config.output or "runs/x").parts)
+    started = Path(*folder.resolve().parts[:-depth])
+    found: dict[str, Any] = {
+        key: str(started / value)
+        for key in ("path", "images", "classes")
+        if (value := getattr(data, key)) and not os.path.exists(value) and os.path.exists(started / value)
+    }
+    rename = read_names(folder / NAMES) if data.rename else data.rename
+    return replace(config, data=replace(data, **found, rename=rename))
 
 
 def _sha256(text: str) -> str:
