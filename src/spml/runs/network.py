@@ -20,33 +20,16 @@ class Network(nn.Module):
     Pixels are normalised inside. Where the method trains log-probabilities, the logits are these.
 
     Args:
-        classifier: Classifier, whose parameters are shared.
+        classifier: Classifier, or its part behind the backbone, which takes features. Parameters are shared.
     """
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, classifier: Classifier | Top) -> None:
         super().__init__()
         self.classifier = classifier
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute logits, float32 (B, C)."""
         logits: Tensor = self.classifier(inputs).logits
-        return logits
-
-
-class HeadNetwork(nn.Module):
-    """Network from features, float32 (B, D), to logits (B, C): the part of a classifier behind its backbone.
-
-    Args:
-        top: The part, whose parameters are shared.
-    """
-
-    def __init__(self, top: Top) -> None:
-        super().__init__()
-        self.top = top
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Compute logits, float32 (B, C)."""
-        logits: Tensor = self.top(features).logits
         return logits
 
 

@@ -35,7 +35,7 @@ from .folder import layout as run_files
 from .folder.contents import read_metrics, read_summary
 from .headline import headline
 from .inputs import labelled, unlabelled
-from .network import HeadNetwork, Network, Transform
+from .network import Network, Transform
 from .predict.batches import Batch, Engine, check_samples, predict_batches
 from .predict.cluster import check_engine
 from .predict.features import find_features
@@ -105,7 +105,7 @@ class Run:
         Raises:
             InputError: The file is missing or damaged.
         """
-        return read_metrics(self.folder)
+        return read_metrics(self.folder, self.__dict__.get("summary"))
 
     def history_frame(self) -> Any:
         """The history as a DataFrame of pandas.
@@ -798,18 +798,18 @@ def exportable(run: Run) -> Model:
     thresholds = list(run.cuts)
     for column in run.decision().never:
         thresholds[column] = math.inf
-    network = run.model.cpu()  # predictions leave it on the device that they are computed on
+    classifier = run.classifier.cpu()  # predictions leave it on the device that they are computed on
     coded = (models.GaussianPerClassHead, models.QueryHead)
-    if any(isinstance(part, coded) and part.codes_in_evaluation for part in network.modules()):
-        network = copy.deepcopy(network)
-        for part in network.modules():
+    if any(isinstance(part, coded) and part.codes_in_evaluation for part in classifier.modules()):
+        classifier = copy.deepcopy(classifier)
+        for part in classifier.modules():
             if isinstance(part, coded):
                 part.codes_in_evaluation = 0  # what is exported repeats itself
-    texts = run.spec.kind == "text"  # no format can express how these become features
     return Model(
         folder=run.folder,
-        classifier=network.classifier,
-        network=HeadNetwork(network.classifier.top) if texts else network,
+        classifier=classifier,
+        # No format can express how texts become features.
+        network=Network(classifier.top if run.spec.kind == "text" else classifier).eval(),
         classes=run.classes,
         thresholds=tuple(thresholds),
         calibration=run.calibration,

@@ -120,7 +120,7 @@ class Service:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a row of features: (D,), or (P, D) of a model that scores P parts."""
-        return self._network.classifier.feature_shape
+        return self.run.classifier.feature_shape
 
     def about(self) -> dict[str, Any]:
         """Description of the model for clients: its classes, thresholds and limits."""

@@ -15,16 +15,11 @@ from spml.config import OptimConfig, read_yaml
 from spml.engine.optimiser import make_optimizer
 from spml.models import Top
 from tests.helpers.commands import fails
-from tests.helpers.features import HIDE, make_features, make_weights
+from tests.helpers.features import HIDE, make_weights
 from tests.helpers.photos import make_photos
 
 STILL = ["--epochs", "1", "--optim.lr", "1e-30", "--threads", "1"]
 CORRELATED = ["--head", "correlated"]
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 def train(features, output, *more):

@@ -1,4 +1,4 @@
-"""Two runs of which one is kept, without training them."""
+"""Method auto on a network that is trained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.runs.fit.fine_tune import fine_tune
 from tests.helpers.run_folders import SUMMARY, save_run
+
+# -- two runs of which one is kept, without training them ------------------------------------------------
 
 
 class Started(Exception):

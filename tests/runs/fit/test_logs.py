@@ -216,7 +216,7 @@ def test_a_log_that_fails_is_given_up_and_the_training_goes_on(settings, tmp_pat
 
 def test_a_log_that_can_not_be_opened_is_said_before_the_training(settings, tmp_path, wandb):
     wandb.fail = "init"
-    with pytest.raises(InputError, match=r"logger wandb can't be used \(OSError: init failed\)\. Correct"):
+    with pytest.raises(InputError, match=r"logger=wandb can't be used \(OSError: init failed\)\. Correct"):
         train(settings, tmp_path / "run", "wandb")
     assert not (tmp_path / "run").exists()
 

@@ -25,14 +25,8 @@ from spml.runs.fit.recording import Recorder, choose_samples, read_recording
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training
-from tests.helpers.features import make_features
 
 EPOCHS, VAL, CLASSES = 3, 60, 4
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "x.npz")
 
 
 def settings(features, output, **more):
@@ -264,7 +258,7 @@ def test_a_run_of_an_earlier_version_goes_on_without_recording(features, tmp_pat
             "nowhere.txt",
             r"`record_samples` must name splits \(train, val, test\) or a text file .*'nowhere.txt'",
         ),
-        ("unknown.txt", r"unknown.txt, line 2: x has no sample 'Z9'"),
+        ("unknown.txt", r"unknown.txt, line 2: features has no sample 'Z9'"),
         ("twice.txt", r"twice.txt, line 3: names '161' for the second time"),
         ("empty.txt", r"empty.txt: names no sample to record"),
         ("bytes.txt", r"`record_samples` must name splits"),

@@ -26,13 +26,8 @@ from spml.runs.folder import held_out
 from spml.runs.settle import resolve as resolving
 from spml.scores import InMemory
 from tests.helpers.commands import fails
-from tests.helpers.features import BACKBONE, HIDE, make_features, make_steps, make_weights
+from tests.helpers.features import BACKBONE, HIDE, make_steps, make_weights
 from tests.helpers.photos import make_photos
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,8 @@ from spml.cli.main import main
 from spml.config import read_yaml
 from spml.models import load_classifier
 from tests.helpers.commands import FAST, fails
-from tests.helpers.features import HIDE, make_features, make_weights, records
+from tests.helpers.features import HIDE, make_weights, records
 from tests.helpers.photos import make_photos
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture

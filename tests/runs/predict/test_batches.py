@@ -1,7 +1,8 @@
-"""Predictions batch by batch, and of the predicted labels only."""
+"""Prediction batch by batch."""
 
 from __future__ import annotations
 
+import json
 from itertools import chain
 
 import numpy as np
@@ -10,9 +11,16 @@ from PIL import Image
 from scipy.sparse import csr_array, vstack
 
 import spml
+from spml.cli.main import main
+from spml.common.errors import InputError, SpmlError
 from spml.runs import run as run_module
 from spml.runs.predict.predictions import Predictions
 from tests.helpers.features import make_features
+from tests.helpers.networks import set_weights
+from tests.helpers.run_folders import change, save_run, save_thresholds
+
+# -- predictions batch by batch, and of the predicted labels only ----------------------------------------
+
 
 SCORES = np.array([[0.25, 0.5, 0.125], [0.75, 1.0, 0.5]], np.float32)
 
@@ -123,3 +131,85 @@ def test_images_that_can_not_be_read_are_left_out(tmp_path):
     (folder / "3.png").write_bytes(b"")
     parts = list(spml.load(save_run(tmp_path)).predict_batches(folder, batch_size=2))
     assert [[name.rpartition("/")[2] for name in part.ids] for part in parts] == [["0.png"], ["2.png"]]
+
+
+# -- predictions are finite, or there are none; a batch fits into the memory, or is not begun ------------
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(3):
+        pixels = np.full((40, 40), 80 * number, np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    return folder
+
+
+def test_infinite_scores_are_refused(tmp_path, photos):
+    run = save_run(tmp_path)
+    assert np.isfinite(spml.load(run).predict(photos).scores).all()
+    bias = spml.load(run).classifier.top.head.bias.detach().clone()
+    bias[1] = float("inf")
+    set_weights(run, **{"top.head.bias": bias})
+    save_thresholds(run)
+    with pytest.raises(SpmlError) as caught:
+        spml.load(run).predict(photos)
+    assert caught.value.exit_code == 1
+    assert str(caught.value) == (
+        "sample 0 (counted from 0): its scores are NaN or infinite, because its features are too large or "
+        "the model is damaged. Correct the data, or train again."
+    )
+
+
+def test_images_that_do_not_fit_into_the_memory_are_refused(tmp_path, photos, monkeypatch):
+    run = save_run(tmp_path)
+    change(run, "backbone.size", 8192)
+    monkeypatch.setattr("spml.runs.predict.batches.total_memory", lambda: 500_000_000)
+    with pytest.raises(InputError) as caught:
+        spml.load(run).predict(photos)
+    assert str(caught.value) == (
+        "the model takes images of 8,192 x 8,192 pixels, 3 of which need at least 1.0 GB, but there are "
+        "0.5 GB of memory. Choose a smaller `batch_size`."
+    )
+
+
+# -- folders of feature shards, from training to prediction: the same numbers as from one file -----------
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """The same data in one file and in three shards."""
+    folder = tmp_path_factory.mktemp("data")
+    one = make_features(folder / "one.npz")
+    with np.load(one) as arrays:
+        content = dict(arrays)
+    many = folder / "many"
+    many.mkdir()
+    for name in ("X", "Y", "split"):
+        for number, part in enumerate(np.split(content[name], (90, 200))):
+            np.save(many / f"{name}_{number:05d}.npy", part)
+    np.savetxt(many / "classes.txt", content["classes"], fmt="%s")
+    return one, many
+
+
+@pytest.mark.parametrize("settings", [{"method": "an", "epochs": 2}, {"model": {"head": "ridge"}}])
+def test_training_prediction_and_evaluation_are_those_of_one_file(sources, tmp_path, settings):
+    data = {"unlisted": "negative", "observe": "single"}
+    runs = [spml.train(str(path), output=tmp_path / path.stem, data=data, **settings) for path in sources]
+    weights = [json.loads((run.folder / "model.json").read_text())["weights_sha256"] for run in runs]
+    assert weights[0] == weights[1]
+    predictions = [run.predict(path) for run, path in zip(runs, sources, strict=True)]
+    assert predictions[0].ids == predictions[1].ids == tuple(map(str, range(300)))
+    assert predictions[0].scores.tolist() == predictions[1].scores.tolist()
+    one, many = (json.dumps(run.evaluate(path, **data)) for run, path in zip(runs, sources, strict=True))
+    assert one.replace("one.npz", "many").replace("/one", "/many") == many
+
+
+def test_predictions_of_shards_are_written_to_a_file(sources, tmp_path):
+    _, many = sources
+    run = spml.train(str(many), output=tmp_path / "run", method="an", epochs=1)
+    main(["predict", str(run.folder), str(many), "--output", str(tmp_path / "new.csv")])
+    lines = (tmp_path / "new.csv").read_text().splitlines()
+    assert len(lines) == 301
+    assert lines[300].startswith("299,")

@@ -22,16 +22,11 @@ from spml.engine.checksum import BLANK, write_checked
 from spml.labels import ObservedLabels
 from spml.runs.settle.init_from import _read_state, fingerprint, write_state
 from tests.helpers.commands import fails
-from tests.helpers.features import BACKBONE, HIDE, make_features, make_weights
+from tests.helpers.features import BACKBONE, HIDE, make_weights
 from tests.helpers.photos import make_photos
 
 STILL = ["--epochs", "1", "--optim.lr", "1e-30", "--threads", "1"]
 ROLE = ["--method", "role", "--mean_labels", "2"]
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ... import models
 from ...common.draws import permutation
 from ...common.errors import InputError
-from ...common.messages import log, progress
+from ...common.messages import Advance, log, progress
 from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
 from ...decisions import Judge
@@ -24,9 +23,7 @@ from ...metrics import FEWEST_SHOWN, shown_score, sp_score
 from ...scores import InMemory
 from ..folder.held_out import keep_scores
 from .build import Build, no_windows, with_parts
-from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels
-
-Rows = npt.NDArray[np.int64]
+from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels, Rows
 
 _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
 
@@ -35,11 +32,7 @@ class _Variants(nn.Module):
     """Scores of whole images and of windows, as `Top.variants` gives them, (B, V C)."""
 
     def __init__(
-        self,
-        backbone: models.Backbone,
-        top: models.Top,
-        windows: models.Windows,
-        advance: Callable[[int], None],
+        self, backbone: models.Backbone, top: models.Top, windows: models.Windows, advance: Advance
     ) -> None:
         super().__init__()
         self.backbone, self.top, self.windows, self._advance = backbone, top, windows, advance
@@ -93,35 +86,54 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         InputError: Windows are required (`model.local` is `on`), and the model has none.
     """
     fitted = fitted or Fitted([], 0, 0.0, 1, {})
-    local = build.run.config.model.local
+    config, train, val = build.run.config, build.data.splits["train"], build.data.splits["val"]
+    local, count, classes = config.model.local, len(train), len(build.data.classes)
     required = local in ("on", "crops")
     if local == "off" or build.backbone is None:
         return fitted
+
+    # Windows, and a head that suits them: an auto head has other members then.
+    solved: models.AutoHead | None = None
     try:
         windows = models.crops() if local == "crops" else build.windows()
-        solved = _solve_for_windows(build, judge, every)
+        if build.top.takes_maps:
+            raise InputError("the head takes the feature map itself.")
+        if config.method == AUTO:
+            solved = build.solver(judge).solve_auto(windows=True, every=every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
         log.info(f"local evidence: none, because {str(error).rstrip('.')}")
         return fitted
-    count, classes = len(build.data.splits["train"]), len(build.data.classes)
-    heads = _held_out_heads(build, solved)
-    most = max(1, _MOST_SCORES // (classes * (len(windows.sides) + 2)))
-    heads = _some_of(heads, count, most, build.run.config.seed, every)
-    rows = np.concatenate([of_head for of_head, _ in heads])
+
+    # Held-out samples, numbered over training, then validation samples; and tops not fitted to them.
+    tops = [(count + np.arange(len(val)), build.top)]
+    if solved:
+        tops = []
+        for rows, head in solved.parts:
+            with borrowed_generators():
+                top = models.Top(build.top.num_features, build.top.num_classes, scaling=models.RAW)
+            top.set_ensemble(head)
+            tops.append((rows, top.to(build.fabric.device)))
+    # Validation samples, and some training samples if there are too few, as many as fit into memory.
+    rows = np.concatenate([of_top for of_top, _ in tops])
+    drawn = rows[permutation(len(rows), "local evidence", config.seed)]
+    drawn = np.concatenate([drawn[drawn >= count], drawn[drawn < count]])
+    wanted = len(drawn) if every else max(ENOUGH_HELD_OUT, int((rows >= count).sum()))
+    chosen = drawn[: min(max(1, _MOST_SCORES // (classes * (len(windows.sides) + 2))), wanted)]
+    tops = [(np.sort(of_top[np.isin(of_top, chosen)]), top) for of_top, top in tops]
+    rows = np.concatenate([of_top for of_top, _ in tops])
     if not required and len(rows) < FEWEST_SHOWN:
         log.info(
             f"local evidence: none, because {len(rows)} held-out samples can't tell whether it is better"
         )
         return fitted
+
     with progress(len(rows), "parts of samples") as advance:
-        scored = [_variants(build, top, windows, of_head, advance) for of_head, top in heads]
-    variants = torch.cat(scored, 1)
-    known = KnownLabels(build.data.splits["train"], build.data.splits["val"])
-    labels = known.of(rows)
+        scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
+    variants, known = torch.cat(scored, 1), KnownLabels(train, val)
+    labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
     by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
-    mean_labels = build.run.head_mean_labels.value
 
     def score(scores: Tensor) -> float:
         if by_truth:
@@ -129,15 +141,11 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
             return judge.true_map(scores.numpy(), rows - count)
         return sp_score(scores.numpy(), labels, mean_labels).score
 
+    known_positives = torch.from_numpy(labels == 1)
     weighed, tried = models.fit_local(
-        variants,
-        torch.from_numpy(labels == 1),
-        windows,
-        score,
-        mean_labels=mean_labels,
-        required=required,
+        variants, known_positives, windows, score, mean_labels=mean_labels, required=required
     )
-    described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried}
+    described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried, "weights": None}
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
     whole = tried["whole image"]
@@ -149,10 +157,12 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     )
     if weighed is None:
         log.info(f"local evidence: {what} are not used ({compared})")
-        return fitted._replace(local={**described, "weights": None})
-    described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
+        return fitted._replace(local=described)
     why = f", as `local` is {local}" if required and whole >= tried[best] else ""
     log.info(f"local evidence: {what} are scored, too{why} ({compared})")
+
+    # The model scores windows from now on.
+    described["weights"] = dict(zip(tried, weighed.settings.weights, strict=True))
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
@@ -160,64 +170,14 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)
-    if len(of_val) == len(build.data.splits["val"]):
+    if len(of_val) == len(val):
         described["validation"] = judge(of_val)
     else:  # of a part of the samples
         described["validation"] = {"val/SP": score(torch.from_numpy(logits))}
     return fitted._replace(local=described, held_out=held_out)
 
 
-def _solve_for_windows(build: Build, judge: Judging, every: bool) -> models.AutoHead | None:
-    """The auto head for windows, in place of one with members that do not suit them; None for other heads.
-
-    Raises:
-        InputError: The head can't be applied to windows.
-    """
-    if build.top.takes_maps:
-        raise InputError("the head takes the feature map itself.")
-    if build.run.config.method != AUTO:
-        return None
-    return build.solver(judge).solve_auto(windows=True, every=every)
-
-
-def _held_out_heads(build: Build, solved: models.AutoHead | None) -> list[tuple[Rows, models.Top]]:
-    """Held-out samples, and tops that were not fitted to them."""
-    if solved is None:
-        count, val = len(build.data.splits["train"]), len(build.data.splits["val"])
-        return [(count + np.arange(val), build.top)]
-    tops = []
-    for rows, head in solved.parts:
-        with borrowed_generators():
-            top = models.Top(build.top.num_features, build.top.num_classes, scaling=models.RAW)
-        top.set_ensemble(head)
-        tops.append((rows, top.to(build.fabric.device)))
-    return tops
-
-
-def _some_of(
-    heads: list[tuple[Rows, models.Top]], count: int, most: int, seed: int, every: bool
-) -> list[tuple[Rows, models.Top]]:
-    """The held-out samples whose windows are scored: validation samples, and some training samples if there
-    are fewer than `ENOUGH_HELD_OUT`.
-
-    Args:
-        heads: All of them, as `_held_out_heads` gives them.
-        count: Number of training samples.
-        most: Number of samples that fit into memory.
-        seed: Seed of the draw.
-        every: As many as fit into memory.
-    """
-    rows = np.concatenate([of_head for of_head, _ in heads])
-    drawn = rows[permutation(len(rows), "local evidence", seed)]
-    drawn = np.concatenate([drawn[drawn >= count], drawn[drawn < count]])
-    wanted = len(drawn) if every else max(ENOUGH_HELD_OUT, int((rows >= count).sum()))
-    chosen = drawn[: min(most, wanted)]
-    return [(np.sort(of_head[np.isin(of_head, chosen)]), top) for of_head, top in heads]
-
-
-def _variants(
-    build: Build, top: models.Top, windows: models.Windows, rows: Rows, advance: Callable[[int], None]
-) -> Tensor:
+def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows, advance: Advance) -> Tensor:
     """Scores (V, H, C) of images, numbered over training, then validation samples."""
     assert build.backbone is not None
     network, start, parts = _Variants(build.backbone, top, windows, advance), 0, []

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from ...common.errors import InputError, first_line, nearest, require_packages
 from ...common.files import write_json
@@ -22,105 +22,86 @@ Add = Callable[[Mapping[str, Any], int], None]
 """Adds the numbers among some values to the log, at an epoch."""
 
 
-class _Log(Protocol):
+class _Log(NamedTuple):
     """Log of a run.
 
     Attributes:
         id: What the program calls the run.
+        settings: Adds the settings of the run.
+        metrics: Adds numbers, at a step.
+        close: Closes the log of a run that has finished, or that has stopped for another reason.
     """
 
     id: str
-
-    def settings(self, values: Mapping[str, Any]) -> None:
-        """Add the settings of the run."""
-
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
-        """Add numbers."""
-
-    def close(self, finished: bool) -> None:
-        """Close the log of a run that has finished, or that has stopped for another reason."""
+    settings: Callable[[Mapping[str, Any]], object]
+    metrics: Callable[[Mapping[str, float], int], object]
+    close: Callable[[bool], object]
 
 
-class _TensorBoard:
+def _tensorboard(folder: Path, known: str, name: str) -> _Log:
     """Event files in the folder of the run, which TensorBoard reads together."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    id = run_files.EVENTS
+    writer: Any = SummaryWriter(str(folder / run_files.EVENTS))
 
-    def __init__(self, folder: Path, known: str, name: str) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer: Any = SummaryWriter(str(folder / run_files.EVENTS))
-
-    def settings(self, values: Mapping[str, Any]) -> None:
+    def settings(values: Mapping[str, Any]) -> None:
         rows = [f"| {name} | `{value}` |" for name, value in values.items()]
-        self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]))
+        writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]))
 
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
+    def metrics(values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()  # it would wait for two minutes
+            writer.add_scalar(name, value, step)
+        writer.flush()  # it would wait for two minutes
 
-    def close(self, finished: bool) -> None:
-        self._writer.close()
+    return _Log(run_files.EVENTS, settings, metrics, lambda finished: writer.close())
 
 
-class _Wandb:
+def _wandb(folder: Path, known: str, name: str) -> _Log:
     """A run of Weights & Biases, in the project and mode that its environment variables and settings name."""
+    import wandb
 
-    def __init__(self, folder: Path, known: str, name: str) -> None:
-        import wandb
-
-        # A run that the caller has open is another one.
-        self._run = wandb.init(
-            dir=str(folder), name=name, id=known or None, resume="allow", reinit="create_new"
-        )
-        self.id = self._run.id
-
-    def settings(self, values: Mapping[str, Any]) -> None:
-        self._run.config.update(dict(values))
-
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def close(self, finished: bool) -> None:
-        self._run.finish(exit_code=0 if finished else 1)
+    # A run that the caller has open is another one.
+    run = wandb.init(dir=str(folder), name=name, id=known or None, resume="allow", reinit="create_new")
+    return _Log(
+        run.id,
+        lambda values: run.config.update(dict(values)),
+        lambda values, step: run.log(dict(values), step=step),
+        lambda finished: run.finish(exit_code=0 if finished else 1),
+    )
 
 
-class _MLflow:
+def _mlflow(folder: Path, known: str, name: str) -> _Log:
     """A run of MLflow, at the tracking address that is set, or in a database in the folder of the run."""
+    # It would report its use to its makers, also where the log stays on this machine.
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import mlflow
+    from mlflow.entities import Metric, Param
 
-    def __init__(self, folder: Path, known: str, name: str) -> None:
-        # It would report its use to its makers, also where the log stays on this machine.
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        import mlflow
+    own = f"sqlite:///{folder.absolute().as_posix()}/{run_files.MLFLOW}"
+    client = mlflow.MlflowClient(mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else own)
+    if not known:
+        title = os.environ.get("MLFLOW_EXPERIMENT_NAME", "spml")
+        experiment = client.get_experiment_by_name(title)
+        number = experiment.experiment_id if experiment else client.create_experiment(title)
+        known = client.create_run(number, run_name=name).info.run_id
+    client.update_run(known, status="RUNNING")  # an error if it is not there
 
-        own = f"sqlite:///{folder.absolute().as_posix()}/{run_files.MLFLOW}"
-        self._client = mlflow.MlflowClient(mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() else own)
-        if not known:
-            title = os.environ.get("MLFLOW_EXPERIMENT_NAME", "spml")
-            experiment = self._client.get_experiment_by_name(title)
-            number = experiment.experiment_id if experiment else self._client.create_experiment(title)
-            known = self._client.create_run(number, run_name=name).info.run_id
-        self._client.update_run(known, status="RUNNING")  # an error if it is not there
-        self.id = known
-
-    def settings(self, values: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
-        self._client.log_batch(self.id, params=[Param(name, str(value)) for name, value in values.items()])
-
-    def metrics(self, values: Mapping[str, float], step: int) -> None:
-        from mlflow.entities import Metric
-
+    def metrics(values: Mapping[str, float], step: int) -> None:
         now = int(1000 * time.time())
-        self._client.log_batch(self.id, [Metric(name, value, now, step) for name, value in values.items()])
+        client.log_batch(known, [Metric(name, value, now, step) for name, value in values.items()])
 
-    def close(self, finished: bool) -> None:
-        self._client.set_terminated(self.id, "FINISHED" if finished else "FAILED")
+    return _Log(
+        known,
+        lambda values: client.log_batch(
+            known, params=[Param(name, str(value)) for name, value in values.items()]
+        ),
+        metrics,
+        lambda finished: client.set_terminated(known, "FINISHED" if finished else "FAILED"),
+    )
 
 
 _LOGS: dict[str, Callable[[Path, str, str], _Log]] = {
-    "tensorboard": _TensorBoard, "wandb": _Wandb, "mlflow": _MLflow,
+    "tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow,
 }  # fmt: skip
 
 
@@ -167,7 +148,7 @@ def open_log(name: str, config: Config, *, resume: bool) -> Iterator[Add]:
     write_json(path, {**logs, name: log.id})
     works, finished = True, False
 
-    def attempt(action: Callable[[], None]) -> None:
+    def attempt(action: Callable[[], object]) -> None:
         nonlocal works
         try:
             if works:

@@ -145,10 +145,8 @@ class Solver:
         """
         if self._config.method == AUTO:
             return self._ensemble()
-        return self._closed_form() if objective is None else self._minimise(objective)
-
-    def _minimise(self, objective: Objective) -> Fitted:
-        """Solve a linear head for each penalty by the loss of a method."""
+        if objective is None:
+            return self._closed_form()
         head, best = self._top.head, dict[str, Tensor]()
 
         def add(number: int, record: dict[str, Any]) -> None:
@@ -232,14 +230,13 @@ class Solver:
 
     def _ensemble(self) -> Fitted:
         """Solve the auto head, and judge it by scores of validation samples that it was not solved on."""
-        judge, count = self._judge, len(self._train)
         solved = self.solve_auto()
         self._top.set_ensemble(solved.head)
         metrics, held_out = solved.held_out
         if not metrics:
             self._check_finite(held_out.scores.gather())
             held_out = held_out._replace(rows=solved.rows)
-            metrics = judge(held_out.of_validation(count))
+            metrics = self._judge(held_out.of_validation(len(self._train)))
         seconds, members = time.perf_counter() - self._started, solved.head.describe()
         log.debug(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
         for member in sorted(members, key=lambda member: -member["weight"]):

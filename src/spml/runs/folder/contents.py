@@ -115,8 +115,12 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from error
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
+def read_metrics(folder: Path, summary: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """Read what a run measured: a record per epoch, or per solution of a solved head.
+
+    Args:
+        folder: Folder of the run.
+        summary: Content of its summary, if it is known; None = it is read, if the run has finished.
 
     Raises:
         InputError: The file is missing or damaged, or does not have the SHA-256 in the summary of a finished
@@ -132,8 +136,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         raise InputError(f"{path}: can't be read ({error.strerror}).") from error
     except ValueError as error:
         raise InputError(f"{path}: damaged ({error}). Train again.") from error
-    finished = (folder / run_files.SUMMARY).is_file()
-    if finished and read_summary(folder)["metrics_sha256"] != hashlib.sha256(text).hexdigest():
+    if summary is None and (folder / run_files.SUMMARY).is_file():
+        summary = read_summary(folder)
+    if summary and summary["metrics_sha256"] != hashlib.sha256(text).hexdigest():
         raise InputError(
             f"{path}: damaged: it does not have the SHA-256 that {run_files.SUMMARY} states. Train again."
         )

@@ -17,6 +17,7 @@ from ... import models, plots
 from ...common.files import sha256_file, write_checked_json
 from ...common.messages import muted
 from ...common.phrases import counted, first_warnings
+from ...common.torch_draws import borrowed_generators
 from ...config import Config
 from ...data import Dataset
 from ...decisions import Judge, global_threshold, threshold_curve, true_map
@@ -247,7 +248,7 @@ def draw_examples(run: Run, data: Dataset, accelerator: str) -> None:
     rows = np.linspace(0, len(data.splits[split]) - 1, min(_EXAMPLES, len(data.splits[split])))
     samples, truth = data.splits[split].take(rows.round().astype(np.int64)), data.truth.get(split)
     located = run.classifier.top.local is not None
-    with muted():
+    with muted(), borrowed_generators():
         (batch,) = run.stream(samples.inputs, Engine(device=accelerator), where=located)
     scores, predicted = run.probabilities(batch.logits), run.decision()(batch.logits)
     observed = samples.observed.to_ternary() == 1

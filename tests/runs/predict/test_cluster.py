@@ -1,9 +1,10 @@
-"""The feature store and the order of batches, with a Ray that this process plays; messages."""
+"""Batches that a cluster computes: what is sent, what a machine does, and what comes back."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import shutil
 import sys
 
@@ -11,18 +12,168 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import spml
 from spml.cli.main import main
 from spml.common.errors import InputError, SpmlError
+from spml.data import list_inputs
 from spml.data.dataset import Loaded
+from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
+from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.engine.loader import Batches
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
 from spml.runs.predict import cluster as stream
 from spml.runs.predict.batches import Engine
-from spml.runs.predict.cluster import work_on
+from spml.runs.predict.cluster import Job, MappedFile, by_path, portable, versions, work_on
 from tests.helpers.photos import make_photos
+from tests.helpers.run_folders import save_run
+
+# -- samples that are opened on other machines -----------------------------------------------------------
+
+
+ROWS = np.array([3, 0, 5])
+
+
+def test_images_are_named_by_absolute_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inputs = ImageFiles(["a.png", FilePart("b.arrow", 4, 7), "/c.png"], ["1", "2", "3"], size=8, draft=True)
+    sent = portable(inputs)
+    assert sent.paths == [str(tmp_path / "a.png"), FilePart(str(tmp_path / "b.arrow"), 4, 7), "/c.png"]
+    assert sent.digests == inputs.digests
+    assert sent.fingerprint() == inputs.fingerprint()
+
+
+def test_images_in_memory_are_sent_as_one_array_only():
+    image = MemoryImage("X[0]", lambda: Image.new("RGB", (4, 4)))
+    with pytest.raises(InputError, match=r"^X\[0\]: is an image in memory, which other machines can't read"):
+        portable(ImageFiles([image], [""], size=8))
+    array = ImageArray(np.zeros((2, 3, 8, 8), np.uint8))
+    assert portable(array) is array
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """A folder of two shards, and their content."""
+    content = np.random.default_rng(0).normal(size=(1000, 40)).astype(np.float32)
+    np.save(tmp_path / "X_00000.npy", content[:400])
+    np.save(tmp_path / "X_00001.npy", content[400:])
+    return tmp_path, content
+
+
+def test_mapped_features_are_sent_by_their_path(shards):
+    folder, content = shards
+    sent = pickle.dumps(portable(list_inputs([str(folder)])[1]))
+    assert len(sent) < content.nbytes / 10
+    opened = pickle.loads(sent)
+    np.testing.assert_array_equal(opened.dense([999, 0, 400]), content[[999, 0, 400]])
+    np.testing.assert_array_equal(opened.dense(range(1000)), content)
+
+
+def test_missing_or_shorter_files_are_refused(shards):
+    folder, _ = shards
+    sent = portable(list_inputs([str(folder)])[1])
+    (folder / "X_00001.npy").rename(folder / "moved")
+    with pytest.raises(
+        InputError, match=r"X_00001.npy: can't be read on the machine .* same path, in a shared"
+    ):
+        pickle.loads(pickle.dumps(sent)).dense([999])
+    (folder / "X_00001.npy").write_bytes((folder / "moved").read_bytes()[:-1000])
+    with pytest.raises(InputError, match=r"X_00001.npy: can't be read on the machine"):
+        pickle.loads(pickle.dumps(sent)).dense([999])
+
+
+def test_only_a_whole_mapped_array_is_sent_by_path(shards):
+    mapped = np.load(shards[0] / "X_00000.npy", mmap_mode="r")
+    for array in (mapped, np.asarray(mapped)):
+        assert isinstance(by_path(array), MappedFile)
+        np.testing.assert_array_equal(by_path(array)[ROWS], array[ROWS])
+    plain = np.asarray(mapped)
+    turned = mapped.reshape(40, 400)
+    parts = (plain[1:], mapped[1:], mapped[:9], plain[:, :3], plain[::-1], plain.view(np.int32), turned)
+    for array in (*parts, plain.copy()):
+        assert by_path(array) is array
+
+
+def test_other_features_are_sent_whole():
+    matrix = np.arange(12, dtype=np.float32).reshape(6, 2)
+    sent = portable(FeatureMatrix(matrix, ROWS, ("a", "b")))
+    np.testing.assert_array_equal(sent.dense([0, 1, 2]), matrix[ROWS])
+    assert sent.names == ("a", "b")
+
+
+# -- a machine of the cluster computes the same as this process ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return spml.load(save_run(tmp_path_factory.mktemp("run"))).classifier.eval()
+
+
+@pytest.fixture(scope="module")
+def nine(tmp_path_factory):
+    """Nine images: the third is damaged, and the sixth is a copy of the fifth."""
+    folder = make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=3)
+    paths = sorted(folder.rglob("*.png"))
+    paths[2].write_bytes(b"no image")
+    paths[5].write_bytes(paths[4].read_bytes())
+    return paths
+
+
+def job(model, inputs, size=4, **settings):
+    batches = Batches(range(len(inputs)), size)
+    job = Job(model, inputs, batches, "cpu", torch.get_num_threads())
+    return job._replace(versions=versions(), **settings)
+
+
+@torch.inference_mode()
+def test_logits_of_readable_images(model, nine):
+    images = ImageFiles(nine, [""] * 9, size=model.spec.size)
+    results = list(work_on(job(model, images), [0, 1, 2]))
+    assert [result.rows for result in results] == [[0, 1, 3], [0, 1, 2, 3], [0]]
+    assert [list(result.unreadable) for result in results] == [[2], [], []]
+    assert results[0].unreadable[2].startswith("not an image")
+    expected = model(images.fetch([0, 1, 3])).logits.numpy()
+    np.testing.assert_array_equal(results[0].values, expected)
+    ahead = list(work_on(job(model, images, decoders=2), [0, 1, 2]))
+    for one, other in zip(results, ahead, strict=True):
+        assert one.rows == other.rows
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+@torch.inference_mode()
+def test_features_of_new_images_are_computed_once(model, nine):
+    images = ImageFiles(nine, [""] * 9, size=model.spec.size)
+    identities = images.load([6, 8], np.empty(0, np.uint64)).identities
+    known = np.sort(identities[:, :8].copy().view("<u8")[:, 0])
+    first, second, third = work_on(job(model.backbone, images, distinct=True, known=known), [0, 1, 2])
+    assert [first.rows, second.rows, third.rows] == [[0, 1, 3], [0, 3], []]  # 5 copies 4; 6 and 8 are known
+    np.testing.assert_array_equal(second.values, model.backbone(images.fetch([4, 7])).numpy())
+    assert third.values.numel() == 0
+    np.testing.assert_array_equal(second.identities[2], identities[0])
+
+
+def test_the_number_of_threads_is_that_of_the_command(model, nine):
+    before = torch.get_num_threads()
+    try:
+        images = ImageFiles(nine, [""] * 9, size=model.spec.size)
+        list(work_on(job(model, images)._replace(threads=before + 2), [0]))
+        assert torch.get_num_threads() == before + 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_other_versions_are_refused(model):
+    inputs = FeatureMatrix(np.zeros((3, 2), np.float32))
+    with pytest.raises(InputError) as caught:
+        next(work_on(job(model, inputs)._replace(versions="spml 0.0, torch 1.0, Python 2.7"), [0]))
+    assert f"of the cluster has {versions()}, but the command runs with spml 0.0, torch 1.0" in str(
+        caught.value
+    )
+
+
+# -- the feature store and the order of batches, with a ray that this process plays; messages ------------
 
 
 class FakeRay:
@@ -265,7 +416,7 @@ def test_ray_is_not_installed(monkeypatch):
 def test_no_cluster_at_the_address():
     pytest.importorskip("ray")
     with (
-        pytest.raises(InputError, match=r"^--address 127.0.0.1:1: there is no Ray cluster \("),
+        pytest.raises(InputError, match=r"^address=127.0.0.1:1: there is no Ray cluster \("),
         stream.connected("127.0.0.1:1"),
     ):
         pass
