@@ -82,6 +82,7 @@ class Candidate:
         mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
         first: Settings in which a first phase of training differs, from whose best epoch the run starts: its
             model, and what the method had inferred. None = there is no first phase.
+        note: Footnote of the report, such as in what it is not the published network.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Candidate:
     labels: Labels = "observed"
     mean_labels: float | None = 1.0
     first: Mapping[str, Any] | None = None
+    note: str = ""
 
     def hide(self, hiding: Hiding) -> dict[str, Any]:
         """Settings of `Config.data` by which labels are hidden from this candidate."""
@@ -250,6 +252,7 @@ class _Candidate(Struct):
     space: dict[str, Any] | None = None
     sampler: Sampler | None = None
     first: dict[str, Any] | None = None
+    note: str = ""
 
 
 class _Loader(yaml.SafeLoader):
@@ -491,8 +494,11 @@ def _candidates(entry: Any, shared: Space, card: str | None) -> list[Candidate]:
                 "first: both phases train the same model, so of its settings only model.frozen may differ"
             )
     return [
-        Candidate(candidate.name, settings, space, candidate.sampler, candidate.labels, mean_labels, first)
-    ]
+        Candidate(
+            candidate.name, settings, space, candidate.sampler, candidate.labels, mean_labels, first,
+            candidate.note,
+        )
+    ]  # fmt: skip
 
 
 def _method(name: Any, card: str | None) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def bench_run(
     workers: int = 0,
     retry: bool = False,
     against: str = "",
+    published: bool = False,
 ) -> None:
     """Make all missing runs of a specification, then the report.
 
@@ -95,6 +96,7 @@ def bench_run(
         workers: Number of processes; 0 = one per core.
         retry: Make failed runs again.
         against: Candidate that p-values compare with; default: the best of each column.
+        published: Show what papers report next to the results.
     """
     require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.state import read_state
@@ -122,7 +124,7 @@ def bench_run(
     else:
         state, problems = run_all(job, workers or os.cpu_count() or 1)
     if state.rows:
-        _write(job, state, against)
+        _write(job, state, against, published)
     raise_problems(problems)
     _check_any_done(state)
     if state.missing:
@@ -150,7 +152,9 @@ def bench_status(
     print_status(job.spec(), state, by=by, lines=lines)
 
 
-def bench_report(spec: str, *, comparison: Comparison, tables: Tables, against: str = "") -> None:
+def bench_report(
+    spec: str, *, comparison: Comparison, tables: Tables, against: str = "", published: bool = False
+) -> None:
     """Write the report of the finished runs.
 
     Args:
@@ -158,11 +162,12 @@ def bench_report(spec: str, *, comparison: Comparison, tables: Tables, against: 
         comparison: Where the comparison lies.
         tables: How names are written.
         against: Candidate that p-values compare with; default: the best of each column.
+        published: Show what papers report next to the results.
     """
     job, state = _read(spec, comparison, any_code=True)
     if not state.rows:
         raise SpmlError("No run is finished yet, so there is nothing to report.")
-    _write(job, state, against)
+    _write(job, state, against, published)
     _check_any_done(state)
 
 
@@ -182,9 +187,10 @@ def _check_any_done(state: State) -> None:
         raise SpmlError(f"All {runs} failed, the first of them: {first}")
 
 
-def _write(job: Job, state: State, against: str) -> None:
+def _write(job: Job, state: State, against: str, published: bool) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, write_report
+    from ..bench.report.page import published_results
     from ..common.locks import one_at_a_time
 
     spec = job.spec()
@@ -200,6 +206,8 @@ def _write(job: Job, state: State, against: str) -> None:
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
         against=against or None,
+        notes={candidate.name: candidate.note for candidate in spec.candidates if candidate.note},
+        published=published_results(spec) if published else None,
     )
     lock = Path(job.folder) / ".report.lock"
     with one_at_a_time(lock, "writes the report"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
 from typing import Any
 
+from ..spec import Spec
 from .markdown import (
     UNKNOWN,
     count,
@@ -57,6 +60,7 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
         score_header=[
             "candidate",
             "seeds",
+            *(["published"] if report.published else []),
             *(f"`{m}`: {c}" if c == "mAP" else c for m in report.modes for c in _columns(report)),
         ],
         reservations=_reservations(report),
@@ -193,7 +197,9 @@ def _scores(report: Report, task: Task) -> Iterator[list[str]]:
         seeds = sorted({entry.test.n for entry in entries if entry is not None})
         mark = " °" if name in report.reference_only else ""
         cells = [cell(entry) if entry else UNKNOWN for entry in entries for cell in columns.values()]
-        yield [plain(name) + mark, "/".join(map(str, seeds)), *cells]
+        mark += " †" if name in report.notes else ""
+        published = [plain(report.published.get((task[0], name), UNKNOWN))] if report.published else []
+        yield [plain(name) + mark, "/".join(map(str, seeds)), *published, *cells]
 
 
 def _score(entry: Entry) -> str:
@@ -279,3 +285,29 @@ def _cell(entry: Entry | None) -> str:
         mean = f"\\underline{{{mean}}}"
     deviation = percent(entry.test.sd)
     return mean if deviation == UNKNOWN else f"{mean}\\,{{\\scriptsize$\\pm${deviation}}}"
+
+
+# -- published results -------------------------------------------------------------------------------------
+
+
+def published_results(spec: Spec) -> dict[tuple[str, str], str]:
+    """What papers report for the candidates of a specification, by data set and candidate.
+
+    A candidate is found by its name, else by its method; Table V of OPML counts where nothing is hidden.
+    """
+    text = (files("spml.bench") / "published.csv").read_text(encoding="utf-8")
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in csv.DictReader(text.splitlines()):
+        spread = f" ± {row['sd']}" if row["sd"] else ""
+        entry = f"{row['mAP']}{spread} ({row['source']} {row['table']}".rstrip() + ")"
+        key = row["data"], row["candidate"] + " " * (row["table"] == "V")
+        found[key].append(entry + "*" * bool(row["differs"]))
+    full = " " if all(hiding.settings.get("observe") == "none" for hiding in spec.hidings) else ""
+    result = {}
+    for data in spec.data:
+        for candidate in spec.candidates:
+            names = candidate.name, candidate.settings.get("method", "")
+            entries = next((found[data.name, n + full] for n in names if (data.name, n + full) in found), [])
+            if entries:
+                result[data.name, candidate.name] = "; ".join(entries)
+    return result

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +135,8 @@ class Report:
         ceiling: Candidate that the gap ends at, if any.
         reference_only: Candidates that are listed, but neither ranked nor ever the best.
         against: Candidate that p-values compare with; None = the best of each task and mode.
+        notes: Footnotes by candidate.
+        published: Published results, as text, by data set and candidate; empty = they are not shown.
         entries: Results by task, then by (candidate, mode).
         candidates: By task, the candidates from the highest mAP by the first mode to the lowest.
         rankings: Ranking by mode.
@@ -154,6 +156,8 @@ class Report:
     books: Bookkeeping
     trials: tuple[Pick, ...] = ()
     against: str | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def has_gap(self) -> bool:
@@ -171,6 +175,8 @@ def build_report(
     expected: Sequence[SeriesKey] = (),
     spaces: Mapping[str, Space] | None = None,
     against: str | None = None,
+    notes: Mapping[str, str] | None = None,
+    published: Mapping[tuple[str, str], str] | None = None,
 ) -> Report:
     """Compute all numbers of a report. The order of `rows` does not matter.
 
@@ -184,6 +190,8 @@ def build_report(
             that occurs, on every seed of every task that occurs.
         spaces: Search space of each candidate; without it no edges are reported.
         against: Candidate that p-values compare with; None = the best of each task and mode.
+        notes: Footnotes by candidate.
+        published: Published results, as text, by data set and candidate.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
     picked, unranked = picks(rows, modes), frozenset(reference_only)
@@ -211,6 +219,8 @@ def build_report(
         books=keep_books(rows, picked, modes, expected, unranked),
         trials=tuple(picks_of_runs(rows, modes)),
         against=against,
+        notes=notes or {},
+        published=published or {},
     )
 
 
