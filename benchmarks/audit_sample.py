@@ -1,6 +1,8 @@
 """Compare what `spml audit sample` forecasts with what fully labelled samples really tell.
 
-    python benchmarks/audit_sample.py DIR    # a folder of feature sets: NAME.npz, or NAME_X and NAME_Y.npz
+    python benchmarks/audit_sample.py DIR [--seeds 6]
+
+DIR is a folder of feature sets: NAME.npz, or NAME_X and NAME_Y.npz.
 
 On each set one label per sample is shown, drawn uniformly or by the frequency of its class. `forecast`: ridge
 heads are scored by five-fold cross-validation; the forecast from these labels and the true K is compared with
@@ -11,10 +13,10 @@ benchmarks/results/audit_sample.json and audit_sample.md.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +37,6 @@ ROWS = (50, 100, 200)
 HIDING = {"uniform": 0, "frequency": 1}  # power of the frequency of a class
 SUBSETS = 300
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
-SEEDS = 6
 MOST_SCORES = 300_000  # of a set of which mAP is forecast
 
 
@@ -190,18 +191,21 @@ def page(measured):
     return "\n".join(lines) + "\n"
 
 
-def main(root):
+def main(root, seeds):
     """Measure all sets and write the results."""
     measured = {"versions": versions(), "forecast": [], "choose": []}
     for name, features, truth in feature_sets(root):
         for hiding in HIDING:
             measured["forecast"].append(forecast(name, features, truth, hiding))
             if truth.size <= MOST_SCORES and len(truth) >= 400:
-                measured["choose"] += [choose(name, features, truth, hiding, seed) for seed in range(SEEDS)]
+                measured["choose"] += [choose(name, features, truth, hiding, seed) for seed in range(seeds)]
         print(name, flush=True)
     (RESULTS / "audit_sample.json").write_text(json.dumps(measured, indent=1) + "\n")
     (RESULTS / "audit_sample.md").write_text(page(measured))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--seeds", type=int, default=6)
+    main(**vars(parser.parse_args()))

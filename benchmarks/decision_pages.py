@@ -9,6 +9,7 @@ from decision_measures import select
 from decision_models import AUTO, GR, RIDGE, SOFTMAX
 
 HEADS = (AUTO, SOFTMAX, RIDGE, GR)
+AUDITS = "audits"
 # Sets by their mean labels per sample, from 1.07 to 26.
 BY_K = (
     "scene",
@@ -308,3 +309,81 @@ def _stated_table(sets, heads, what):
 
 def _pair(values):
     return " / ".join(f"{value:+.1f}" for value in values)
+
+
+def estimates_page(about, kept):
+    """Numbers and tables of the estimates of this version: lists, precision and class shares."""
+    found = {}
+    for hiding, sets in kept.items():
+        for name, seeds in sets.items():
+            for model in (*HEADS, AUDITS):
+                parts = [parts[model] for parts in seeds.values() if model in parts]
+                if parts:
+                    keys = ("K", "priors") if model == AUDITS else ("stated", "missing", "calibration")
+                    row = over_seeds([{key: part[key] for key in keys} for part in parts])
+                    found.setdefault(hiding, {}).setdefault(name, {})[model] = row | {"seeds": len(parts)}
+    lines = []
+    for hiding, sets in found.items():
+        heads = [model for model in HEADS if any(model in row for row in sets.values())]
+        columns = []
+        for model in heads:
+            rows = [row[model]["seeds"] for row in sets.values() if model in row]
+            seeds = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
+            columns.append(f"{model} ({len(rows)} sets, seeds {seeds})")
+        lines += [f"### {hiding}: right in percent; bias, and mean over sets of its size, in points", ""]
+        rows = []
+        for size in ("100", "500", "(K-1)N"):
+            cells = []
+            for model in heads:
+                parts = [row[model]["missing"] for row in sets.values() if model in row]
+                own = [part[size] for part in parts if size in part]
+                numbers = (
+                    mean(part["true"] for part in own),
+                    mean(part["bias"] for part in own),
+                    mean(abs(part["bias"]) for part in own),
+                )
+                cells.append("{:.1f}; {:+.1f}, {:.1f}".format(*numbers))
+            rows.append((f"first {size}", cells))
+        for where in ("deciding", "test"):
+            cells = []
+            for model in heads:
+                own = [
+                    row[model]["stated"][f"precision, {where}, now"] for row in sets.values() if model in row
+                ]
+                error, bias = (mean(part[key] for part in own) for key in ("error", "bias"))
+                cells.append(f"{error:.1f} ({bias:+.1f})")
+            rows.append((f"precision, {where} samples: error (bias)", cells))
+        lines += table("mean over sets", columns, rows)
+        audits = {name: row[AUDITS] for name, row in sets.items() if AUDITS in row}
+        if audits:
+            lines += [f"### {hiding}: class shares and K, in percent of the labels and of K", ""]
+            rows = [
+                (
+                    name,
+                    [
+                        number(row["priors"][key])
+                        for key in ("shares", "50 rows audited", "interval covers", "gamma warns")
+                    ]
+                    + [f"{row['K'][m]['error']:.1f} ({row['K'][m]['coverage']:.0f})" for m in ("50", "100")],
+                )
+                for name, row in [*audits.items(), ("mean", over_seeds(list(audits.values())))]
+            ]
+            columns = ["K r_c", "50 samples audited", "interval covers", "gamma warns"]
+            lines += table("set", [*columns, "K from 50 (covers)", "K from 100 (covers)"], rows)
+        lines += [f"### {hiding}: bias of the expected share of right entries, by set, in points", ""]
+        rows = [
+            (
+                name,
+                [
+                    ", ".join(
+                        "{bias:+.0f} of {true:.0f}".format(**row[model]["missing"][size])
+                        for size in ("100", "500", "(K-1)N")
+                        if size in row.get(model, {}).get("missing", {})
+                    )
+                    for model in heads
+                ],
+            )
+            for name, row in sets.items()
+        ]
+        lines += table("first 100, 500, (K-1)N: bias of right", heads, rows)
+    return about | {"measured": found}, "\n".join(lines)

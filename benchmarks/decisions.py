@@ -2,7 +2,7 @@
 
     python benchmarks/decisions.py measure DIR FOLDER [--spec FILE] [--sets NAME ...] [--seeds 5]
                                    [--hiding uniform frequency] [--models auto softmax ridge GR]
-    python benchmarks/decisions.py collect FOLDER [--name decisions | stated]
+    python benchmarks/decisions.py collect FOLDER [--name decisions | stated | estimates]
     python benchmarks/decisions.py run RUN ...
 
 DIR holds the data of the spec: by default the folder `features` of the spec `features` of `spml bench`. FILE
@@ -31,7 +31,7 @@ import torch
 import yaml
 from arxiv import read_papers
 from decision_measures import Measured, gap, mean_labels_of_audits, priors_of_audits
-from decision_pages import page, stated_page
+from decision_pages import AUDITS, estimates_page, page, stated_page
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -42,9 +42,8 @@ from spml.runs.folder.summary import versions
 from spml.runs.predict.batches import Engine
 
 RESULTS = Path(__file__).parent / "results"
-AUDITS = "audits"
 TABLES = "## Tables\n\n"
-PAGES = {"decisions": page, "stated": stated_page}
+PAGES = {"decisions": page, "stated": stated_page, "estimates": estimates_page}
 RATES = (1e-4, 3e-4, 1.2e-3, 5e-3, 2e-2, 8e-2)
 HIDING = {
     "uniform": {"observe": "single"},

@@ -35,9 +35,8 @@ from spml.common.draws import permutation
 from spml.common.files import write_text
 from spml.config import from_dict
 from spml.decisions import Judge
-from spml.decisions.calibration import fit_calibration
+from spml.decisions.calibration import fit_calibration, hidden_probabilities
 from spml.decisions.cuts import f1_cuts
-from spml.decisions.hidden import hidden_probabilities
 from spml.decisions.priors import priors_from_shares
 from spml.engine import make_fabric
 from spml.labels import ObservedLabels

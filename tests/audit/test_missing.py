@@ -93,7 +93,7 @@ def test_the_list_is_that_of_a_plain_sort(data, monkeypatch, entries, top, per_c
     hidden = np.zeros(scores.shape)
     for block, part in HiddenLabels.from_mean_labels(data.labels, scores, 2.0).blocks():
         hidden[block] = part
-    monkeypatch.setattr("spml.scores.pairs._PAIRS", entries)
+    monkeypatch.setattr("spml.scores.forms._PAIRS", entries)
     listed = rank_missing_labels(
         data.labels, scores, mean_labels=2.0, top=top, per_class=per_class, min_probability=least
     )
@@ -181,6 +181,8 @@ def test_the_yields_of_classes_are_sums_over_their_pairs():
         ([0.5] * 500, "about 250 of 500 (+-15 points if the shown label is a uniform draw)"),
         ([0.9] * 1371, "about 1,200 of 1,371 (+-15 points if the shown label is a uniform draw)"),
         ([0.1, 0.2], "fewer than 1 of 2 (+-15 points if the shown label is a uniform draw)"),
+        # 996 to two digits is more than there are.
+        ([1.0] * 996, "about 996 of 996 (+-15 points if the shown label is a uniform draw)"),
         ([], "0 of 0"),
     ],
 )

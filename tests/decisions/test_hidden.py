@@ -66,7 +66,7 @@ def test_properties():
 def test_a_large_matrix_is_done_in_blocks(monkeypatch):
     world = make_world(0, samples=50, classes=6)
     whole = hidden_probabilities(world.scores, world.observed, CALIBRATION)
-    monkeypatch.setattr("spml.scores.pairs._PAIRS", 40)
+    monkeypatch.setattr("spml.scores.forms._PAIRS", 40)
     assert hidden_probabilities(world.scores, world.observed, CALIBRATION) == pytest.approx(whole)
 
 

@@ -128,7 +128,9 @@ def test_five_cats_of_fifty_say_little_against_741_known_ones():
     priors = priors_from_audit(observed.sum(0), truth, known=observed[rows], samples=2684)
     known = observed[:, 0].mean()
     # One of the 46 that were not known to be cats is one.
-    assert known <= priors.low[0] < priors.shares[0] < priors.high[0]
+    assert known < priors.low[0] < priors.shares[0] < priors.high[0]
+    # None of the four was seen without being known to be there, so that nothing more is certain.
+    assert priors.low[1] == observed[:, 1].mean() <= priors.shares[1] < priors.high[1]
     assert priors.shares[0] == pytest.approx(known + (1 - known) / 46, abs=0.02)
     assert priors.mean_labels == pytest.approx(1 + 10 / 50)
 

@@ -7,11 +7,20 @@ Further functions say which samples to label in full, and what their labels tell
 """
 
 from .hidden import HiddenLabels, MissingLabels
-from .missing import Yield, expected_yield, expected_yields, find_missing_labels, rank_missing_labels
-from .report import ClassSummary, class_report, health_summary
+from .questions import (
+    ClassSummary,
+    WrongLabels,
+    Yield,
+    class_report,
+    expected_yield,
+    expected_yields,
+    find_missing_labels,
+    health_summary,
+    rank_missing_labels,
+    rank_wrong_labels,
+)
 from .sampling import Forecast, draw_sample, forecast_audit
 from .selection import Selection, select_by_audit
-from .wrong import WrongLabels, rank_wrong_labels
 
 __all__ = [
     "ClassSummary",

@@ -29,7 +29,7 @@ from ..data.tables.delimited import read_rows
 from ..data.tables.parquet import require_pyarrow
 from ..labels import ObservedLabels
 from ..version import __version__
-from .report import ClassSummary
+from .questions import ClassSummary
 
 FORMAT = 1
 ABOUT, MISSING, WRONG, CLASSES = "audit.json", "missing.csv", "wrong.csv", "classes.csv"

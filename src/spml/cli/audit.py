@@ -15,7 +15,7 @@ from .shared import Cluster, Network, Prediction, Tables, columns, runs_and_data
 
 if TYPE_CHECKING:
     from ..audit.folder import Audit
-    from ..audit.report import ClassSummary
+    from ..audit.questions import ClassSummary
     from ..audit.selection import Selection
     from ..runs.audits.sample import AuditSample
     from ..runs.audits.use import UsedAudit
@@ -93,7 +93,7 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
     """Yield the lines that tell what an audit in a folder has found, and the health of the data set."""
     import numpy as np
 
-    from ..audit.missing import Yield, expected_yields
+    from ..audit.questions import Yield, expected_yields
 
     about = audit.about
     yield (

@@ -5,17 +5,19 @@ from .calibration import (
     AnyLabels,
     AnyScores,
     Calibration,
+    Chances,
     Reliability,
     ReliabilityBins,
     calibration_error,
     fit_calibration,
     fit_probabilities,
+    hidden_of_pairs,
+    hidden_probabilities,
+    label_chances,
     refine_calibration,
 )
-from .caveats import caveats
 from .cuts import Cuts, RecallCurves, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .decide import Decision, global_threshold, threshold_at, threshold_curve
-from .hidden import Chances, hidden_of_pairs, hidden_probabilities, label_chances
 from .policy import (
     HOW_TO_KNOW_K,
     MANY_CLASSES,
@@ -24,14 +26,17 @@ from .policy import (
     MeanLabels,
     Policy,
     Rows,
+    Scale,
     Target,
+    caveats,
     decide_cuts,
     decode_policy,
     encode_policy,
+    logits_of,
     read_target,
+    scores_of,
 )
 from .priors import Interval, Priors, Source, mean_labels_interval, priors_from_audit, priors_from_shares
-from .scale import Scale, logits_of, scores_of
 from .selection import Judge, assumed_for_thresholds, default_mean_labels, true_map
 
 __all__ = [

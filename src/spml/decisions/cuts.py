@@ -10,9 +10,8 @@ import numpy.typing as npt
 from ..common.errors import InputError
 from ..scores import as_scores, ranks_of
 from ..scores.arrays import ScoreArray
-from .calibration import AnyLabels, AnyScores, Calibration, as_observed
+from .calibration import AnyLabels, AnyScores, Calibration, as_observed, label_chances
 from .decide import cut_between, global_threshold
-from .hidden import label_chances
 from .priors import Priors
 
 PSEUDO_ROWS = 5.0

@@ -160,12 +160,12 @@ def priors_from_audit(
         _, shape, rates = _most_probable(found, trials, bases, room)
         hidden = rates * (shape + found) / (shape + trials * rates) * (1 - shares)
     hidden = filled(hidden, missing, room)
-    # The shape says how much the classes differ from the prior on the whole; a single one may differ more.
+    # The shape says how much the classes differ from the prior on the whole; a single one may differ more. Of
+    # a class that no sample has shown to be hidden, nothing more than what is known is certain.
     own = min(shape, _INTERVAL_SHAPE) + found
-    ends = (
-        shares + np.minimum(hidden * gamma_distribution.ppf(end, own) / own, room) for end in (0.025, 0.975)
-    )
-    pi, low, high = (np.where(counts > 0, part, 0.0) for part in (shares + hidden, *ends))
+    lowest = np.where(found > 0, hidden * gamma_distribution.ppf(0.025, own) / own, 0.0)
+    highest = np.minimum(hidden * gamma_distribution.ppf(0.975, own) / own, room)
+    pi, low, high = (np.where(counts > 0, shares + part, 0.0) for part in (hidden, lowest, highest))
     return Priors(pi, float(shares.sum()) + missing, "audit", exponent, low, high)
 
 

@@ -10,6 +10,7 @@ from .forms import (
     HIGHEST,
     InMemory,
     KnownPositives,
+    Pairs,
     ScoreBlocks,
     Scores,
     ScoreTable,
@@ -17,7 +18,6 @@ from .forms import (
     as_scores,
     fits,
 )
-from .pairs import Pairs
 from .ranks import Ranks, ranks_of
 
 __all__ = [

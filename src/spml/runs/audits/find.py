@@ -27,8 +27,7 @@ from ...audit.folder import (
     write_list,
 )
 from ...audit.hidden import HiddenLabels, MissingLabels, check_limits
-from ...audit.report import class_report, health_summary
-from ...audit.wrong import rank_wrong_labels
+from ...audit.questions import class_report, health_summary, rank_wrong_labels
 from ...common.errors import InputError
 from ...common.messages import log
 from ...common.torch_draws import borrowed_generators
