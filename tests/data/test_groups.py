@@ -108,7 +108,7 @@ def test_a_group_that_is_larger_than_what_is_held_out():
 
 
 def test_groups_that_can_not_be_held_out():
-    with pytest.raises(InputError, match=r"all 6 training samples are in one group .*leave --data.group out"):
+    with pytest.raises(InputError, match=r"all 6 training samples are in one group .*leave data.group out"):
         hold_out(ObservedLabels.from_index([0, 1] * 3, 2), 0.2, 0, groups=np.zeros(6, int))
     own = ObservedLabels.from_index([0, 0, 1, 1], 2)
     with pytest.raises(InputError, match=r"none of the 2 groups .* can be held out for the test.*stratify"):
@@ -155,7 +155,7 @@ def test_several_rows_of_an_image(table):
 
 
 def test_no_such_column(table):
-    with pytest.raises(InputError, match=r"--data.group patent: no column .*Did you mean patient\?"):
+    with pytest.raises(InputError, match=r"data.group=patent: no column .*Did you mean patient\?"):
         read(DataConfig(path=str(table(*ROWS)), group="patent"))
 
 
@@ -164,7 +164,7 @@ def test_formats_without_groups_name_those_that_have_them(tmp_path, picture, nam
     for label in ("cat", "dog"):
         picture(f"photos/{label}/{name}.png")
     path = str(tmp_path / "photos") if name != "digits" else name
-    with pytest.raises(InputError, match=r"--data.group who: groups are read from a column of a table \(CSV"):
+    with pytest.raises(InputError, match=r"data.group=who: groups are read from a column of a table \(CSV"):
         read(DataConfig(path=path, group="who"))
 
 
@@ -215,7 +215,7 @@ def test_an_array_of_a_feature_file(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read(features(tmp_path, who=array))
-    with pytest.raises(InputError, match=r"--data.group when: there is no array of this name.* 10 rows"):
+    with pytest.raises(InputError, match=r"data.group=when: there is no array of this name.* 10 rows"):
         read(replace(config, group="when"))
 
 

@@ -40,6 +40,8 @@ def messy(tmp_path):
 
 READ = {
     "other names of columns": (("filename,category", ("{}.jpg", "{one}")), {}, 1),
+    "a column whose cells are files": (("photo no,label", ("{}.jpg", "{one}")), {}, 1),
+    "one of two columns exists": (("path,filename,label", ("x", "{}.jpg", "{one}")), {}, 1),
     "columns with names of their own": (
         ("no,photo no,species", ("x", "{}.jpg", "{one}")),
         {"file_column": "photo no", "label_column": "species"}, 1,
@@ -72,22 +74,22 @@ REFUSED = {
         r"row 14: there is no file '12\.jpg' in .* \(3 of 15 files are missing: '12\.jpg', '13\.jpg', '14\.j"
         r".*data\.missing=skip",
     ),
-    "case": (("file,label", ("{}.JPG", "{one}")), {}, r"There is '0\.jpg', which differs in case"),
-    "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"form of Unicode \(NFD\)"),
+    "case": (("file,label", ("{}.JPG", "{one}")), {}, r"There is '0\.jpg': names must have the same"),
+    "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"form of Unicode\. Rename"),
     "folder": (
         ("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
-        r"in another folder: pass data\.images \S+photos\.",
+        r"in another folder: pass data\.images=\S+photos\.",
     ),
     "folder of ids": (
-        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass data\.images \S+images\.",
+        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass data\.images=\S+images\.",
     ),
-    "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "This is an address"),
+    "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "remove 'https://host/'"),
     "two columns of files": (
-        ("path,filename,label", ("x", "{}.jpg", "{one}")), {},
-        r"Pass --data\.file_column path or --data\.file_column filename\.",
+        ("path,filename,label", ("x{}.jpg", "y{}.jpg", "{one}")), {},
+        r"Pass data\.file_column=path or data\.file_column=filename\.",
     ),
     "no column of files": (
-        ("photo no,label", ("{}.jpg", "{one}")), {}, r"Pass --data\.file_column 'photo no'\."
+        ("photo no,label", ("x{}.jpg", "{one}")), {}, r"Pass data\.file_column='photo no', of which"
     ),
 }  # fmt: skip
 

@@ -61,7 +61,9 @@ def test_a_folder_split_is_ignored(picture, tmp_path):
 
 def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
     path = table("file,label,split", "a.png,cat,fold1", "b.png,dog,fold2", "c.png,dog,")
-    with pytest.raises(InputError, match=r"row 2: the split is 'fold1'.*or pass data\.split=ignore\."):
+    with pytest.raises(
+        InputError, match=r"the column 'split' is called like .*'fold1'.*pass data\.split=ignore\."
+    ):
         read(DataConfig(path=str(path)))
     records = read(DataConfig(path=str(path), split="ignore"))
     assert records.split is None

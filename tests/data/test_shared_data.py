@@ -13,7 +13,9 @@ pytestmark = pytest.mark.shared
 
 def test_voc_animals(shared):
     path = shared / "data/images/voc2012_animals/labels.csv"
-    data = open_dataset(DataConfig(path=str(path), unlisted="negative", observe="single"), size=32)
+    data = open_dataset(
+        DataConfig(path=str(path), unlisted="negative", observe="single", separator=" "), size=32
+    )
     assert data.name == "voc2012_animals"
     assert data.classes == tuple((path.parent / "classes.txt").read_text().split())
     assert {name: len(samples) for name, samples in data.splits.items()} == {
@@ -73,7 +75,7 @@ def test_feature_sets(shared, name):
 
 def test_rows_without_label(shared):
     path = shared / "data/features/mulan/birds_X.npz"
-    hidden = open_dataset(DataConfig(path=str(path), unlisted="negative", observe="single"))
+    hidden = open_dataset(DataConfig(path=str(path), unlisted="negative", observe="single", separator=" "))
     dropped = 645 - sum(len(samples) for samples in hidden.splits.values())
     assert f"{dropped} samples with no known label were left out of training and validation." in hidden.notes
     assert len(hidden.splits["test"]) == 323

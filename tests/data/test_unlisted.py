@@ -85,9 +85,7 @@ def test_a_column_lists_what_was_looked_for(table):
     assert any(
         "'classes' lists classes that no sample has, so that they are left out: fish." in n for n in notes
     )
-    with pytest.raises(
-        InputError, match=r"--data.unlisted column: clases: no column .* Did you mean classes"
-    ):
+    with pytest.raises(InputError, match=r"data.unlisted=clases: no column .* Did you mean classes"):
         ternary(path, "column:clases")
 
 

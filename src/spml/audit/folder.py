@@ -25,8 +25,7 @@ from ..data.hiding import check_observe, hide
 from ..data.join import merge_unread
 from ..data.readers import read
 from ..data.records import Records
-from ..data.tables.delimited import read_rows
-from ..data.tables.parquet import require_pyarrow
+from ..data.tables.formats import read_rows, require_pyarrow
 from ..labels import ObservedLabels
 from ..version import __version__
 from .questions import ClassSummary

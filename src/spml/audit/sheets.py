@@ -17,8 +17,7 @@ from ..common.safe import CONTROL, quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
 from ..config import DataConfig, from_dict
 from ..data.records import MEMORY
-from ..data.tables.delimited import open_delimited
-from ..data.tables.table import Table
+from ..data.tables.formats import Table, open_delimited
 from ..decisions.priors import FEWEST_AUDITED
 from ..version import __version__
 from .folder import BETWEEN_NAMES

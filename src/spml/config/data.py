@@ -71,14 +71,21 @@ class DataConfig:
         file_column: Column of a table that names the images; default: `file`, `image`, `path`, `id` or a
             similar name. For a Hugging Face data set the column that holds them. Of texts, a column that
             names them; default: `id`, otherwise the number of the row.
-        label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class` or
-            a plural. `CAT,DOG`: columns that stand for one class each.
+        label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class`, a
+            plural or the like. `CAT,DOG`: columns that stand for one class each, or, if they hold words, that
+            hold the labels together.
         split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
         group: Column of a table, or array of a feature file, that says which samples belong together, such as
             those of a patient, a recording, an author or a burst. Splits and folds never separate a group,
             and intervals are those of a bootstrap over groups. A blank cell is a group of its own.
-        separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
-            every cell is one label.
+        separator: Separator of labels in one cell of a table; default: that of the rules in `docs/data.md`.
+            Empty: every cell is one label.
+        marks: Marks at names in cells: `read` that `-dog` and `no dog` are absent and `dog?` is unknown, and
+            refuse scores and counts such as `dog:0.82`; `cut` scores and counts off; or `keep` every name as
+            it is.
+        present_above: A number above this says that a class is present, and another one that it is absent, in
+            columns that stand for a class each; default: such columns hold marks, not numbers.
+        one_hot: Names of the places of lists such as `[1, 0, 1]` in the column of labels, after commas.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
         flip: Mirror training images at random (never done for digits and feature files).
         crop: Train on a random part of each image, another one in each epoch, with at least this share of its
@@ -128,6 +135,9 @@ class DataConfig:
     split_column: str = ""
     group: str = ""
     separator: str | None = None
+    marks: Literal["read", "cut", "keep"] = "read"
+    present_above: float | None = None
+    one_hot: str = ""
     size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
     flip: bool = True
     crop: Annotated[float, Meta(ge=0.01, le=1, description="from 0.01 to 1")] = 1.0

@@ -16,8 +16,7 @@ from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import IntArray
-from .tables.table import text
-from .tables.values import is_blank
+from .values import is_blank, text
 
 Entries = tuple[IntArray, IntArray]
 """Sample and class of labels, as `ObservedLabels.entries` returns them."""

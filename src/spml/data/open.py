@@ -33,9 +33,9 @@ from .memory.samples import read_samples
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import MEMORY, Records, select
-from .tables.read import SUFFIXES as TABLES
-from .tables.read import open_table, read_file_list
-from .tables.text_rows import read_texts
+from .tables.formats import SUFFIXES as TABLES
+from .tables.formats import open_table
+from .tables.rows import read_file_list, read_texts
 from .texts import Texts
 
 

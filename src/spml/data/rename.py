@@ -3,7 +3,6 @@ where it differs between classes."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,8 @@ from ..labels import ObservedLabels
 from .inspection.class_names import folded
 from .join import merge_rows
 from .records import Records, move_classes
-from .tables.delimited import DELIMITERS, read_header, read_rows
+from .tables.columns import listed_names
+from .tables.formats import DELIMITERS, read_header, read_rows
 
 NOTE = "data.rename: "
 """Start of the notes on names that were changed."""
@@ -137,8 +137,7 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
 
 def named_classes(unlisted: str) -> list[str]:
     """Classes that `negative:CLASS,CLASS` names, in which a name with a comma is in quotes."""
-    (cells,) = csv.reader([" ".join(unlisted.removeprefix(NEGATIVE).splitlines())], skipinitialspace=True)
-    return [name for cell in cells if (name := cell.strip())]
+    return listed_names(unlisted.removeprefix(NEGATIVE))
 
 
 def with_negatives(records: Records, negative: Records, names: Sequence[str], *, may_lack: bool) -> Records:

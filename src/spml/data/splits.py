@@ -20,9 +20,9 @@ Mask = npt.NDArray[np.bool_]
 
 SPLITS = ("train", "val", "test")
 SPELLINGS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
-    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "development", "publictest"), "val"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation", "privatetest", "holdout"), "test"),
 }
 
 _NEUTRAL = re.compile(

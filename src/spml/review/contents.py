@@ -20,9 +20,9 @@ from ..data.images.decoding import UnreadableImageError
 from ..data.images.image_files import ImageSource, file_state, thumbnail
 from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.records import Records
-from ..data.tables.read import open_table
-from ..data.tables.table import text
+from ..data.tables.formats import open_table
 from ..data.texts import Texts
+from ..data.values import text
 
 CACHE = "thumbnails"
 THUMBNAIL, PHOTO = 192, 1280

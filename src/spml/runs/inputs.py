@@ -16,7 +16,7 @@ from ..common.errors import InputError
 from ..config import DataConfig, from_dict
 from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
 from ..data.memory.frames import is_series
-from ..data.tables.read import SUFFIXES as TABLES
+from ..data.tables.formats import SUFFIXES as TABLES
 from ..models import BackboneSpec
 
 _LONGEST = 1000  # characters of a path

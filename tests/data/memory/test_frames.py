@@ -114,14 +114,15 @@ _OTHERS = (
     ("columns", "y", "settings", "message"),
     [
         (
-            {"file": ["a.png"], "what": ["dog"]}, None, {},
-            "data in memory: there is no column `label` or `labels`, and no other column holds 1, 0, -1, "
-            "x, true, false, yes, no, counts or blank; found: file, what. Expected the columns `file` and "
-            "`label`, or `file` and `labels`, or `file` and one column per class, and optionally `split`.",
+            {"file": ["a.png"], "width": [5]}, None, {},
+            "data in memory: there is no column `label` or `labels`, and no other column holds class names "
+            "or 1, 0, -1, x, true, false, yes, no, + and - or blank; found: file, width. Expected the "
+            "columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, and "
+            "optionally `split`.",
         ),
         (
             {"file": ["a.png"], "label": ["dog"]}, None, {"label_column": "lable"},
-            "data in memory: --data.label_column lable: no column has this name; found: file, label. Did "
+            "data in memory: data.label_column=lable: no column has this name; found: file, label. Did "
             "you mean label?",
         ),
         ({"a": [1.0]}, "b", {}, "y: there is no column 'b'. Known: a."),

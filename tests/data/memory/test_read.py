@@ -163,7 +163,7 @@ def test_the_split_of_samples():
 
 
 def test_text_with_several_names_is_read_as_in_a_file():
-    y = ["cat, dog", "cat", "dog", "unknown", "dog, sea", "sea"]
+    y = ["cat; dog", "cat", "dog", "unknown", "dog; sea", "sea"]
     for labels in (y, pd.Series(y), pd.Series(y, dtype="string"), np.array(y)):
         records = read_memory(X, labels, DataConfig())
         assert records.labels.to_names(records.classes) == [
@@ -176,9 +176,9 @@ def test_text_with_several_names_is_read_as_in_a_file():
         ]
     assert read_memory(X, y, DataConfig(separator="")).classes == (
         "cat",
-        "cat, dog",
+        "cat; dog",
         "dog",
-        "dog, sea",
+        "dog; sea",
         "sea",
     )
     with pytest.raises(InputError, match=r"y\[3\] is <NA>, but every sample needs a label"):

@@ -12,7 +12,7 @@ from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.matrix import FeatureMatrix, ImageArray, check_finite
 from spml.data.readers.features import read_features, read_unlabelled
-from spml.data.readers.label_arrays import read_labels
+from spml.data.values import read_labels
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
 Y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
@@ -112,7 +112,7 @@ CSR_LABELS = [
     ([[1, 0], [0, 1], [1, 1]], bool, "negative", [[1, -1], [-1, 1], [1, 1]], "0 (negative)."),
     ([[1, 0], [0, 1], [0, 0]], float, "negative", [[1, -1], [-1, 1], [-1, -1]], "0 (negative)."),
     ([[1, -1], [0, 1], [0, 0]], np.int8, "unknown", [[1, -1], [0, 1], [0, 0]], "0 (unknown)."),
-    ([[1, -1], [0, 1], [0, 0]], np.int64, "negative", [[1, -1], [0, 1], [0, 0]], "has no effect)."),
+    ([[1, -1], [0, 1], [0, 0]], np.int64, "negative", [[1, -1], [0, 1], [0, 0]], "has no effect."),
     ([[1, np.nan], [0, 1], [0, 0]], float, "unknown", [[1, 0], [-1, 1], [-1, -1]], "NaN (unknown)."),
 ]
 

@@ -105,7 +105,7 @@ def test_one_convention_for_all_shards(write, tmp_path, change, unlisted, meanin
 
 
 def test_large_matrices_are_read_in_blocks(write, monkeypatch):
-    monkeypatch.setattr("spml.data.readers.label_arrays._BLOCK", 7)
+    monkeypatch.setattr("spml.data.values._BLOCK", 7)
     assert read_shards(write(X=X, Y=MATRIX), DataConfig()).labels.index.tolist() == INDEX.tolist()
     wrong = MATRIX.copy()
     wrong[11, 2] = 2

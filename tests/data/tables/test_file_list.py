@@ -10,7 +10,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.data import list_inputs
-from spml.data.tables.read import read_file_list
+from spml.data.tables.rows import read_file_list
 
 Picture = Callable[..., Path]
 
@@ -68,10 +68,10 @@ def test_names_relative_to_another_folder_and_absolute_ones_in_it(tmp_path: Path
         ("file\na.png\nb.png\nc.png\n", r"l\.csv: row 3: there is no file 'b\.png' in .* \(2 of 3 files are"),
         (
             "file\nb.png\n",
-            r"no file 'b\.png' in [^(]*\. Add the file, remove what names it, or pass --images with",
+            r"no file 'b\.png' in [^(]*\. Add the file, remove what names it, or pass `images` with",
         ),
         ("file,n\n,1\n", r"l\.csv: row 2: the name of a file is empty"),
-        ("file\n../x.png\n", r"row 2: '\.\./x\.png' lies outside the folder .* --images"),
+        ("file\n../x.png\n", r"row 2: '\.\./x\.png' lies outside the folder .* `images`"),
         (
             "name,n\na.png,1\n",
             (
@@ -89,12 +89,12 @@ def test_tables_that_can_not_be_used(tmp_path: Path, picture: Picture, text: str
     (tmp_path / "l.csv").write_text(text)
     with pytest.raises(InputError, match=message) as caught:
         read_file_list(tmp_path / "l.csv", None)
-    assert "--data.images" not in str(caught.value)
+    assert "data.images" not in str(caught.value)
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("file\na.png\n")
-    with pytest.raises(InputError, match=re.escape("--images: 'nowhere' is not a folder.")):
+    with pytest.raises(InputError, match=re.escape("`images`: 'nowhere' is not a folder.")):
         read_file_list(tmp_path / "l.csv", "nowhere")
 
 

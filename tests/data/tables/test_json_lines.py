@@ -8,7 +8,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data.tables.read import read_file_list, read_table
+from spml.data.tables.rows import read_file_list, read_table
 
 
 @pytest.fixture
@@ -67,7 +67,10 @@ def test_a_column_per_class(lines):
         (["[" * 100_000], "line 1 is not a JSON object"),
         ([{"meta": {"x": 1}}], "no line holds an object with text, numbers or lists"),
         ([], "no line holds an object"),
-        ([{"file": "a.png", "accept": ["cat"]}], "the labels, such as --data.label_column accept"),
+        (
+            [{"file": "a.png", "accept": ["cat"], "answer": "accept"}],
+            r"the labels in 'accept' \(lists\): pass data\.label_column=accept; or",
+        ),
         ([{"file": "x.png", "label": "cat"}], r"row 1 \(line of the file\): there is no file 'x.png'"),
     ],
 )

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spml.common.errors import InputError
-from spml.data.tables.json_lines import open_json_lines
+from spml.data.tables.formats import open_json_lines
 
 
 def test_nested_values(tmp_path):

@@ -10,8 +10,8 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.tables import parquet as reader
-from spml.data.tables.read import read_table
+from spml.data.tables import formats as reader
+from spml.data.tables.rows import read_table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -91,12 +91,14 @@ def test_one_column_per_class(save):
         box=[[1], [2], [3]],
         note=["far", None, "near"],
     )
-    records = read_table(path, DataConfig())
+    with pytest.raises(InputError, match=r"pass data\.label_column=cat,dog,cow,hen; or the labels in 'box'"):
+        read_table(path, DataConfig())
+    records = read_table(path, DataConfig(label_column="cat,dog,cow,hen,fox"))
     assert records.classes == ("cat", "dog", "cow", "hen", "fox")
     assert records.labels.to_ternary().tolist() == [[1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [-1, -1, -1, 0, 0]]
-    assert (
-        records.notes[0]
-        == "data.parquet: columns that are not used: __index_level_0__, box (lists), note (text)."
+    assert records.notes[:2] == (
+        "data.parquet: columns that are not used: note (text).",
+        "data.parquet: columns that are not used, but might hold labels: 'box' (data.label_column=box).",
     )
 
 
@@ -130,21 +132,21 @@ def test_batches_join(save, monkeypatch):
     ("columns", "message"),
     [
         (
-            {"picture_of": FILES, "label": FILES},
-            r"has no column `file` .*found: picture_of, label\. Pass",
+            {"picture_of": ["x.png", "y.png", "z.png"], "label": FILES},
+            r"has no column `file` .*found: picture_of, label\. Pass data\.file_column=picture_of",
         ),
         ({"file": FILES[:0], "label": pa.array([], pa.string())}, "has no rows"),
         (
             {"file": [None, "a.png", "b.png"], "label": FILES},
             r"row 0 \(counted from 0\): the name of a file is empty",
         ),
-        ({"file": FILES, "label": [{"a": 1}] * 3}, "column 'label' holds struct<a: int64>, not text"),
-        ({"file": FILES, "labels": [[["a"]]] * 3}, "column 'labels' holds list.*, not text"),
-        ({"file": FILES, "label": [b"a"] * 3}, "column 'label' holds .*binary"),
+        ({"file": FILES, "label": [{"a": 1}] * 3}, "the column 'label' holds nested objects"),
+        ({"file": FILES, "labels": [[["a"]]] * 3}, "the column 'labels' holds nested objects"),
+        ({"file": FILES, "label": [b"a"] * 3}, "the column 'label' holds nested objects or bytes"),
         ({"file": FILES, "Label": FILES, "label": FILES}, "'Label' and 'label' may hold the labels"),
         (
             {"file": FILES, "cat": [1, 0, 1], "dog": [1, 0.5, 0]},
-            "row 1 .* column 'dog' holds '0.5', but most",
+            r"label_column=cat,dog data\.present_above=0\.5",
         ),
         ({"file": FILES, "when": pa.array([1, 2, 3], pa.timestamp("s"))}, "no other column holds"),
         ({"file": ["../a.png", *FILES[1:]], "label": FILES}, "lies outside the folder"),

@@ -9,8 +9,8 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data.tables import delimited
-from spml.data.tables.read import read_table
+from spml.data.tables import formats as delimited
+from spml.data.tables.rows import read_table
 
 
 def names(records):
@@ -45,10 +45,10 @@ def test_order_case_bom_and_unused_columns(table):
     [
         ("file,labels", "a.png,dog;cat", "semicolons"),
         ("file,label", "a.png,dog|cat", "bars"),
-        ("file,label", 'a.png,"dog, cat"', "commas"),
+        ("file,labels", 'a.png,"dog, cat"', "commas"),
         ("file;labels", "a.png;dog,cat", "commas"),
-        ("file\tlabel", "a.png\tdog , cat", "commas"),
-        ("file|label", "a.png|dog,cat", "commas"),
+        ("file\tTag(s)", "a.png\tdog , cat", "commas"),
+        ("file|label", "a.png|dog;cat", "semicolons"),
     ],
 )
 def test_separators_are_recognised(table, header, row, separator):
@@ -64,18 +64,16 @@ def test_separators_are_recognised(table, header, row, separator):
         "d.png": ["cat"],
     }
     column = header[5:]
-    assert (
-        f"data.csv: column '{column}': separated by {separator}, 3 classes, 1.25 labels per sample (100% of"
-        " the parts also occur in other cells, 100% alone; 1 cell of 4 different ones has several)."
-        in records.notes
-    )
+    how = f"data.csv: column '{column}': separated by {separator}, 3 classes, 1.25 labels per sample ("
+    assert any(note.startswith(how) for note in records.notes)
     if delimiter != ",":
         assert "columns are separated by" in records.notes[0]
 
 
 def test_stated_separator(table):
     lines = ("file,labels", "a.png,cat dog", "b.png,cow")
-    assert read_table(table(*lines), DataConfig()).classes == ("cat dog", "cow")
+    with pytest.raises(InputError, match=r"one label per cell.*data\.separator=''; or separated by spaces"):
+        read_table(table(*lines), DataConfig())
     records = read_table(table(*lines), DataConfig(separator=" "))
     assert records.classes == ("cat", "cow", "dog")
     assert records.notes == (
@@ -119,15 +117,8 @@ def test_rows_without_label(table):
         ([], "the file is empty, or .* Expected the columns `file` and `label`"),
         (["file,label"], "has no rows. Expected the columns"),
         (
-            ["photo_of,label", "a.png,cat"],
-            (
-                r"the header has no column `file` .*found: photo_of, label\. Pass --data\.file_column"
-                r" photo_of\.$"
-            ),
-        ),
-        (
-            ["file,breed", "a.png,cat"],
-            "there is no column `label` or `labels`, and no other column holds 1, 0, .* found: file, breed",
+            ["photo_of,label", "z.png,cat"],
+            r"no column `file` .*found: photo_of, label\. Pass data\.file_column=photo_of, of which",
         ),
         (
             ["file", "a.png"],
@@ -138,11 +129,11 @@ def test_rows_without_label(table):
         (["file,label,label", "a.png,cat,dog"], "names a column twice"),
         (
             ["file,label,labels", "a.png,cat,dog"],
-            "ambiguous: .*--data.label_column label or --data.label_col",
+            "ambiguous: .*data.label_column=label or data.label_col",
         ),
-        (["file,label", 'a.png,"c\tat"'], r"row 2: the class name 'c\\tat' holds control characters"),
+        (["file,label", 'a.png,"c\x07at"'], r"row 2: the class name 'c\\x07at' holds control characters"),
         (["file,label", "a.png," + "x" * 2000], r"the class name 'xxx.*' is empty or too long"),
-        (['image,"la\nbel"', "a.png,cat"], r"found: image, 'la\\nbel'\."),
+        (['picture of,"la\nbel"', "z,cat"], r"found: picture of, 'la\\nbel'\."),
         (
             ["file,label", "a.png,cat,dog"],
             "row 2 has 3 cells, but the header has 2: 'a.png', 'cat', 'dog'. Put",
@@ -153,8 +144,7 @@ def test_rows_without_label(table):
         (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
         (
             ["file,labels,cat,dog,season", "a.png,,1,0,summer"],
-            r"no row has a label\..* If the labels are not those of 'labels', but each of the columns cat, "
-            r"dog stands for a class, name the classes: --data\.label_column cat,dog\.$",
+            r"no row has a label\..*columns that are not used: cat \(marks\), dog \(marks\), season",
         ),
         (
             ["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
@@ -171,9 +161,9 @@ def test_rows_without_label(table):
         (["file,label", "C:\\a.png,cat"], "row 2: .* lies outside the folder"),
         (
             ["file,label,split", "a.png,cat,train", "b.png,dog,tset"],
-            "row 3: the split is 'tset', but must be one of",
+            r"'split' is called like .*'train', 'tset'.*write train, val or test",
         ),
-        (["file,label,split", "a.png,cat,"], "row 2: the split is ''"),
+        (["file,label,split", "a.png,cat,train", "b.png,dog,"], "row 3: the split is ''"),
     ],
 )
 def test_bad_tables(table, lines, message):
@@ -207,7 +197,7 @@ def test_rows_of_one_file_are_merged(table):
     lines = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,cow")
     assert names(read_table(table(*lines), DataConfig()))["a.png"] == ["cat", "cow", "dog"]
     with pytest.raises(
-        InputError, match=r"rows 2 and 4 both name 'a\.png', with different labels.*cat;dog;cow"
+        InputError, match=r"rows 2 and 4 both name 'a\.png', with different labels.*cat;cow;dog"
     ):
         read_table(table(*lines), DataConfig(unlisted="negative"))
     same = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,dog;cat")
@@ -261,14 +251,14 @@ def test_rows_of_one_file_in_columns_of_classes_are_merged(table):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["file,cat,dog", "a.png,1,0", "b.png,-1,"], "hold 1, 0, -1 and blank cells"),
+        (["file,cat,dog", "a.png,1,0", "b.png,-1,"], "the labels are 1, 0, -1 and blank"),
         (
             ["file,cat,dog", "a.png,1,0", "b.png,0,1", "c.png,two,1", "d.png,1,1", "e.png,maybe,0"],
-            "row 4: column 'cat' holds 'two', 'maybe', but most of its cells",
+            "row 4: column 'cat' holds 'two', 'maybe', but a column that stands for a class",
         ),
-        (["file,cat,dog", "a.png,,", "b.png,,"], "no other column holds 1, 0"),
+        (["file,cat,dog", "a.png,,", "b.png,,"], "no other column holds class names"),
         (['file,cat,"d\tog"', "a.png,1,0"], r"the class name 'd\\tog' holds control characters"),
-        (["file,x,y", "a.png,5,u", "b.png,7,v"], "no other column holds 1, 0, .*found: file, x, y"),
+        (["file,width", "a.png,5", "b.png,7"], "no other column holds class names or .*found: file, width"),
         (["file,cat,cat", "a.png,1,0"], "names a column twice: cat"),
         (["file,cat,dog", "a.png,1,0,1"], "row 2 has 4 cells, but the header has 3"),
         (
@@ -289,7 +279,7 @@ def test_bad_columns_of_classes(table, lines, message):
 
 def test_rows_of_one_file_know_more_together(table):
     records = read_table(
-        table("file;cat;dog;cow", "a.png;1;;", "b.png;;1;0", "a.png;1;0;", "c.png;0;0;1"), DataConfig()
+        table("file;cat;cow;dog", "a.png;1;;", "b.png;;1;0", "a.png;1;0;", "c.png;0;0;1"), DataConfig()
     )
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.labels.to_ternary().tolist() == [[1, -1, 0], [0, 1, -1], [-1, -1, 1]]
@@ -300,7 +290,7 @@ def test_folder_of_images(table, tmp_path):
     path = table("file,label", "a.png,cat", "b.png,dog")
     (tmp_path / "lists").mkdir()
     moved = path.rename(tmp_path / "lists" / "data.csv")
-    with pytest.raises(InputError, match=r"row 2: there is no file 'a\.png' in .*lists.*--data\.images"):
+    with pytest.raises(InputError, match=r"row 2: there is no file 'a\.png' in .*lists.*data\.images"):
         read_table(moved, DataConfig())
     records = read_table(moved, DataConfig(images=str(tmp_path)))
     assert records.inputs == (tmp_path / "a.png", tmp_path / "b.png")
@@ -390,7 +380,7 @@ def test_broken_rows_are_left_out_if_they_are_few(table):
     )
     lines[5:9] = [f"{line},limited" for line in lines[5:9]]
     with pytest.raises(
-        InputError, match=r"row 4 has 3 .* 5 of 200 rows are broken .* --data\.max_unreadable 0\.03\.$"
+        InputError, match=r"row 4 has 3 .* 5 of 200 rows are broken .* data\.max_unreadable=0\.03\.$"
     ):
         read_table(table(*lines), DataConfig())
     assert len(read_table(table(*lines), DataConfig(max_unreadable=0.03)).ids) == 5
@@ -398,10 +388,10 @@ def test_broken_rows_are_left_out_if_they_are_few(table):
 
 def test_broken_rows_are_left_out_where_cells_of_classes_are_looked_at(table):
     config = DataConfig(max_unreadable=0.5)
-    sizes = table("file,cat,many", "a.png,1,2000", "b.png,0,1500", "c.png,1,1700", "d.png,0,5,more")
-    assert read_table(sizes, config).classes == ("cat",)
+    sizes = table("file,cat,many", "a.png,1,x", "b.png,0,", "c.png,1,x", "d.png,0,5,more")
+    assert read_table(sizes, config).classes == ("cat", "many")
     lines = ("a.png,1,0", "b.png,0,1,more", "c.png,1,two", "d.png,0,1", "e.png,0,1")
-    with pytest.raises(InputError, match="row 4: column 'dog' holds 'two', but most of its cells"):
+    with pytest.raises(InputError, match="row 4: column 'dog' holds 'two', but a column"):
         read_table(table("file,cat,dog", *lines), config)
 
 

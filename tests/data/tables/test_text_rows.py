@@ -53,11 +53,11 @@ def test_without_an_id_rows_are_named_by_their_number(table):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("titel", "--data.text titel: no column has this name; found: id, title.*Did you mean title"),
+        ("titel", "data.text=titel: no column has this name; found: id, title.*Did you mean title"),
         ("year", "the column 'year' holds numbers, not text. Leave it out"),
         (
             "title,picture",
-            "'picture' holds names of image files, such as 'a.jpg'.*file_column picture",
+            "'picture' holds names of image files, such as 'a.jpg'.*file_column=picture",
         ),
         ("empty", "the column 'empty' holds nothing in its first rows"),
     ],
@@ -91,7 +91,7 @@ def test_other_data_and_other_encodings_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"is not UTF-8: byte 0xe4 .*iconv -f CP1252"):
         opened(latin, "title")
     np.savez(tmp_path / "x.npz", X=np.eye(3), Y=np.eye(3), classes=np.array(["a", "b", "c"]))
-    with pytest.raises(InputError, match=r"--data.text title names columns of a table, but this is"):
+    with pytest.raises(InputError, match=r"data.text=title names columns of a table, but this is"):
         opened(tmp_path / "x.npz", "title")
     empty = tmp_path / "empty.csv"
     empty.write_text("id,title,body,label\na, ,x,k\nb,,,m\n")

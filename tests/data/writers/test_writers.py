@@ -22,7 +22,7 @@ from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
-from spml.data.tables.columns import LABEL_COLUMNS
+from spml.data.tables.columns import LABEL_COLUMNS, has_other_meaning
 from spml.data.writers import Inferred, write, writers
 from spml.data.writers.samples import leave_out_known
 from spml.labels import ObservedLabels
@@ -60,6 +60,7 @@ names = st.one_of(
         and name.lower() not in ("file", "split", "inferred", "inferred_negative")
         # A class of such a name without any positive is taken for an empty column of labels.
         and not any(name.lower() in each for each in LABEL_COLUMNS)
+        and not has_other_meaning(name)
     )
 )
 cells = st.sampled_from((-1, 0, 0, 1))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from spml.common.errors import LONGEST
 from spml.config import DataConfig
-from spml.data.tables.cells import Column, label_cells
-from spml.data.tables.class_columns import find_class_columns
+from spml.data.tables.cells import Column, Rules, label_cells
 from spml.data.tables.columns import find_columns
-from spml.data.tables.table import Block, Table
-from spml.data.tables.values import MARKS
+from spml.data.tables.formats import Block, Table
+from spml.data.values import MARKS, meaning
 from tests.hostile.fuzz.change import WORDS, of_json_lines, of_text
 from tests.hostile.fuzz.data_targets import file_target, pictures
 from tests.hostile.fuzz.judge import Target
@@ -32,6 +28,7 @@ _COLUMNS = (
     ("1girl solo ;)", "solo hat", "1girl hat ;_;", "solo", "hat"),
     ("犬、猫", "猫", "犬", "C#"),
     ("dog / beach", "dog", "beach", "sea", "beach / sea"),
+    ("dog;-beach", "no dog", "dog?", "beach", "dog:0.82", "2x dog", "1 0 1"),
 )
 _WIDE = (
     ("file", "cat", "dog", "width", "x", "a.png", "1", "0", "640", "yes", "b.png", "0", "3", "480", "no"),
@@ -164,8 +161,7 @@ def _read_cells(data: bytes) -> Sequence[str]:
         Column(cells),
         "x.csv: column 'x'",
         "row {}".format,
-        separator=separator,
-        plural=bool(len(data) % 2),
+        Rules(separator, plural=bool(len(data) % 2), marks=("read", "cut", "keep")[len(data) % 3]),
     )
     return [*found.notes, *(name[:LONGEST] for name in found.classes)]
 
@@ -182,9 +178,7 @@ def _read_marks(data: bytes) -> Sequence[str]:
 
     table = Table(Path("x.csv"), tuple(header), frozenset(range(len(header))), blocks)
     columns = find_columns(table, DataConfig())
-    rest = [k for k in sorted(table.scalar - columns.used) if header[k]]
-    if columns.label >= 0 or not rest:
+    if columns.labels:
         return columns.notes
-    codes = np.array([array("b", [MARKS[row[k]] for row in body]) for k in rest], np.int8)
-    find_class_columns(table, rest, codes.reshape(len(rest), len(body)), stated=False)
-    return columns.notes
+    codes = {MARKS[row[k]] for k in columns.marks for row in body}
+    return [*columns.notes, meaning(codes, "unknown", "x.csv")[-1]]

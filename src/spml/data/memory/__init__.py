@@ -23,6 +23,8 @@ from ..groups import group_names
 from ..readers.features import split_column
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
+from ..tables.cells import Rules
+from ..tables.columns import listed_names
 from ..texts import Texts
 from .frames import has_files, is_frame, is_missing, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
@@ -112,9 +114,10 @@ def read_memory(
     names = None if groups is None else _read_groups(groups, count)
 
     def understand(config: DataConfig) -> Records:
-        understood = understand_labels(
-            labels, classes, known, config.default_label, config.separator, keep=config.rename
+        rules = Rules(
+            config.separator, keep=config.rename, marks=config.marks, one_hot=(*listed_names(config.one_hot),)
         )
+        understood = understand_labels(labels, classes, known, config.default_label, rules)
         if len(understood.observed) != count:
             number = counted(len(understood.observed), "label")
             raise InputError(f"X has {counted(count, 'sample')}, but y has {number}.")

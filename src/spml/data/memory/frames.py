@@ -17,10 +17,10 @@ from ...common.safe import quote
 from ...config import DataConfig
 from ..files.places import images_folder
 from ..records import MEMORY, Records
-from ..tables.columns import find_file
-from ..tables.delimited import names_files
-from ..tables.read import read_rows
-from ..tables.table import Block, Table, text
+from ..tables.columns import find_file, names_files
+from ..tables.formats import Block, Table
+from ..tables.rows import read_rows
+from ..values import text
 
 _LIBRARIES = ("pandas", "polars")
 
@@ -89,6 +89,13 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
             is_number = dtype.is_numeric() or str(dtype) == "Boolean"
         else:
             is_number = getattr(dtype, "kind", "O") in "biuf"
+        several = next((cell for cell in cells_of(frame, position)[:1] if isinstance(cell, list)), None)
+        if not is_number and several is not None:
+            raise InputError(
+                f"{name}: each cell of the column {quote(column)} holds {len(several):,} values: pass them "
+                "as an "
+                f"array, numpy.stack({name}[{column!r}])."
+            )
         if not is_number:
             raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")
     if hasattr(frame, "iloc"):
@@ -123,7 +130,7 @@ def read_frame(frame: Any, config: DataConfig) -> Records:
     if config.text:
         return read_rows(table, Path(), config)
     root = (images_folder(config) or Path()).absolute()
-    file = find_file(table, config.file_column)
+    file = find_file(table, config.file_column, root)
     paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]
     if all(Path(path).is_relative_to(root) for path in filter(None, paths)):
         return read_rows(table, root, config)

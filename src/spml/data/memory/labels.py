@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,9 @@ from ...common.errors import InputError, nearest, quoted
 from ...common.label_checks import as_array
 from ...common.safe import quote
 from ...labels import ObservedLabels, Unlisted
-from ..readers.label_arrays import read_labels
-from ..records import MEMORY
-from ..tables.cells import Column, label_cells
+from ..records import MEMORY, label_entries
+from ..tables.cells import Column, Rules, label_cells
+from ..values import read_labels
 from .frames import cells_of, column_names, is_frame, is_missing, is_series, numbers
 from .samples import described
 
@@ -40,15 +40,13 @@ def understand_labels(
     classes: Sequence[str] | None,
     known: Sequence[str],
     unlisted: Unlisted,
-    separator: str | None = None,
-    keep: Collection[str] = (),
+    rules: Rules | None = None,
 ) -> Labels:
     """Understand labels by their type, their shape and the type of the first one.
 
-    Text is read as the cells of a table are (`parse_cells`), so it may hold several names. Without
-    `classes`, the names of indices and columns are those of the columns of a DataFrame, or `known`, the
-    classes of the run that the data is for, or else 0, 1, 2 ...; and the classes of names are those that
-    occur, sorted. Names in `keep` are no words for a missing value although they look like it.
+    Text is read by the `rules` for the cells of a table, so it may hold several names. Without `classes`, the
+    names of indices and columns are those of the columns of a DataFrame, or `known`, the classes of the run
+    that the data is for, or else 0, 1, 2 ...; and the classes of names are those that occur, sorted.
     """
     stated = _class_names(classes)
     if isinstance(labels, torch.Tensor):
@@ -87,7 +85,7 @@ def understand_labels(
         if lists:
             return _from_index_lists(entries, listed, unlisted)
         return _from_array(np.asarray(entries), listed or _numbered(max(entries) + 1), unlisted)
-    return _from_names(entries, stated, known, unlisted, separator, keep)
+    return _from_names(entries, stated, unlisted, (rules or Rules())._replace(known=stated or known))
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -179,36 +177,30 @@ def _from_index_lists(rows: list[list[int]], classes: tuple[str, ...], unlisted:
 
 
 def _from_names(
-    entries: Sequence[str | list[str]],
-    stated: tuple[str, ...],
-    known: Sequence[str],
-    unlisted: Unlisted,
-    separator: str | None,
-    keep: Collection[str],
+    entries: Sequence[str | list[str]], stated: tuple[str, ...], unlisted: Unlisted, rules: Rules
 ) -> Labels:
     """Labels in text or in lists of text."""
     cells = Column(entries)
-    found = label_cells(
-        cells,
-        "y: labels",
-        lambda row: f"y[{row}]",
-        separator=separator,
-        known=stated or known,
-        keep=keep,
-    )
+    found = label_cells(cells, "y: labels", lambda row: f"y[{row}]", rules)
     classes = stated or found.classes
     if not classes:
         raise InputError("y: no sample has a label. At least some must have one.")
     for row in found.unread.tolist():
         raise InputError(f"y[{row}]: {found.notes[-1]} Correct it, or leave the sample out.")
+    known = {*classes}
     for code, names in enumerate(found.names):
         for name in names:
-            if name not in classes:
+            if name not in known:
                 raise InputError(
                     f"y[{cells.first[code]}]: {quote(name)} is not one of the {len(classes)} classes. "
                     f"{nearest(name, classes)}"
                 )
-    observed = ObservedLabels.from_names(
-        [found.names[code] for code in found.codes], classes, unlisted=unlisted
+    doubtful = [tuple(name for name in names if name in known) for names in found.doubtful]
+    observed = label_entries(
+        found.entries(classes),
+        (len(entries), len(classes)),
+        unlisted,
+        negative=found.entries(classes, found.absent),
+        unknown=found.entries(classes, doubtful),
     )
     return Labels(classes, bool(stated), observed, ("y holds class names.", *found.notes))

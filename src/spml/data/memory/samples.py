@@ -25,7 +25,7 @@ from ..matrix import FeatureMatrix
 from ..readers.features import feature_matrix
 from ..records import MEMORY
 from ..tables.columns import find_text
-from ..tables.text_rows import join_cells
+from ..tables.rows import join_cells
 from ..texts import Texts
 from .frames import as_table, column_names, is_frame, is_series, numbers, row_names
 

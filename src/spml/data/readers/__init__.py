@@ -22,7 +22,8 @@ from ...config import DataConfig
 from ..files.places import find_files
 from ..records import MEMORY, Records, select
 from ..rename import read_as_stated
-from ..tables.read import SUFFIXES, read_table
+from ..tables.formats import SUFFIXES
+from ..tables.rows import read_table
 from .digits import make_digits
 from .sources import is_sources, read_sources
 

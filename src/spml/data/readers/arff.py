@@ -22,8 +22,8 @@ from ...common.safe import is_file, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..records import Records
-from ..tables.delimited import read_lines
-from ..tables.values import BAD, BLANK, COUNT, MARKS, meaning
+from ..tables.formats import read_lines
+from ..values import BAD, BLANK, DASH, MARKS, PLUS, meaning
 from . import register_reader
 from .features import feature_matrix
 
@@ -263,7 +263,7 @@ def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], row
         value: float
         if label:
             value = MARKS[cell]
-            if value in (BAD, COUNT) or not cell or (codes and value != BLANK and cell not in codes):
+            if value in (BAD, PLUS, DASH) or not cell or (codes and value != BLANK and cell not in codes):
                 raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
         elif start < 0:
             continue

@@ -26,8 +26,8 @@ from ..groups import group_names
 from ..matrix import FeatureMatrix, check_finite, mean_of_parts
 from ..records import Records
 from ..splits import SPELLINGS, split_name
+from ..values import read_labels
 from . import register_reader
-from .label_arrays import read_labels
 
 Arrays = dict[str, Any]
 """Arrays of a file by their keys; of a sparse matrix, a SciPy CSR matrix."""

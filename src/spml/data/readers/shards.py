@@ -37,6 +37,7 @@ from ..files.names import RowNames
 from ..groups import group_names
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..records import Records
+from ..values import read_labels
 from . import Source, register_reader
 from .features import (
     check_shape,
@@ -48,7 +49,6 @@ from .features import (
     split_column,
     strings,
 )
-from .label_arrays import read_labels
 from .unlabelled import read_class_list
 
 CLASSES = "classes.txt"

@@ -16,8 +16,8 @@ from ..files.listing import list_images
 from ..files.names import FilesBelow, PackedNames
 from ..images.image_files import SUFFIXES as IMAGES
 from ..records import Records
-from ..tables.read import SUFFIXES as TABLES
-from ..tables.read import read_file_list
+from ..tables.formats import SUFFIXES as TABLES
+from ..tables.rows import read_file_list
 from .features import distinct
 
 

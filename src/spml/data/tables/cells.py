@@ -1,9 +1,8 @@
 """Labels in the cells of a column: one name, names with a separator, or a list as programs write it.
 
-Each cell is parsed by itself, but what separates labels is decided by the evidence of the whole column:
-whether parts recombine (occur alone, or with other parts), how many classes result, and how many cells a
-reading fits. A character in one cell never decides. Where the evidence is not clear, the column is refused
-with the two best readings.
+A cell is one label unless a separator is stated, its form is that of a list, or it holds a mark that hardly
+occurs in names. The rules are those of `docs/data.md`; none counts how often something occurs. What no rule
+decides is refused with the readings that the cells allow.
 """
 
 from __future__ import annotations
@@ -12,26 +11,69 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ...common.documents import class_name
 from ...common.errors import InputError
 from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
-from ...common.safe import quote
+from ...common.safe import MAX_NAME, quote
 from ...labels import IntArray
-from .evidence import RECOMBINE, SEPARATORS, Evidence, inner_separators, rivals, split_cell, weigh
-from .table import text
-from .values import is_blank, is_bracketed, parse_list
+from ..values import is_blank, text
+from .columns import option
 
 Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""
 
+SEPARATORS = {
+    ";": ("semicolons", ";；؛"),
+    "|": ("bars", "|｜"),
+    "\n": ("line breaks", "\r\n"),
+    "\t": ("tabs", "\t"),
+    "、": ("ideographic commas", "、"),
+    "،": ("Arabic commas", "،"),
+    ",": ("commas", ",，"),
+    "#": ("#", "#＃"),
+    "/": ("slashes", "/／"),
+    "+": ("plus signs", "+＋"),
+    "&": ("`and` or &", "&＆"),
+    " ": ("spaces", ""),
+}
+"""Name of each separator, and the characters that count as it."""
+
+HARD = (";", "|", "\n", "\t", "、", "،")
+"""Separators that hardly occur in names: one of them in a cell separates labels."""
+
+_SOFT = ("#", "/", "+", "&")
+_AND = r" (?:and|or|with) | ?[&＆] ?"
+_CONJUNCTIONS = frozenset({"and", "or", "with", "&", "＆", "+", "/"})
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
+_FACE = re.compile(r"(?<!\S)(?!(.)\1)[;:=|][-^'_o]?[;:|()\[\]DPpO3*_]{1,2}(?!\S)")  # such as `;)`
+_HIDE = {ord(mark): 0xE000 + k for k, mark in enumerate(";|")}
+_SHOW = {hidden: chr(mark) for mark, hidden in _HIDE.items()}
+
+_ONE_HOT = re.compile(r"\s*[01](?:\.0?)?(?:[\s,;|]+[01](?:\.0?)?)+\s*")
+_ZERO_ONE = {"0": 0, "0.0": 0, "0.": 0, "false": 0, "1": 1, "1.0": 1, "1.": 1, "true": 1}
 _WHOLE = re.compile(r"([-+]?\d+)\.0+")
-_ONE_HOT = frozenset({"0", "1", "0.0", "1.0", "0.", "1.", "true", "false"})
+
+_AMOUNT = r"(?:\d{1,3}(?:[.,]\d+)?|[.,]\d+)\s?%?"
+_SHARE = r"(?:0?[.,]\d+|1[.,]0+|\d{1,3}(?:[.,]\d+)?\s?%)"
+_END = r"(?=$|[\s,;|])"
+_SCORE = re.compile(
+    rf"(?<=[^\W\d_])\s*[:=]\s*{_AMOUNT}{_END}|(?<=[^\W\d_])\s*[(\[]\s*[x×]?\s*{_AMOUNT}\s*[)\]]{_END}"
+    rf"|(?<=[^\W\d_])\s+(?:{_SHARE}|[x×*]\s*\d{{1,3}}){_END}|(?:^|(?<=[\s,;|]))\d{{1,3}}\s*[x×*]\s+(?=[^\W\d])"
+)
+"""A score or a count at a name: `dog:0.82`, `dog (0.98)`, `dog 82%`, `2x dog`, `dog x3`."""
+
+_ABSENT = re.compile(
+    r"(?:[-\u2212\u2013!~¬]\s*|(?:no|not|without)(?:\s+|_|-))(?P<name>\S.*)|(?P<other>.+?)\s*\((?:no|absent)\)",
+    re.IGNORECASE | re.DOTALL,
+)
+_DOUBT = re.compile(r"[?？]+\s*(?P<name>[^?？].*)|(?P<other>.*[^?？\s(])\s*(?:\([?？]+\)|[?？]+)", re.DOTALL)
 
 
 class Column:
@@ -71,10 +113,34 @@ class Column:
         return (np.cumsum(rows == np.arange(len(rows))) - 1)[rows]
 
 
+class Rules(NamedTuple):
+    """What the user and the name of a column say about its cells.
+
+    Attributes:
+        separator: `data.separator`: empty = each cell is one label; None = not stated.
+        plural: Whether the column has a name for several labels, such as `tags`.
+        stated: Whether the user named the column.
+        known: Names of classes, which are whole wherever they occur.
+        keep: Names that are neither words for a missing value nor marked, although they look like it.
+        marks: `data.marks`: `read` what marks at names say, `cut` scores and counts off, or `keep` all.
+        one_hot: `data.one_hot`: names of the places of lists of 0 and 1.
+    """
+
+    separator: str | None = None
+    plural: bool = False
+    stated: bool = False
+    known: Collection[str] = ()
+    keep: Collection[str] = ()
+    marks: str = "read"
+    one_hot: tuple[str, ...] = ()
+
+
 class CellLabels(NamedTuple):
     """Labels of the rows of a column."""
 
     names: list[tuple[str, ...]]  # class names in each distinct cell; empty for one that can't be read
+    absent: list[tuple[str, ...]]  # names that are marked as absent, likewise
+    doubtful: list[tuple[str, ...]]  # names with a question mark, likewise
     codes: IntArray  # cell of each row, int64 (rows,)
     unread: IntArray  # rows whose cell can't be read, int64
     several: bool  # whether a cell holds several labels
@@ -85,61 +151,79 @@ class CellLabels(NamedTuple):
         """All names that occur, sorted."""
         return tuple(sorted({name for names in self.names for name in names}))
 
-    def entries(self, classes: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Row and class of each label, int64, row by row."""
+    def entries(
+        self, classes: Sequence[str], of_cells: Sequence[Sequence[str]] | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """Row and class of each label, int64, row by row; of the names in `of_cells`, by default `names`."""
         from scipy.sparse import csr_matrix
 
-        labels = rows_of(classes, (name for names in self.names for name in names))
-        ends = np.cumsum([0, *map(len, self.names)])
-        cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(self.names), len(classes)))
+        names = self.names if of_cells is None else of_cells
+        labels = rows_of(classes, (name for some in names for name in some))
+        ends = np.cumsum([0, *map(len, names)])
+        cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(names), len(classes)))
         rows = cells[self.codes]
         return np.repeat(np.arange(len(self.codes)), np.diff(rows.indptr)), rows.indices.astype(np.int64)
 
 
-def label_cells(
-    column: Column,
-    source: str,
-    where: Callable[[int], str],
-    *,
-    separator: str | None = None,
-    plural: bool = False,
-    known: Collection[str] = (),
-    keep: Collection[str] = (),
-) -> CellLabels:
+def label_cells(column: Column, source: str, where: Callable[[int], str], rules: Rules) -> CellLabels:
     """Read the labels of a column, which messages call `source`, with the names of rows that `where` returns.
 
-    `separator`, `plural` and `known` are as in `parse_cells`. Names in `keep` are no words for a missing
-    value although they look like it.
+    Raises:
+        InputError: No rule says what the cells hold, they hold scores, or one contradicts itself.
     """
     cells, codes = column.values, column.codes
-    counts = np.bincount(codes, minlength=len(cells))
-    keep = {*keep, *known}
-
-    def is_missing(cell: Cell) -> bool:
-        return isinstance(cell, str) and is_blank(cell) and cell not in keep
-
-    plain = ["" if is_missing(cell) else cell for cell in cells]
-    reading = parse_cells(plain, counts, source, separator=separator, plural=plural, known=known)
+    rules = rules._replace(keep={*rules.keep, *rules.known})
+    if rules.marks == "cut":
+        cells = [_without_scores(cell) for cell in cells]
+    plain = ["" if _is_missing(cell, rules) else cell for cell in cells]
+    reading = parse_cells(plain, source, rules)
     unread = np.flatnonzero(np.array([names is None for names in reading.names])[codes])
+    counts = np.bincount(codes, minlength=len(cells))
     blanks: Counter[str] = Counter()
     cleaned: list[tuple[str, ...]] = []
     for cell, some, count in zip(cells, reading.names, counts.tolist(), strict=True):
-        written = _alone(cell) if is_missing(cell) else some or ()
-        blanks.update({name: count for name in written if name and is_missing(name)})
-        cleaned.append(tuple(name for name in written if not is_missing(name)))
-    numbers = whole_numbers(name for some in cleaned for name in some if name not in keep)
+        written = _alone(cell) if _is_missing(cell, rules) else some or ()
+        missing = [name for name in written if _is_missing(name, rules)]
+        blanks.update({name: count for name in missing if name})
+        cleaned.append(tuple(name for name in written if name not in missing) if missing else written)
+    numbers = whole_numbers(name for some in cleaned for name in some if name not in rules.keep)
     rows = column.first.tolist()
     first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
-    spelled = {name: numbers.get(name) or class_name(name, where(row)) for name, row in first.items()}
-    names = [tuple(dict.fromkeys(spelled[name] for name in some)) for some in cleaned]
-    notes = []
+    marked = {} if rules.marks == "keep" else _read_marks(sorted(first, key=first.__getitem__), source, rules)
+    bare = {marked[name][1]: row for name, row in first.items() if name in marked}
+    spelled = {
+        name: numbers.get(name) or class_name(name, where(row)) for name, row in (first | bare).items()
+    }
+
+    def of_kind(kind: str) -> list[tuple[str, ...]]:
+        pairs = {name: marked.get(name, ("", name)) for name in first}
+        named = {name: spelled[bare] for name, (found, bare) in pairs.items() if found == kind}
+        return [tuple(dict.fromkeys(named[name] for name in some if name in named)) for some in cleaned]
+
+    names, absent, doubtful = of_kind(""), of_kind("absent"), of_kind("doubtful")
+    for k, (present, not_) in enumerate(zip(names, absent, strict=True)):
+        if both := {*present} & {*not_}:
+            raise InputError(
+                f"{where(rows[k])}: {quote(cells[k])} says that {quote(min(both))} is present, and that it "
+                "is "
+                "not. Correct the cell."
+            )
     several = any(len(some) > 1 for some in names)
+    notes = []
     if several or reading.why:
         why = f" ({reading.why})" if reading.why else ""
         notes.append(f"{reading.how}, {summary(names, counts)}{why}")
+    for kind, meaning in (("absent", "is known to be absent"), ("doubtful", "is unknown")):
+        pairs = [
+            f"{quote(name)} says that {quote(bare)} {meaning}"
+            for name, (what, bare) in marked.items()
+            if what == kind
+        ]
+        if pairs:
+            notes.append(f"{first_few(pairs, 3)}; to read such names as they are, pass data.marks=keep")
     if numbers:
-        pairs = first_few([f"{quote(name)} is {quote(short)}" for name, short in sorted(numbers.items())], 3)
-        notes.append(f"whole numbers are one class however they are written: {pairs}")
+        pairs = [f"{quote(name)} is {quote(short)}" for name, short in sorted(numbers.items())]
+        notes.append(f"whole numbers are one class however they are written: {first_few(pairs, 3)}")
     if blanks:
         words = first_few([quote(word) for word, _ in blanks.most_common()], 5)
         total = counted(sum(blanks.values()), "word")
@@ -150,177 +234,16 @@ def label_cells(
             f"{counted(len(unread), 'cell')} can't be read as {reading.how} and {count} as without a label, "
             f"such as {quote(cells[codes[unread[0]]])} ({where(int(unread[0]))})"
         )
-    return CellLabels(names, codes, unread, several, [f"{source}: {note}." for note in notes])
+    lines = [f"{source}: {note}." for note in notes]
+    return CellLabels(names, absent, doubtful, codes, unread, several, lines)
 
 
-# -- how cells hold labels -------------------------------------------------------------------------------
-
-
-class Reading(NamedTuple):
-    """Labels of the cells of a column, as they were understood."""
-
-    names: list[tuple[str, ...] | None]  # class names in each cell; None for one that can't be read in it
-    how: str  # how cells hold labels, for a note: `separated by commas`
-    why: str = ""  # the evidence for it; empty if there was nothing to decide
-    option: str = ""  # the `data.separator` with which this reading is stated
-
-
-def parse_cells(
-    cells: Sequence[Cell],
-    counts: IntArray,
-    where: str,
-    *,
-    separator: str | None = None,
-    plural: bool = False,
-    known: Collection[str] = (),
-) -> Reading:
-    """Read the labels in the distinct cells of a column, of which an empty one holds no label.
-
-    `counts` is the number of rows with each, int64 (cells,); messages name `where`. The separator is
-    `data.separator`: empty = each cell is one name; None = recognised. `plural` says whether the column has a
-    name for several labels, such as `tags`. If every cell is one of the class names `known`, each is one
-    name.
-    """
-    separator = _TYPED.get(separator or "", separator)
-    text = [cell for cell in cells if isinstance(cell, str)]
-    if separator == "" or (known and separator is None and all(cell in known for cell in text if cell)):
-        return Reading([_alone(cell) for cell in cells], "one label per cell")
-    parsed = [None if isinstance(cell, tuple) or not cell else parse_list(cell) for cell in cells]
-    listed = {k: found.names for k, found in enumerate(parsed) if found and found.certain}
-    vocabulary = {name for names in listed.values() for name in names}
-    loose = {
-        k: found.names
-        for k, found in enumerate(parsed)
-        if found and not found.certain and cells[k] not in vocabulary
-    }
-    if any(re.match(r'\{".*"\s*:', str(cells[k])) for k in listed):
-        loose = {}  # JSON objects have only JSON next to them
-    if loose and _are_lists(loose, listed, cells, where):
-        listed |= loose
-    plain = [k for k, cell in enumerate(cells) if isinstance(cell, str) and cell and k not in listed]
-    broken = {k for k in plain if listed and is_bracketed(str(cells[k]))}
-    vocabulary = {name for names in listed.values() for name in names}
-    plain = [k for k in plain if k not in broken and cells[k] not in vocabulary]
-    reading = _read_plain(
-        [str(cells[k]) for k in plain],
-        counts[plain],
-        where,
-        separator=separator,
-        plural=plural and not listed,
-        known=vocabulary,
-    )
-    names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
-    for k, found in (*listed.items(), *zip(plain, reading.names, strict=True), *((k, None) for k in broken)):
-        names[k] = found
-    how, why = "lists" if any(isinstance(cell, tuple) for cell in cells) else "", reading.why
-    if listed and not how:
-        how = f"lists such as {quote(cells[max(listed, key=lambda k: len(listed[k]))])}"
-        why = f"{counted(int(counts[[*listed]].sum()), 'cell is', 'cells are')} lists"
-    if how:
-        reading = reading._replace(how=f"{how}, otherwise {reading.how}" if plain else how, why=why)
-    _refuse_one_hot(names, where)
-    return reading._replace(names=names)
-
-
-def whole_numbers(names: Iterable[str]) -> Mapping[str, str]:
-    """Names such as `3.0` that mean `3`: where `3` occurs, too, or all names are whole numbers."""
-    names = {*names}
-    floats = {name: found[1] for name in names if (found := _WHOLE.fullmatch(name))}
-    if all(name in floats or re.fullmatch(r"[-+]?\d+", name) for name in names):
-        return floats
-    return {name: short for name, short in floats.items() if short in names}
-
-
-def _are_lists(
-    loose: Mapping[int, tuple[str, ...]],
-    listed: Mapping[int, tuple[str, ...]],
-    cells: Sequence[Cell],
-    where: str,
-) -> bool:
-    """Whether cells that may be lists are: all cells may be, or entries of those with several recur."""
-    if len(loose) + len(listed) == sum(map(bool, cells)):
-        return True
-    if any(cells[k][0] == "#" for k in loose):
-        return False  # hashtags stand in all cells; elsewhere the mark may separate labels
-    uses = Counter(name for names in (*loose.values(), *listed.values()) for name in {*names})
-    uses.update(cell for k, cell in enumerate(cells) if isinstance(cell, str) and k not in loose)
-    entries = [name for names in loose.values() if len(names) > 1 for name in names]
-    recur = sum(uses[name] > 1 for name in entries)
-    if 3 * recur >= len(entries) > 1 and recur < RECOMBINE * len(entries):
-        example = quote(cells[max(loose, key=lambda k: len(loose[k]))])
-        raise InputError(
-            f"{where}: ambiguous: cells such as {example} may be lists, but others are not written so. If"
-            " each cell is one name, pass data.separator=''; otherwise write all of them as JSON lists,"
-            ' such as ["cat", "dog"].'
-        )
-    return recur >= max(1, RECOMBINE * len(entries))
-
-
-def _refuse_one_hot(names: Sequence[tuple[str, ...] | None], where: str) -> None:
-    """Refuse cells that are rows of a matrix, such as `[0, 1, 0]`."""
-    rows = [some for some in names if some]
-    widths = {len(some) for some in rows}
-    if len(widths) != 1 or widths == {1} or not all({*map(str.lower, some)} <= _ONE_HOT for some in rows):
-        return
-    example = " ".join(rows[0])
-    raise InputError(
-        f"{where}: the cells are rows of {widths.pop()} zeros and ones, such as {quote(example)}, one place"
-        " per class, but do not name the classes. Write a column per class, or the names of the classes of"
-        " each row; in Python, pass the rows as a matrix y and the names as classes."
-    )
-
-
-# -- names with a separator ------------------------------------------------------------------------------
+def _is_missing(cell: Cell, rules: Rules) -> bool:
+    return isinstance(cell, str) and is_blank(cell) and cell not in rules.keep
 
 
 def _alone(cell: Cell) -> tuple[str, ...]:
-    return tuple(cell) if isinstance(cell, tuple) else (cell,) if cell else ()
-
-
-def _read_plain(
-    cells: Sequence[str],
-    counts: IntArray,
-    where: str,
-    *,
-    separator: str | None,
-    plural: bool,
-    known: Collection[str],
-) -> Reading:
-    """Read cells that are not written as lists."""
-    if separator is not None:
-        names = [split_cell(cell, separator) for cell in cells]
-        return Reading(names, f"separated by {_name(separator)}", "stated", separator)
-    one = Reading([(cell,) for cell in cells], "one label per cell")
-    weighed = [found for mark in SEPARATORS if (found := weigh(cells, counts, mark, known))]
-    clear = [found for found in weighed if found.is_clear(plural)]
-    clear = [found for found in clear if found.separator != " "] or clear  # spaces stand around others
-    inner = {found.separator: inner_separators(found, known) for found in clear}
-    better = {found.separator: rivals(found, weighed, plural, known) for found in clear}
-    for found in clear:
-        if not inner[found.separator] and not better[found.separator]:
-            return _reading_of(found)
-    if clear:
-        first = clear[0].separator
-        marks = better[first] or {found.separator for found in clear[1:]} or {*inner[first]}
-        second = next((_reading_of(found) for found in weighed if found.separator in marks), one)
-        raise _ambiguous(where, cells, counts, _reading_of(clear[0]), second)
-    doubtful = [found for found in weighed if found.is_doubtful(plural)]
-    if doubtful:
-        best = max(doubtful, key=lambda found: found.recombine)
-        raise _ambiguous(where, cells, counts, one, _reading_of(best))
-    telling = [found for found in weighed if found.separator != " " or found.recombine >= 1 / 3]
-    if telling:
-        most = max(telling, key=lambda found: found.recombine)
-        return one._replace(why=f"not separated by {_name(most.separator)}: {most.why}")
-    return one
-
-
-def _reading_of(found: Evidence) -> Reading:
-    return Reading(found.parts, f"separated by {_name(found.separator)}", found.why, found.separator)
-
-
-def _name(separator: str) -> str:
-    return SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
+    return cell if isinstance(cell, tuple) else (cell,) if cell else ()
 
 
 def summary(names: Iterable[tuple[str, ...] | None], counts: IntArray) -> str:
@@ -333,19 +256,378 @@ def summary(names: Iterable[tuple[str, ...] | None], counts: IntArray) -> str:
     return f"{classes}, {mean:.2f} labels per sample"
 
 
-def _ambiguous(
-    where: str, cells: Sequence[str], counts: IntArray, first: Reading, second: Reading
-) -> InputError:
-    """Error with two readings, what each would give, and the option for each."""
+def whole_numbers(names: Iterable[str]) -> Mapping[str, str]:
+    """Names such as `3.0` that mean `3`: where `3` occurs, too, or all names are whole numbers."""
+    names = {*names}
+    floats = {name: found[1] for name in names if (found := _WHOLE.fullmatch(name))}
+    if all(name in floats or re.fullmatch(r"[-+]?\d+", name) for name in names):
+        return floats
+    return {name: short for name, short in floats.items() if short in names}
+
+
+# -- marks at names --------------------------------------------------------------------------------------
+
+
+def _without_scores(cell: Cell) -> Cell:
+    """A cell without scores and counts. Between two names, where only a blank is left, a semicolon stays."""
+    if isinstance(cell, tuple):
+        return tuple(_SCORE.sub("", name).strip() for name in cell)
+
+    def left(found: re.Match[str]) -> str:
+        return ";" if found.start() and re.match(r"\s+\w", cell[found.end() :]) else ""
+
+    return _SCORE.sub(left, cell).strip(" ;")
+
+
+def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tuple[str, str]]:
+    """Names with a mark: whether the name without it is `absent` or `doubtful`, and this name.
+
+    `-dog` and `no dog` say so only where `dog` is a class; elsewhere they are names, such as `No Finding`.
+    """
+    bare = {name.casefold().replace("_", " "): name for name in names}
+    bare |= {name.casefold().replace("_", " "): name for name in rules.known}
+    marked = {}
+    for name in names:
+        if name in rules.keep or len(name) > MAX_NAME:
+            continue
+        if _SCORE.search(name):
+            raise _scored(source, name)
+        if found := _DOUBT.fullmatch(name):
+            rest = (found["name"] or found["other"]).strip()
+            if any(map(str.isalnum, rest)):
+                marked[name] = "doubtful", bare.get(rest.casefold().replace("_", " "), rest)
+        elif found := _ABSENT.fullmatch(name):
+            rest = (found["name"] or found["other"]).strip()
+            of = bare.get(rest.casefold().replace("_", " "))
+            if of is not None and any(map(str.isalpha, rest)):
+                marked[name] = "absent", of
+    return marked
+
+
+def _scored(source: str, cell: str) -> InputError:
+    return InputError(
+        f"{source}: cells such as {quote(cell)} hold scores or counts, which are no known labels. To cut "
+        "them off, pass data.marks=cut; if they are parts of the names, pass data.marks=keep."
+    )
+
+
+# -- how cells hold labels -------------------------------------------------------------------------------
+
+
+class Reading(NamedTuple):
+    """Labels of the cells of a column, as they were understood."""
+
+    names: list[tuple[str, ...] | None]  # names in each cell; None for one that can't be read
+    how: str  # how cells hold labels, for a note: `separated by commas`
+    why: str = ""  # the rule; empty if there was nothing to decide
+    separator: str = ""  # the `data.separator` with which this reading is stated
+
+
+def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
+    """Names in a cell; None if one between two others is empty. Separators at the ends separate nothing."""
+    if separator == " ":
+        return tuple(cell.split())
+    forms = SEPARATORS.get(separator, ("", separator))[1]
+    if separator == "&":
+        parts = re.split(_AND, " ".join(cell.split()))
+    else:
+        parts = re.split(f"[{re.escape(forms)}]", cell) if separator in SEPARATORS else cell.split(separator)
+    parts = [part.strip() for part in parts]
+    while parts and not parts[-1]:
+        parts.pop()
+    while parts and not parts[0]:
+        parts.pop(0)
+    if separator == "\n":
+        return tuple(filter(None, parts))
+    return tuple(parts) if all(parts) else None
+
+
+def parse_cells(cells: Sequence[Cell], source: str, rules: Rules) -> Reading:
+    """Read the labels in the distinct cells of a column, of which an empty one holds no label."""
+    separator = _TYPED.get(rules.separator or "", rules.separator)
+    if separator == "":
+        return _one_hot(Reading([_alone(cell) for cell in cells], "one label per cell"), source, rules)
+    listed, loose = dict[int, tuple[str, ...]](), dict[int, tuple[str, ...]]()
+    for k, cell in enumerate(cells):
+        if isinstance(cell, tuple):
+            _refuse_nested(source, next((name for name in cell if name and _is_nested(name)), ""))
+        elif cell and cell not in rules.keep:
+            found = parse_list(cell)
+            if not (found and found.certain) and _is_nested(cell):
+                _refuse_nested(source, cell)
+            if found and (found.certain or (len(found.names) > 1 and cell[0] in "[{<#")):
+                listed[k] = found.names
+            elif found:
+                loose[k] = found.names
+    entries = [k for k, cell in enumerate(cells) if isinstance(cell, tuple)]
+    if len(listed) + len(loose) + len(entries) == sum(map(bool, cells)):
+        listed |= loose
+    vocabulary = {name for names in listed.values() for name in names} | {*rules.keep}
+    lists = bool(listed or entries)
+    rest = [k for k, cell in enumerate(cells) if isinstance(cell, str) and cell and k not in listed]
+    broken = {k for k in rest if listed and is_bracketed(str(cells[k])) and k not in loose}
+    whole = {k for k in rest if cells[k] in vocabulary}
+    plain = [k for k in rest if k not in broken and k not in whole]
+    names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
+    for k, found_names in listed.items():
+        names[k] = found_names
+    for k in broken:
+        names[k] = None
+    reading = _read_plain(
+        [str(cells[k]) for k in plain], source, rules._replace(separator=separator), lists=lists
+    )
+    for k, found_names_ in zip(plain, reading.names, strict=True):
+        names[k] = found_names_
+    if lists:
+        longest = max(listed, key=lambda k: len(listed[k]), default=-1)
+        how = "lists" if entries else f"lists such as {quote(cells[longest])}"
+        reading = reading._replace(
+            how=f"{how}, otherwise {reading.how}" if plain else how, why="by their form"
+        )
+    return _one_hot(reading._replace(names=names), source, rules)
+
+
+def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool) -> Reading:
+    """Read cells that are not written as lists, some others perhaps are."""
+    separator = rules.separator
+    if separator is not None:
+        return _separated(cells, separator, "stated")
+    if all(map(_ONE_HOT.fullmatch, cells)):
+        return Reading([tuple(re.split(r"[\s,;|]+", cell.strip())) for cell in cells], "one place per class")
+    if rules.marks == "read":
+        for cell in cells:
+            if _SCORE.search(cell):
+                raise _scored(source, cell)
+    one = Reading([(cell,) for cell in cells], "one label per cell")
+    hidden = [_FACE.sub(lambda face: face[0].translate(_HIDE), cell) for cell in cells]
+    together = "".join(hidden)
+    kinds = [kind for kind in HARD if any(form in together for form in SEPARATORS[kind][1])]
+    if len(kinds) > 1:
+        raise _ambiguous(source, cells, [*(_separated(hidden, kind) for kind in kinds), one])
+    if kinds:
+        return _separated(hidden, kinds[0], "a mark that separates")
+    if any(form in together for form in SEPARATORS[","][1]):
+        commas = _separated(
+            hidden, ",", "by the name of the column; for one label per cell, pass data.separator=''"
+        )
+        if rules.plural or rules.stated:
+            return commas
+        raise _ambiguous(source, cells, [commas, one])
+    several = [cell for cell in cells if len(cell.split()) > 1 and not _is_marked(cell, cells)]
+    if rules.plural and several and not lists:
+        parts = {part for cell in cells for part in cell.split()}
+        numbers = all(re.fullmatch(r"\d+(?:\.0+)?", part) for part in parts)
+        if not parts & _CONJUNCTIONS and (
+            numbers or any(re.search(r"[^\W_]_[^\W_]", part) for part in parts)
+        ):
+            return _separated(cells, " ", "every part is a number" if numbers else "names have _ for a blank")
+    alone = {*cells}
+    readings = []
+    for kind in _SOFT:
+        found = _separated(cells, kind)
+        joined = [names for names in found.names if names and len(names) > 1]
+        if joined and (rules.plural or any(alone.issuperset(names) for names in joined)):
+            readings.append(found)
+    if rules.plural and several and not lists and not readings:
+        readings.append(_separated(cells, " "))
+    if readings:
+        raise _ambiguous(source, cells, [*readings, one])
+    return one
+
+
+def _separated(cells: Sequence[str], separator: str, why: str = "") -> Reading:
+    names = [split_cell(cell, separator) for cell in cells]
+    shown = [some and tuple(name.translate(_SHOW) for name in some) for some in names]
+    how = SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
+    return Reading(shown, f"separated by {how}", why, separator)
+
+
+def _is_marked(cell: str, cells: Collection[str]) -> bool:
+    """Whether a cell is another one with a mark of absence or doubt, rather than several words."""
+    found = len(cell) <= MAX_NAME and (_DOUBT.fullmatch(cell) or _ABSENT.fullmatch(cell))
+    return bool(found) and (found["name"] or found["other"]) in cells  # type: ignore[index]
+
+
+def _ambiguous(source: str, cells: Sequence[str], readings: Sequence[Reading]) -> InputError:
+    """Error with at most three readings. Those come first of which a part is a cell or part of another."""
+    alone = {*cells}
+
+    def is_likely(reading: Reading) -> bool:
+        uses = Counter(name for names in reading.names for name in {*(names or ())})
+        joined = [names for names in reading.names if names and len(names) > 1]
+        return any(uses[name] > 1 or name in alone for names in joined for name in names)
+
+    *separated, one = readings
+    likely = [reading for reading in separated if is_likely(reading)]
+    unlikely = [reading for reading in separated if reading not in likely]
     texts = []
-    for reading in (first, second):
+    for reading in [*likely[:2], one, *likely[2:], *unlikely][:3]:
         some = [names for names in reading.names if names]
         longest = max(some, key=lambda names: (len(names), len(" ".join(names))), default=())
         example = first_few([quote(name) for name in longest], 3)
-        option = reading.option if reading.option.isprintable() else repr(reading.option)[1:-1]
-        quoted = f'"{option}"' if option == "'" else f"'{option}'"
-        texts.append(
-            f"{reading.how} ({summary(reading.names, counts)}, such as {example}): pass data.separator"
-            f" {quoted}"
+        shown = {"\n": "\\n", "\t": "\\t"}.get(reading.separator, reading.separator)
+        texts.append(f"{reading.how}, such as {example}: pass {option('separator', shown)}")
+    return InputError(f"{source}: ambiguous: labels may be {'; or '.join(texts)}.")
+
+
+def _one_hot(reading: Reading, source: str, rules: Rules) -> Reading:
+    """Read or refuse cells that are rows of zeros and ones, such as `[0, 1, 0]`."""
+    rows = [some for some in reading.names if some]
+    widths = {len(some) for some in rows}
+    are_rows = len(widths) == 1 and widths != {1} and all(
+        name.lower() in _ZERO_ONE for some in rows for name in some)  # fmt: skip
+    if rules.one_hot and not (are_rows and widths == {len(rules.one_hot)}):
+        raise InputError(
+            f"{source}: data.one_hot names {counted(len(rules.one_hot), 'class', 'classes')}, but not every "
+            f"cell is a list of as many zeros and ones, such as {quote(' '.join(rows[0]) if rows else '')}."
         )
-    return InputError(f"{where}: ambiguous: labels may be {texts[0]}; or {texts[1]}.")
+    if not are_rows:
+        return reading
+    if not rules.one_hot:
+        width, example = widths.pop(), " ".join(rows[0])
+        names = ",".join(f"CLASS{k + 1}" for k in range(min(width, 3))) + ",..." * (width > 3)
+        raise InputError(
+            f"{source}: the cells are rows of {width} zeros and ones, such as {quote(example)}, one place "
+            f"per class, but do not name the classes. Name them in this order: data.one_hot={names}."
+        )
+    named: list[tuple[str, ...] | None] = [
+        tuple(
+            name for name, place in zip(rules.one_hot, some or (), strict=False) if _ZERO_ONE[place.lower()]
+        )
+        for some in reading.names
+    ]
+    return Reading(named, "rows of zeros and ones", "stated")
+
+
+# -- lists as programs write them ------------------------------------------------------------------------
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+_CLOSING = {"[": "]", "(": ")", "{": "}", "<": ">"}
+_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*)\)", re.DOTALL)
+# A quote inside a name is none that a comma, another quote or the end follows.
+_QUOTED = re.compile(
+    r"""\s*(?:'((?:[^'\\]|\\.|'(?!\s*(?:[,'"]|$)))*)'|"((?:[^"\\]|\\.|"(?!\s*(?:[,'"]|$)))*)")\s*(?:,|(?=['"])|$)""",
+    re.DOTALL,
+)
+_BARE = re.compile(r"""\s*([^\s,'"][^,]*?)\s*(?:,|$)""")
+_UNQUOTED = re.compile(r"""\s*([^\s,"][^,]*?)\s*(?:,|$)""")  # an apostrophe is a letter in PostgreSQL
+_HASHTAGS = re.compile(r"(?:#[^#\s]+\s*)+")
+_SHORTENED = re.compile(r"""['"]\s+\.\.\.\s+['"]""")  # as NumPy prints long arrays
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?")
+_NESTED = re.compile(r"""\s*(?:\{\s*(?:"[^"]*"|'[^']*')\s*:|\[\s*[\[{])""")
+
+
+class Listed(NamedTuple):
+    """Names in a cell that is written as a list."""
+
+    names: tuple[str, ...]  # the names
+    certain: bool  # whether only a list is written so; otherwise it may also be a name with brackets
+
+
+def is_bracketed(cell: str) -> bool:
+    """Whether a cell begins with a bracket and ends with the one that closes it."""
+    return cell[-1] == _CLOSING.get(cell[0])
+
+
+def _is_nested(cell: str) -> bool:
+    """Whether a cell is an object, or a list that holds other things than text and numbers."""
+    if cell[0] not in "[{" or not is_bracketed(cell):
+        return False
+    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        msgspec.json.decode(cell)
+        return True
+    return bool(_NESTED.match(cell))
+
+
+def _refuse_nested(source: str, cell: str) -> None:
+    if cell:
+        raise InputError(
+            f"{source}: the cells are nested JSON, such as {quote(cell)}, and where the names of classes are "
+            'in it is not known. Write the names of each row as a list of text, such as ["cat", "dog"].'
+        )
+
+
+def parse_list(cell: str) -> Listed | None:
+    """Parse a list as JSON, Python, NumPy and PostgreSQL write it, `<a><b>`, or `#a #b`.
+
+    Example:
+        >>> parse_list("['cat', \\"dog's\\"]")
+        Listed(names=('cat', "dog's"), certain=True)
+        >>> parse_list("{cat,dog}")
+        Listed(names=('cat', 'dog'), certain=False)
+        >>> parse_list("cat")
+    """
+    wrapped = _WRAPPER.fullmatch(cell)
+    text = wrapped[1].strip() if wrapped else cell
+    before, _, kind = text.rpartition("dtype=")
+    if wrapped and before.rstrip().endswith(",") and not {*kind} & {*"])}"}:
+        text = before.rstrip()[:-1].rstrip()
+    if wrapped and not text:
+        return Listed((), True)
+    if text[0] == "#":
+        return Listed(tuple(re.findall(r"[^#\s]+", text)), False) if _HASHTAGS.fullmatch(text) else None
+    if text[-1] != _CLOSING.get(text[0]) or len(text) < 2:
+        return None
+    if text[0] == "<":
+        tags = tuple(part.strip() for part in re.split(r">\s*<", text[1:-1]))
+        return Listed(tags, False) if all(tags) else None
+    if text[0] in "[{" and (found := _from_json(text)) is not None:
+        return Listed(found, True)
+    return _entries(text[1:-1].strip(), text[0])
+
+
+def _from_json(text: str) -> tuple[str, ...] | None:
+    """Entries of a JSON list of text and numbers, which may be the one value of an object; else None."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if isinstance(value, dict) and len(value) == 1:  # as in {"choices": ["cat", "dog"]}
+        value = next(iter(value.values()))
+    if not isinstance(value, list) or not all(
+        isinstance(entry, (str, int, float, type(None))) for entry in value
+    ):
+        return None
+    return tuple("" if entry is None else str(entry).strip() for entry in value)
+
+
+def _entries(inner: str, opening: str) -> Listed | None:
+    """Entries between brackets, quoted or not; None if they can't be told apart."""
+    if not inner:
+        return Listed((), opening != "(")
+    if _SHORTENED.search(inner):
+        return None
+    names: list[str] = []
+    quotes: list[tuple[int, str]] = []
+    position, certain = 0, True
+    while position < len(inner):
+        found = _QUOTED.match(inner, position)
+        if found:
+            quotes.append((len(names), found[0].strip().removesuffix(",")))
+            names.append(_unescaped(found[1] if found[1] is not None else found[2]).strip())
+        else:
+            found = (_BARE if opening != "{" else _UNQUOTED).match(inner, position)
+            if not found:
+                return None
+            words = found[1].split()
+            numbers = all(map(_NUMBER.fullmatch, words))
+            certain &= (numbers and opening == "[") or is_blank(found[1])
+            names += words if numbers else [found[1]]
+        position = found.end()
+    if not certain and opening == "{":  # PostgreSQL has apostrophes in names, and double quotes around them
+        for place, quoted in quotes:
+            names[place] = quoted.strip() if quoted[0] == "'" else names[place]
+    if not certain and opening == "(" and len(names) == 1:
+        return None
+    return Listed(tuple(names), certain and (opening == "[" or bool(quotes)))
+
+
+def _unescaped(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        code = found[1] or found[2] or found[3]
+        if code:
+            return chr(int(code, 16)) if int(code, 16) < 0x110000 else found[0]
+        return _ESCAPED.get(found[4], found[4])
+
+    return _ESCAPE.sub(character, text) if "\\" in text else text

@@ -1,32 +1,56 @@
-"""Columns of a table that name the images and hold labels and split, found by their names or values."""
+"""Which column of a table is what: decided by names and the form of cells, never by how often they occur.
+
+The rules are those of `docs/data.md`. What no rule decides is refused with the readings that the table
+allows, and with what to type for each.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...common.errors import InputError, nearest
-from ...common.phrases import counted, first_few, shorten
+from ...common.phrases import first_few, shorten
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
 from ..images.image_files import SUFFIXES
-from ..splits import SPELLINGS, split_name
-from .delimited import FILE_COLUMNS
-from .table import EXPECTED, Table, text
-from .values import BAD, BLANK, MARKS
+from ..splits import split_name
+from ..values import BAD, BLANK, MARKS, number, text
+from ..values import EXPECTED as MARKS_EXPECTED
 
-LABEL_COLUMNS = (("label", "labels"), ("tag", "tags", "category", "categories", "class", "classes"))
-PLURALS = ("labels", "tags", "categories", "classes")
-SPLIT_COLUMNS = (
-    "split", "subset", "set", "partition", "part", "phase", "usage", "ml_use", "learn_tag", "fold",
+if TYPE_CHECKING:
+    from .formats import Table
+
+EXPECTED = (
+    "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
+    "and optionally `split`"
+)
+# A name of an earlier group wins, so that a table with `file` may have a column `image`, too.
+FILE_COLUMNS = (
+    ("file",),
+    (
+        "filename", "file_name", "filepath", "file_path", "path", "image", "img", "image_path", "img_path",
+        "image_file", "image_name", "photo", "picture", "fname",
+    ),
+    ("id", "image_id", "img_id", "imageid"),
 )  # fmt: skip
-SPLIT_FLAGS = {
-    "is_valid": "val", "is_val": "val", "is_validation": "val", "is_test": "test", "is_train": "train",
-    "is_training": "train",
-}  # fmt: skip
+LABEL_COLUMNS = (
+    ("label", "labels"),
+    (
+        "tag", "tags", "category", "categories", "class", "classes", "keyword", "keywords", "genre", "genres",
+        "species", "common_name", "labelname",
+    ),
+)  # fmt: skip
+SPLIT_COLUMNS = (
+    "split", "subset", "set", "partition", "phase", "usage", "ml_use", "learn_tag", "fold", "data_split",
+    "dataset_split", "data_set",
+)  # fmt: skip
 PRESENCE_COLUMNS = (
     "present", "is_present", "presence", "exists", "value", "answer", "positive", "is_positive", "truth",
     "verified", "observed", "confidence", "vote", "score",
@@ -34,28 +58,57 @@ PRESENCE_COLUMNS = (
 INFERRED = {"inferred": 1, "inferred_negative": -1}
 """Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
 
-_DESCRIBED = 100  # columns that are looked at for a note
+_FOLDERS = ("relativepath", "relative_path")  # of the file, in tables of camera traps
+_RANKS = frozenset({"order", "family", "genus", "phylum", "kingdom"})
+_FLAG = re.compile(
+    r"(?:is|in|for|use_for)_?(?:(train|training)|(val|valid|validation|dev)|(test|testing|eval|evaluation|holdout))"
+    r"(?:_?(?:set|image|img|photo|picture|sample|example|split|data))?"
+)
+_MEASURE = re.compile(
+    r"(?i)(?:^|[\W_])(?:id|ids|no|nr|number|index|row|width|height|size|age|year|month|day|hour|time|date|area|"
+    r"lat\w*|lon\w*|x|y|w|h|page|frame|weight|price|rating|seed|version|bytes)(?:$|[\W_\d])"
+)
+_LIKELY = re.compile(
+    r"(?i)label|tag|class|categor|keyword|genre|species|breed|kind|type|target|topic|object|concept|finding|"
+    r"diagnos|disease|annotation|subject|scene|choice|taxon|variety|accept|"
+    r"malignan|outcome|result|condition|grade"
+)
+_UNLIKELY = re.compile(
+    r"(?i)(?:^|[\W_])(?:sex|gender|age|site|view|position|patient|user|author|annotator|camera|date\w*|\w*time|uuid|"
+    r"root\w*|dir|folder|source|license|location|place|city|country|comment|note|url|id)(?:$|[\W_])"
+)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_DESCRIBED = 100  # columns that are looked at for a note
+_OWN = {
+    "file given label probability": "lists labels that are probably missing",
+    "file label confidence rank": "lists given labels that look wrong",
+    "label known prior hidden": "is a report on classes",
+    "class positive negative unknown": "is a report on classes",
+}
+"""First columns of tables that spml itself writes, and what they are."""
+
+Kind = Literal["lists", "blank", "marks", "numbers", "files", "text"]
 
 
 class Columns(NamedTuple):
     """Positions of the columns of a table; -1 for one that it does not have."""
 
     file: int  # column that names the images
-    label: int  # column that holds class names; -1 if there is a column per class
-    marks: tuple[int, ...] | None = None  # columns of classes that the user named; None = found by cells
+    labels: tuple[int, ...] = ()  # columns that hold class names; empty if there is a column per class
+    marks: tuple[int, ...] = ()  # columns that stand for a class each
     split: int = -1  # column that holds the split
     split_if: str = ""  # split of the rows where that column is true; empty if it holds names of splits
     presence: int = -1  # says whether the label of a row is present, where rows are labels
-    notes: tuple[str, ...] = ()  # what was decided by the values of columns
+    notes: tuple[str, ...] = ()  # how columns were found, and which are not used
     checked: int = -1  # column that lists the classes that were looked for
     text: tuple[int, ...] = ()  # columns that make up the text of a sample, where samples are texts
     group: int = -1  # column that names the group of each row
+    folder: int = -1  # column of the folders that the files are in
 
-    @property
-    def used(self) -> set[int]:
-        """Positions of the columns that the table has."""
-        return {self.file, self.label, self.split, self.checked, self.group, *self.text} - {-1}
+
+def canonical(name: str) -> str:
+    """A name of a column in lower case, with `_` for blanks and hyphens."""
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
 def is_named(name: str) -> bool:
@@ -63,48 +116,179 @@ def is_named(name: str) -> bool:
     return bool(name) and not name.lower().startswith(("unnamed:", "__index_level_"))
 
 
-def _peek(table: Table, taken: Iterable[int]) -> dict[int, list[object]]:
-    """First cells of the further columns that have a name and whose cells hold one value each."""
-    return table.peek([k for k in sorted(table.scalar - {*taken}) if is_named(table.names[k])])
+def is_plural(name: str) -> bool:
+    """Whether the name of a column says that a cell may hold several labels, as `Finding Labels` does."""
+    words = re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|[^\W\d_]+", name.replace("(s)", "s"))
+    plurals = [word.lower() for word in words]
+    known = ("labels", "tags", "categories", "classes", "keywords", "genres")
+    last = plurals[-1] if plurals else ""
+    ends = last.endswith("s") and not last.endswith(("ss", "us", "is", "species", "series")) and len(last) > 2
+    return ends or last in ("list", "tagset") or any(word in known for word in plurals)
 
 
-def _are_marks(cells: Sequence[object]) -> bool:
-    """Whether cells seem to say of each row whether it has a class."""
-    codes = [code for code in map(MARKS.__getitem__, cells) if code != BLANK]
-    return bool(codes) and 2 * codes.count(BAD) <= len(codes)
+def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True) -> bool:
+    """Whether one of the names of columns is that of the column that names the images.
+
+    That is `file_column` if it is not empty, else one of `FILE_COLUMNS`, of which `id` and the like count
+    only with `ids`.
+    """
+    known = {name for group in FILE_COLUMNS[: None if ids else -1] for name in group}
+    if file_column:
+        return file_column.lower() in map(str.lower, names)
+    return not known.isdisjoint(map(canonical, names))
 
 
-def find_columns(table: Table, config: DataConfig) -> Columns:
-    """Find the columns of a table."""
-    names = table.names
+def split_flag(name: str) -> str:
+    """Split of the rows in which a column of this name is true, such as `is_train`; empty for other names."""
+    found = _FLAG.fullmatch(canonical(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
+    return (
+        next((part for part, word in zip(("train", "val", "test"), found.groups(), strict=True) if word), "")
+        if found
+        else ""
+    )
+
+
+def has_other_meaning(name: str) -> bool:
+    """Whether a column of this name would not be read as that of a class, whatever it holds."""
+    other = (*LABEL_COLUMNS[0], *SPLIT_COLUMNS)
+    return canonical(name) in other or bool(split_flag(name)) or not is_named(name)
+
+
+def option(setting: str, value: str) -> str:
+    """A setting of the data with a value as it is typed in a shell."""
+    return f"data.{setting}={quote(value) if CONTROL.search(value) else shlex.quote(value)}"
+
+
+def typed_names(names: Iterable[str]) -> str:
+    """Names as they are listed in one setting, which `listed_names` reads."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(names)
+    return stream.getvalue()
+
+
+def listed_names(stated: str) -> list[str]:
+    """Names in a setting, separated by commas; one that holds a comma is in quotes."""
+    (cells,) = csv.reader([" ".join(stated.splitlines())], skipinitialspace=True)
+    return [name for cell in cells if (name := cell.strip())]
+
+
+def find_stated(
+    names: Sequence[str], stated: str, setting: str, source: str, nested: Collection[str] = ()
+) -> int:
+    """Position of the column that a setting names."""
+    if stated in names:
+        return names.index(stated)
+    if found := [k for k, name in enumerate(names) if name.lower() == stated.lower()]:
+        return found[0]
+    if stated in nested:
+        raise InputError(
+            f"{source}: the column {quote(stated)} holds nested objects or bytes, which are not "
+            "read. Write its names as text, or as a list of text, under a key of their own."
+        )
+    by_lower = {name.lower(): name for name in names if name}
+    raise InputError(
+        f"{source}: data.{setting}={stated}: no column has this name; found: {shorten(names)}. "
+        f"{nearest(stated, by_lower)}"
+    )
+
+
+def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> Columns:
+    """Find the columns of a table, whose files are relative to `root`."""
+    names, source = table.names, str(table.path)
     if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
-        raise InputError(f"{table.path}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
-    text = find_text(table, config.text)
-    file = find_id(table, config.file_column) if text else find_file(table, config.file_column)
-    lower = [name.lower() for name in names]
-    if config.split_column:
-        split = find_stated(names, config.split_column, "split_column", str(table.path))
-    else:
-        split = _only(table, _positions(names, ("split",)), "hold the split", "split_column")
-    checked = -1
-    if config.checked_column:
-        checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
-    group = find_stated(names, config.group, "group", str(table.path)) if config.group else -1
-    taken = {file, split, checked, group, *text}
-    cells = _peek(table, taken)
-    label, marks = _find_label(table, config, taken, cells)
-    rest = [k for k in cells if k != label and k not in (marks or ())]
-    if split < 0:
-        split, split_if, notes = _find_split(table, rest, cells)
-    else:
-        split_if, notes = SPLIT_FLAGS.get(lower[split], ""), ()
-    presence = [
+        raise InputError(f"{source}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
+    _refuse_own(table, config)
+    texts = find_text(table, config.text)
+    notes: list[str] = []
+    file = find_id(table, config.file_column) if texts else find_file(table, config.file_column, root, notes)
+    checked = find_stated(names, config.checked_column, "unlisted", source) if config.checked_column else -1
+    group = find_stated(names, config.group, "group", source) if config.group else -1
+    folders = [k for k in _positions(names, _FOLDERS) if k in table.scalar and k != file and not texts]
+    folder = folders[0] if folders else -1
+    if folders:
+        notes.append(
+            f"{table.path.name}: files are those of {quote(names[file])} in the folders of "
+            f"{quote(names[folder])}."
+        )
+    taken = {file, checked, group, folder, *texts} - {-1}
+    for name in table.nested:
+        if not config.label_column and canonical(name) in LABEL_COLUMNS[0]:
+            find_stated((), name, "label_column", source, table.nested)
+    unread = {*map(names.index, filter(names.__contains__, table.nested))}
+    own = [k for k, name in enumerate(names) if is_named(name) and k not in taken | unread]
+    cells = table.peek([k for k in own if k in table.scalar])
+    if not any(cells.values()):
+        for row in table.broken:
+            raise InputError(f"{table.where(row)} {table.broken[row]}")
+    kinds = {k: _kind(cells[k], config) if k in table.scalar else "lists" for k in own}
+    stated = _stated_labels(table, config)
+    split, split_if = _find_split(table, config, [k for k in own if k not in stated], cells, notes)
+    taken |= {split} - {-1}
+    rest = [k for k in own if k not in taken and not (split_flag(names[k]) and k not in stated)]
+    labels, marks = _find_labels(table, config, rest, stated, kinds, cells, notes)
+    present = [
         k
         for k in rest
-        if lower[k] in PRESENCE_COLUMNS and {MARKS[cell] for cell in cells[k]} - {BLANK} == {0, 1}
+        if canonical(names[k]) in PRESENCE_COLUMNS
+        and k not in (*labels, *marks)
+        and {MARKS[cell] for cell in cells.get(k, ())} - {BLANK} == {0, 1}
     ]
-    present = presence[0] if label >= 0 and len(presence) == 1 else -1
-    return Columns(file, label, marks, split, split_if, present, notes, checked, text, group)
+    presence = present[0] if labels and len(present) == 1 else -1
+    left = [k for k in own if k not in taken and k not in (*labels, *marks, presence)]
+    notes += _name_used(table, file, labels, texts)
+    notes += _name_unused(table, left, kinds, cells)
+    return Columns(
+        file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
+    )
+
+
+def _refuse_own(table: Table, config: DataConfig) -> None:
+    """Refuse a table that spml wrote about data, whose labels are suspicions or predictions."""
+    names = tuple(table.names)
+    names, what = table.names, _OWN.get(" ".join(table.names[:4]), "")
+    predicted = names[:2] == ("file", "labels") and (
+        any(name.startswith("probability of ") for name in names)
+        or names[2:3] in (("scores",), ("where",))
+        or (len(names) > 2 and all(map(_are_scores, table.peek(range(2, len(names))).values())))
+    )
+    if config.label_column or not (what or predicted):
+        return
+    if what:
+        raise InputError(
+            f"{table.path}: was written by spml and {what}: none of it is a known label. Decide on "
+            "suspicions "
+            "with `spml review`, and write the labels with `spml review export`."
+        )
+    raise InputError(
+        f"{table.path}: was written by `spml predict`: predictions are no known labels. To add them to the "
+        "data, "
+        f"run `spml data convert DATA OUTPUT --predictions {table.path.name}`; to read them as if people had "
+        "given "
+        f"them, pass {option('label_column', 'labels')}."
+    )
+
+
+def _are_scores(cells: Sequence[object]) -> bool:
+    """Whether cells are fractions between 0 and 1."""
+    values = [number(cell) for cell in cells]
+    return any(value not in (0, 1) for value in values) and all(
+        value is not None and 0 <= value <= 1 for value in values
+    )
+
+
+def _kind(cells: Sequence[object], config: DataConfig) -> Kind:
+    """What a column holds, by its first cells that are not blank."""
+    words = [*map(text, cells)]
+    if not words:
+        return "blank"
+    if all(MARKS[cell] != BAD for cell in cells):
+        return "marks"
+    if all(number(cell) is not None or MARKS[cell] == BLANK for cell in cells):
+        return "marks" if config.present_above is not None else "numbers"
+    return "files" if all(map(_looks_like_file, words)) or all(map(_ADDRESS.match, words)) else "text"
+
+
+# -- files and texts -------------------------------------------------------------------------------------
 
 
 def find_text(table: Table, stated: str) -> tuple[int, ...]:
@@ -121,7 +305,7 @@ def find_text(table: Table, stated: str) -> tuple[int, ...]:
             problem = "lists, not text. Join their entries in one cell"
         elif not words:
             problem = "nothing in its first rows. Name another column"
-        elif _are_numbers(words):
+        elif all(number(word) is not None for word in words):
             problem = "numbers, not text. Leave it out"
         elif all(map(_looks_like_file, words)):
             problem = (
@@ -140,135 +324,76 @@ def find_id(table: Table, stated: str = "") -> int:
     return next((k for k in _positions(table.names, ("id",)) if k in table.scalar), -1)
 
 
-def find_file(table: Table, stated: str = "") -> int:
-    """Position of the column that names the images: the one that is stated, or found by its name."""
+def find_file(
+    table: Table, stated: str = "", root: Path | None = None, notes: list[str] | None = None
+) -> int:
+    """Position of the column that names the images: the one that is stated, that has a known name, or whose
+    cells are files below `root`, which a line in `notes` says."""
     if stated:
-        return find_stated(table.names, stated, "file_column", str(table.path))
-    for known in FILE_COLUMNS:
-        named = [k for k in _positions(table.names, known) if k in table.scalar]
-        if (file := _only(table, named, "name the images", "file_column")) >= 0:
-            return file
-    raise _no_file(table)
+        return find_stated(table.names, stated, "file_column", str(table.path), table.nested)
+    for known in (*FILE_COLUMNS, None):
+        if known is None and any(_looks_like_file(name) or _ADDRESS.match(name) for name in table.names):
+            raise InputError(
+                f"{table.path}: has no header: its first row is {shorten(table.names)}. Add a line above it "
+                "that "
+                f"names the columns, such as file,label. {EXPECTED}."
+            )
+        if known is None:
+            other = {*LABEL_COLUMNS[0], *LABEL_COLUMNS[1], *SPLIT_COLUMNS}
+            found = [k for k in sorted(table.scalar) if is_named(table.names[k])]
+            found = [k for k in found if canonical(table.names[k]) not in other]
+        else:
+            found = [k for k in _positions(table.names, known) if k in table.scalar]
+        if known and len(found) == 1:
+            return found[0]
+        there = _are_there(table, found, root) if root and found else []
+        if len(there) == 1:
+            if notes is not None:
+                name = quote(table.names[there[0]])
+                notes.append(f"{table.path.name}: every cell of the column {name} is a file that exists.")
+            return there[0]
+        if (found and known) or len(there) > 1:
+            raise _several(table, there if len(there) > 1 else found, "name the images", "file_column")
+    raise _no_file(table, root)
 
 
-def find_stated(names: Sequence[str], stated: str, setting: str, source: str) -> int:
-    """Position of the column that a setting names."""
-    if stated in names:
-        return names.index(stated)
-    if found := _positions(names, (stated.lower(),)):
-        return found[0]
-    by_lower = {name.lower(): name for name in names if name}
-    raise InputError(
-        f"{source}: data.{setting} {stated}: no column has this name; found: {shorten(names)}. "
-        f"{nearest(stated, by_lower)}"
-    )
+def _are_there(table: Table, columns: Sequence[int], root: Path) -> list[int]:
+    """Those of some columns whose first cells all are files below a folder."""
+
+    def is_there(name: str) -> bool:
+        try:
+            return bool(name) and (root / name.replace("\\", "/")).is_file()
+        except (OSError, ValueError):
+            return False
+
+    cells = table.peek(columns)
+    return [k for k in columns if cells[k] and all(is_there(text(cell)) for cell in cells[k])]
 
 
-def option(setting: str, name: str) -> str:
-    """An option with the name of a column, as it is typed."""
-    return f"data.{setting} {quote(name) if CONTROL.search(name) else shlex.quote(name)}"
-
-
-def repeating(cells: Sequence[object], *, numbers: bool = False) -> int:
-    """Number of different words in a column whose words repeat, as labels do; 0 for other columns.
-
-    Numbers are no words, unless `numbers` says that they may be the ids of classes.
-    """
-    words = [word for word in map(text, cells) if word]
-    different = len({*words})
-    digits = 0 if numbers else sum(word.replace(".", "", 1).lstrip("-").isdecimal() for word in words)
-    return different if 2 <= different < len(words) and 2 * digits < len(words) else 0
-
-
-def _find_label(
-    table: Table, config: DataConfig, taken: set[int], cells: Mapping[int, Sequence[object]]
-) -> tuple[int, tuple[int, ...] | None]:
-    """Position of the column that holds class names, or -1 and the columns of classes that the user named."""
-    names, source = table.names, str(table.path)
-    if stated := config.label_column:
-        several = [part.strip() for part in stated.split(",")]
-        if stated not in names and len(several) > 1:
-            return -1, tuple(find_stated(names, part, "label_column", source) for part in several)
-        return find_stated(names, stated, "label_column", source), None
-    certain, likely = ([k for k in _positions(names, known) if k not in taken] for known in LABEL_COLUMNS)
-    found = certain or likely
-    if not found:
-        return -1, None
-    # A table with a column per class may have a class `tag`, or a column `category` of its own.
-    marks = [k for k in cells if _are_marks(cells[k])]
-    words = [k for k in found if certain or k not in marks]
-    others = [
-        k for k in marks if k not in found and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
-    ]
-    _only(table, words, "hold the labels", "label_column")
-    if not words and (len(likely) > 1 or others):
-        return -1, None
-    label = (words or likely)[0]
-    classes = []
-    if label in marks:
-        different = len({*map(text, cells[label])})
-        blank = [k for k in cells if k != label and not cells[k]]
-        classes = others if certain and different <= 2 else blank if not certain and different == 1 else []
-    elif not certain and len(others) > 1:
-        classes = others
-    if not classes:
-        return label, None
-    too, every = ("it and ", [label, *classes]) if label in marks else ("", classes)
-    raise InputError(
-        f"{source}: ambiguous: the column {quote(names[label])} may hold the labels, but {too}the columns "
-        f"{shorten(names[k] for k in classes)} hold marks or nothing, as if each stood for a class. If it "
-        f"holds the labels, pass {option('label_column', names[label])}; otherwise name the classes: "
-        f"{option('label_column', ','.join(names[k] for k in every))}."
-    )
-
-
-def _find_split(
-    table: Table, rest: Sequence[int], peeked: Mapping[int, Sequence[object]]
-) -> tuple[int, str, tuple[str, ...]]:
-    """Position of a column that holds the split, the split of its true cells, and a note; -1 if none does."""
-    names = table.names
-    found: dict[int, str] = {}
-    for k in rest:
-        flag = SPLIT_FLAGS.get(names[k].lower(), "")
-        if flag and {MARKS[cell] for cell in peeked[k]} == {0, 1}:
-            found[k] = flag
-        cells = {text(cell).lower() for cell in peeked[k]}
-        if cells and cells <= SPELLINGS.keys():
-            splits = {split_name(cell) for cell in cells}
-            if ("train" in splits and len(splits) > 1) or names[k].lower() in SPLIT_COLUMNS:
-                found[k] = ""
-    _only(table, [*found], "hold the split", "split_column")
-    for k, flag in found.items():
-        how = f"true = {flag}" if flag else "recognised by its values"
-        return k, flag, (f"{table.path.name}: the split is that of the column {quote(names[k])} ({how}).",)
-    return -1, "", ()
-
-
-def _no_file(table: Table) -> InputError:
-    """Error of a table that has no column with a known name for files, with what its values suggest."""
+def _no_file(table: Table, root: Path | None) -> InputError:
+    """Error of a table that has no column with a known name for files, with what its cells suggest."""
     names, path = table.names, table.path
-    if any(_looks_like_file(name) or _ADDRESS.match(name) for name in names):
-        return InputError(
-            f"{path}: has no header: its first row is {shorten(names)}. Add a line above it that names the "
-            f"columns, such as file,label. {EXPECTED}."
-        )
-    cells = _peek(table, ())
-    files = [k for k in cells if cells[k] and all(_looks_like_file(text(cell)) for cell in cells[k])]
-    known = any(_positions(names, group) for group in LABEL_COLUMNS)
+    cells = table.peek([k for k in sorted(table.scalar) if is_named(names[k])])
+    words = {k: [*map(text, some)] for k, some in cells.items() if some}
+    files = [k for k, some in words.items() if all(map(_looks_like_file, some))]
     found = (
         f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found:"
         f" {shorten(names)}."
     )
-    if addresses := [k for k in files if any(_ADDRESS.match(text(cell)) for cell in cells[k])]:
+    if addresses := [k for k in files if any(map(_ADDRESS.match, words[k]))]:
         return InputError(
             f"{found} The column {quote(names[addresses[0]])} holds addresses, but only files on this machine"
             " are read: download the images, and name the files in a column `file`."
         )
+    if not files and root and root.is_dir():
+        stems = {entry.stem for entry in root.iterdir() if entry.suffix.lower() in SUFFIXES}
+        files = [k for k, some in words.items() if stems and all(word in stems for word in some)]
     if files:
-        labels = "" if known else propose_labels(table, [k for k in cells if k not in files])
-        options = " or ".join(option("file_column", names[k]) for k in files)
-        return InputError(f"{found} Pass {options}{labels and f', and {labels}'}.")
-    if all(repeating(some) or _are_marks(some) or _are_numbers(map(text, some)) for some in cells.values()):
+        options = " or ".join(option("file_column", names[k]) for k in files[:3])
+        return InputError(
+            f"{found} Pass {options}, of which the cells are such as {quote(words[files[0]][0])}."
+        )
+    if all(number(word) is not None or len({*some}) < len(some) for some in words.values() for word in some):
         return InputError(
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
@@ -276,75 +401,308 @@ def _no_file(table: Table) -> InputError:
     return InputError(f"{found} If another column names the images, pass it as data.file_column. {EXPECTED}.")
 
 
-def propose_labels(table: Table, columns: Iterable[int]) -> str:
-    """Phrase on columns that may hold the labels, since their values repeat; empty if there are none."""
-    cells = table.peek([*columns])
-    named = {k: repeating(cells[k], numbers=True) for k in cells if is_named(table.names[k])}
-    words = {k: different for k, different in named.items() if repeating(cells[k])}
-    labels = [
-        f"{option('label_column', table.names[k])} ({different:,} different values)"
-        for k, different in (words or named).items()
-        if different
-    ]
-    lists = [option("label_column", name) for k, name in enumerate(table.names) if k not in table.scalar]
-    some = f"{first_few(lists, 4, ' or ')} (lists)" if lists else first_few(labels, 4, " or ")
-    return f"the column that holds the labels, such as {some}" if some else ""
-
-
-def propose_classes(table: Table, columns: Columns) -> str:
-    """Sentence on unused columns that may stand for a class each, since they hold marks; empty if there are
-    none."""
-    cells = _peek(table, columns.used)
-    classes = [table.names[k] for k in cells if _are_marks(cells[k])]
-    if not classes:
-        return ""
-    return (
-        f" If the labels are not those of {quote(table.names[columns.label])}, but each of the columns "
-        f"{shorten(classes)} stands for a class, name the classes: "
-        f"{option('label_column', ','.join(classes))}."
-    )
-
-
-def describe(table: Table, columns: Sequence[int]) -> list[str]:
-    """Names of columns with what they hold, for a note on those that are not used."""
-    cells = table.peek([k for k in columns if k in table.scalar][:_DESCRIBED])
-    described = []
-    for k in columns:
-        name = table.names[k]
-        words = [*map(text, cells.get(k, ()))]
-        if k not in cells:
-            content = "lists" if is_named(name) and k not in table.scalar else ""
-        elif not words:
-            content = "blank"
-        elif _are_numbers(words):
-            content = "numbers"
-        else:
-            different = repeating(words)
-            content = f"{counted(different, 'word')} that repeat" if different else "text"
-        described.append(f"{name} ({content})" if content else name)
-    return described
-
-
 def _looks_like_file(word: str) -> bool:
     dot = word.rfind(".")
     return dot > 0 and word[dot:].lower() in SUFFIXES
 
 
-def _are_numbers(words: Iterable[str]) -> bool:
-    try:
-        return bool([*map(float, words)])
-    except ValueError:
-        return False
+# -- split -----------------------------------------------------------------------------------------------
+
+
+def _find_split(
+    table: Table,
+    config: DataConfig,
+    columns: Sequence[int],
+    cells: Mapping[int, Sequence[object]],
+    notes: list[str],
+) -> tuple[int, str]:
+    """Position of the column that holds the split, and the split of its true cells; -1 if none does.
+
+    A name for splits needs cells that name them, or that are 0 and 1 under a name such as `is_train`. Cells
+    that name several splits, `train` among them, need no name.
+    """
+    names, source = table.names, str(table.path)
+    if config.split_column:
+        split = find_stated(names, config.split_column, "split_column", source)
+        return split, split_flag(names[split])
+    found: dict[int, str] = {}
+    for k in columns:
+        name, flag = canonical(names[k]), split_flag(names[k])
+        words = {text(cell).lower() for cell in cells.get(k, ())}
+        splits = {split_name(word) for word in words}
+        if flag and words and {MARKS[word] for word in words} <= {0, 1}:
+            found[k] = flag
+        elif (
+            words
+            and None not in splits
+            and (name in SPLIT_COLUMNS or ("train" in splits and len(splits) > 1))
+        ):
+            found[k] = ""
+        elif (name in SPLIT_COLUMNS or flag) and words and config.split == "given":
+            some = first_few([quote(word) for word in sorted(words)], 3)
+            raise InputError(
+                f"{source}: the column {quote(names[k])} is called like one that holds the split, but holds "
+                f"{some}. If it does, write train, val or test in its cells, or name the column that does "
+                "with "
+                f"{option('split_column', 'NAME')}; if it does not, pass {option('split', 'ignore')}."
+            )
+    exact = [k for k in found if canonical(names[k]) == "split"]
+    if len(found) > 1 and len(exact) != 1:
+        raise _several(table, [*found], "hold the split", "split_column")
+    for k in exact or found:
+        how = f"true = {found[k]}" if found[k] else "by its cells"
+        if canonical(names[k]) != "split":
+            notes.append(f"{table.path.name}: the split is that of the column {quote(names[k])} ({how}).")
+        return k, found[k]
+    return -1, ""
+
+
+# -- labels ----------------------------------------------------------------------------------------------
+
+
+def _stated_labels(table: Table, config: DataConfig) -> tuple[int, ...]:
+    """Positions of the columns that the user named as those of labels."""
+    stated, source = config.label_column, str(table.path)
+    if not stated:
+        return ()
+    parts = [stated] if stated in table.names else listed_names(stated)
+    return tuple(find_stated(table.names, part, "label_column", source, table.nested) for part in parts)
+
+
+def _find_labels(
+    table: Table,
+    config: DataConfig,
+    rest: Sequence[int],
+    stated: tuple[int, ...],
+    kinds: Mapping[int, Kind],
+    cells: Mapping[int, Sequence[object]],
+    notes: list[str],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the columns that hold class names, and of those that stand for a class each."""
+    names = table.names
+    marks = tuple(k for k in rest if kinds[k] == "marks" and not _is_measure(names[k], cells[k]))
+    are_marks = {*marks, *(k for k in rest if kinds[k] == "blank")}
+    if stated:
+        if len(stated) == 1 and config.present_above is None:
+            return stated, ()
+        # Several columns are a class each if all hold marks, and hold the labels together if none does.
+        known = [k for k in stated if k in kinds and kinds[k] not in ("marks", "blank")]
+        filled = [k for k in stated if kinds.get(k) == "marks"]
+        return (stated, ()) if known and not filled else ((), stated)
+    by_name = [[k for k in rest if canonical(names[k]) in known] for known in LABEL_COLUMNS]
+    families = _families(names, rest)
+    for certain, found in zip((True, False), by_name, strict=True):
+        groups = [families.get(_base(names[k]), (k,)) for k in found]
+        if not found:
+            groups = [family for base, family in families.items() if (base in LABEL_COLUMNS[0]) == certain]
+        groups = [*dict.fromkeys(groups)]
+        if not certain or any(len(group) > 1 for group in groups):  # may be classes called `tag` and `class`
+            groups = [group for group in groups if not are_marks.issuperset(group) or len(marks) == 1]
+        ranks = [group[0] for group in groups if canonical(names[group[0]]) == "class"]
+        if ranks and not _RANKS.isdisjoint(map(canonical, names)):
+            raise _rank_of_taxonomy(table, ranks[0], rest, cells)
+        if len(groups) > 1:
+            raise _several(table, [group[0] for group in groups], "hold the labels", "label_column")
+        if not groups:
+            continue
+        (group,) = groups
+        if certain and len(group) == 1 and are_marks.issuperset(group) and len(marks) > 1:
+            others = [k for k in marks if k not in group and canonical(names[k]) not in PRESENCE_COLUMNS]
+            if others and cells[group[0]]:
+                readings = [_labels_in(table, group[0], cells), _classes_are(table, marks)]
+                raise _ambiguous(table, "there may be", readings)
+        if len(group) > 1:
+            joined = shorten(names[k] for k in group)
+            notes.append(f"{table.path.name}: the columns {joined} hold the labels of a row together.")
+        return group, ()
+    open_ = [k for k in rest if k not in are_marks and not _is_measure(names[k], cells.get(k, ()))
+             and canonical(names[k]) not in INFERRED and not _is_id(names[k])]  # fmt: skip
+    if marks and not open_:
+        return (), tuple(k for k in rest if k in are_marks)
+    if not marks and len(open_) == 1 and kinds[open_[0]] in ("text", "lists"):
+        notes.append(
+            f"{table.path.name}: no column is called label; {quote(names[open_[0]])} is the only one that "
+            "may "
+            "hold the labels."
+        )
+        return (open_[0],), ()
+    raise _no_labels(table, open_, marks, kinds, cells)
+
+
+def _no_labels(
+    table: Table,
+    columns: Sequence[int],
+    marks: tuple[int, ...],
+    kinds: Mapping[int, Kind],
+    cells: Mapping[int, Sequence[object]],
+) -> InputError:
+    """Error of a table of which no rule says where the labels are, with the likeliest readings."""
+    names = table.names
+    words = [k for k in columns if kinds[k] in ("text", "lists")]
+    words = [k for k in words if not _UNLIKELY.search(names[k])] or words
+    for k in words:  # a class with a word among its marks, unless something else may hold the labels
+        if len(words) == 1 and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
+            return bad_cells(table, k)
+    words.sort(key=lambda k: (not _LIKELY.search(names[k]), kinds[k] != "lists" and not _repeats(cells[k])))
+    numbers = [k for k in columns if kinds[k] == "numbers"]
+    readings = [_labels_in(table, k, cells) for k in words]
+    if len(marks) > 1 or (marks and not words and not numbers):
+        first = not any(_LIKELY.search(names[k]) for k in words)
+        readings.insert(0 if first else 1, _classes_are(table, marks))
+    if numbers and (not words or any(_LIKELY.search(names[k]) for k in numbers)):
+        found = [value for k in numbers for cell in cells[k] if (value := number(cell)) is not None]
+        shares = all(0 <= value <= 1 for value in found)
+        above = option("present_above", "0.5" if shares else "0")
+        classes = option("label_column", typed_names(names[k] for k in sorted({*marks, *numbers})))
+        some = first_few([quote(text(cell)) for cell in cells[numbers[0]]], 3)
+        what = "scores or other numbers" if shares else "counts or grades"
+        present = (
+            f"classes that are present above a number (of the {what}, such as {some}): pass {classes} {above}"
+        )
+        single = len(numbers) == 1 and not marks and not shares
+        readings = [
+            *([_labels_in(table, numbers[0], cells, "a class per value in")] if single else []),
+            present,
+            *readings,
+        ]
+    if not readings:
+        return InputError(
+            f"{table.path}: there is no column `label` or `labels`, and no other column holds class names or "
+            f"{MARKS_EXPECTED}; found: {shorten(names)}. {EXPECTED}."
+        )
+    odd = "" if not (marks and words) else f" (Columns that stand for a class hold {MARKS_EXPECTED}.)"
+    return _ambiguous(table, f"no rule says which columns hold the labels.{odd} They may be", readings)
+
+
+def bad_cells(table: Table, column: int) -> InputError:
+    """Error that names the first cells of a column of a class that are not marks."""
+    wrong: dict[str, int] = {}
+    for block in table.blocks([column]):
+        for position, cell in zip(block.numbers, block.cells[0], strict=True):
+            if MARKS[cell] == BAD:
+                wrong.setdefault(text(cell), position)
+    some = first_few([quote(word) for word in wrong], 5)
+    advice = "Correct the cells, or name the columns of the classes without this one (data.label_column)."
+    if all(number(word) is not None for word in wrong):
+        advice = f"If a number above 0 means present, pass {option('present_above', '0')}."
+    return InputError(
+        f"{table.where(next(iter(wrong.values())))}: column {quote(table.names[column])} holds {some}, but a "
+        f"column that stands for a class holds {MARKS_EXPECTED}. {advice}"
+    )
+
+
+def _labels_in(
+    table: Table, column: int, cells: Mapping[int, Sequence[object]], how: str = "the labels in"
+) -> str:
+    """A reading: labels in a column, with its own cells, and what to type."""
+    words = [*dict.fromkeys(quote(text(cell)) for cell in cells.get(column, ()))]
+    name = table.names[column]
+    such = f" (such as {first_few(words, 3)})" if words else " (lists)"
+    return f"{how} {quote(name)}{such}: pass {option('label_column', name)}"
+
+
+def _classes_are(table: Table, columns: Iterable[int]) -> str:
+    names = [table.names[k] for k in columns]
+    stated = option("label_column", typed_names(names))
+    return f"a class per column of marks ({shorten(names)}): pass {stated}"
+
+
+def _ambiguous(table: Table, what: str, readings: Sequence[str]) -> InputError:
+    """Error with at most three readings, the likeliest first."""
+    return InputError(f"{table.path}: ambiguous: {what} {'; or '.join(readings[:3])}.")
+
+
+def _several(table: Table, found: Sequence[int], what: str, setting: str) -> InputError:
+    """Error of several columns that may serve for one thing."""
+    columns = " and ".join(quote(table.names[k]) for k in found[:5])
+    options = " or ".join(option(setting, table.names[k]) for k in found[:3])
+    return InputError(f"{table.path}: ambiguous: the columns {columns} may {what}. Pass {options}.")
+
+
+def _rank_of_taxonomy(
+    table: Table, column: int, rest: Sequence[int], cells: Mapping[int, Sequence[object]]
+) -> InputError:
+    wanted = ("common_name", "species", "vernacularname", "scientificname", "scientific_name")
+    better = sorted(
+        _positions([table.names[k] for k in rest], wanted),
+        key=lambda k: canonical(table.names[rest[k]]) != "species",
+    )
+    readings = [_labels_in(table, rest[k], cells) for k in better[:2]]
+    readings.append(_labels_in(table, column, cells))
+    return _ambiguous(table, "`class` stands beside other ranks of a taxonomy. The labels may be", readings)
+
+
+def _base(name: str) -> str:
+    """Name of a column without a number at its end."""
+    return re.sub(r"_?\d+$", "", canonical(name))
+
+
+def _families(names: Sequence[str], columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Columns of labels that are numbered, such as `tag1` and `tag2`, or `label` and `label_2`."""
+    bases: dict[str, list[int]] = {}
+    for k in columns:
+        bases.setdefault(_base(names[k]), []).append(k)
+    known = {name for group in LABEL_COLUMNS for name in group}
+    several = {base: tuple(some) for base, some in bases.items() if base in known and len(some) > 1}
+    return {base: some for base, some in several.items() if any(names[k][-1:].isdigit() for k in some)}
+
+
+def _is_measure(name: str, cells: Sequence[object]) -> bool:
+    """Whether a column has the name of a measure, such as `width`, and holds numbers that are no marks "
+    "only."""
+    return bool(_MEASURE.search(name)) and any(MARKS[cell] == BAD for cell in cells) and all(
+        number(cell) is not None for cell in cells)  # fmt: skip
+
+
+def _is_id(name: str) -> bool:
+    known = (*FILE_COLUMNS[1], *FILE_COLUMNS[2])
+    return canonical(name) in known
+
+
+def _repeats(cells: Sequence[object]) -> bool:
+    """Whether a word occurs twice, as labels do."""
+    words = [*map(text, cells)]
+    return len({*words}) < len(words)
 
 
 def _positions(names: Sequence[str], known: Iterable[str]) -> list[int]:
-    return [k for k, name in enumerate(names) if name.lower() in known]
+    known = {*known}
+    return [k for k, name in enumerate(names) if canonical(name) in known]
 
 
-def _only(table: Table, found: Sequence[int], what: str, setting: str) -> int:
-    """The one column among those that may serve for something; -1 if there is none, refused if several."""
-    if len(found) > 1:
-        columns = " and ".join(quote(table.names[k]) for k in found)
-        options = " or ".join(option(setting, table.names[k]) for k in found)
-        raise InputError(f"{table.path}: ambiguous: the columns {columns} may {what}. Pass {options}.")
-    return found[0] if found else -1
+# -- what a note says ------------------------------------------------------------------------------------
+
+
+def _name_used(table: Table, file: int, labels: Sequence[int], texts: Sequence[int]) -> list[str]:
+    """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
+    names = table.names
+    phrases = []
+    if texts:
+        phrases.append(f"the texts are those of {shorten(names[k] for k in texts)}")
+    if file >= 0 and canonical(names[file]) != ("id" if texts else "file"):
+        what = "names of the samples" if texts else "images"
+        phrases.append(f"the {what} are those of the column {quote(names[file])}")
+    if len(labels) == 1 and canonical(names[labels[0]]) not in LABEL_COLUMNS[0]:
+        phrases.append(f"the labels are those of the column {quote(names[labels[0]])}")
+    return [f"{table.path.name}: {', '.join(phrases)}."] if phrases else []
+
+
+def _name_unused(
+    table: Table, columns: Sequence[int], kinds: Mapping[int, Kind], cells: Mapping[int, Sequence[object]]
+) -> list[str]:
+    """Note on columns that are not used, each with what it holds, and on those that may hold labels, too."""
+    plain, possible = [], []
+    for k in columns[:_DESCRIBED]:
+        name, kind = table.names[k], kinds[k]
+        if not _UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k]))):
+            possible.append(f"{quote(name)} ({option('label_column', name)})")
+        else:
+            plain.append(f"{name} ({kind})")
+    notes = []
+    if plain:
+        notes.append(f"{table.path.name}: columns that are not used: {shorten(plain)}.")
+    if possible:
+        notes.append(
+            f"{table.path.name}: columns that are not used, but might hold labels: {first_few(possible, 3)}."
+        )
+    return notes

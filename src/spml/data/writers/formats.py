@@ -18,7 +18,7 @@ from ..matrix import FeatureMatrix, chunks
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
-from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
+from ..tables.columns import INFERRED, has_other_meaning
 from ..texts import Texts
 from . import Files, register_writer
 from .samples import Inferred, Sample, image_files, image_names, labelled_samples
@@ -40,8 +40,8 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
     own += [*(["split"] if records.split else []), *(["group"] if records.groups else [])]
     further = {name: value for name, value in INFERRED.items() if (inferred.values == value).any()}
     for name in records.classes:
-        others = (*own, "split", "label", "labels", *SPLIT_FLAGS, *further)
-        if name.lower() in others or not is_named(name):
+        others = (*own, *further)
+        if name.lower() in others or has_other_meaning(name):
             raise InputError(
                 f"{records.source}: the class {name!r} would be a column with another meaning in CSV. Rename "
                 "it, or write another format."

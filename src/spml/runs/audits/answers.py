@@ -24,7 +24,7 @@ from ...data.images.image_files import ImageSource
 from ...data.matrix import FeatureMatrix
 from ...data.readers import Source, read
 from ...data.readers.shards import is_shards
-from ...data.tables.delimited import open_delimited
+from ...data.tables.formats import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
 from ...labels import ObservedLabels
 from ..folder.held_out import HeldOut, all_scores

@@ -18,8 +18,7 @@ from ...common.phrases import counted
 from ...common.safe import quote
 from ...data.readers.features import load_arrays
 from ...data.records import Records
-from ...data.tables.delimited import read_lines, read_rows
-from ...data.tables.parquet import open_parquet
+from ...data.tables.formats import open_parquet, read_lines, read_rows
 from ...data.writers.samples import Inferred, image_files
 from ...decisions import Calibration, Scale, hidden_probabilities, logits_of
 from ..predict.predictions import PROBABILITY, Predictions, class_of_column

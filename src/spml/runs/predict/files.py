@@ -18,7 +18,7 @@ from ...common.files import write_with
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...common.spreadsheets import csv_text
-from ...data.tables.parquet import require_pyarrow
+from ...data.tables.formats import require_pyarrow
 from .predictions import PROBABILITY, Predictions, score_columns
 
 Scores = Literal["auto", "all", "predicted", "none"]

@@ -21,7 +21,7 @@ from ...common.phrases import shorten
 from ...config import Config, DataConfig, flat
 from ...data import MEMORY, wanted_names
 from ...data.readers.features import load_arrays
-from ...data.tables.read import SUFFIXES, open_table
+from ...data.tables.formats import SUFFIXES, open_table
 from ...decisions import Interval, Policy, Target
 from ...short_names import nested
 from ..api import load
