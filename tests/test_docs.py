@@ -460,7 +460,7 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M)
-    quick, python, specification, mine, again, study = (text for kind, text in blocks if kind != "text")
+    quick, python, specification, mine, part, again, study = (text for kind, text in blocks if kind != "text")
     exec(compile(python, "bench.md", "exec"), {})
     Path("mine.yaml").write_text(specification)
     assert quick == "spml bench run quick --output bench/quick\n"  # tests/bench/test_runs.py runs it
@@ -472,6 +472,9 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     with open("bench/mine/results.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     row = next(row for row in rows if row["candidate"] == "gr" and row["selection"] == "observed")
+    main(shlex.split(part)[1:])
+    assert "| gr | 1 |" in Path("bench/mine/report.md").read_text()
+    capsys.readouterr()
     printing, training = again.splitlines()
     main(shlex.split(printing.partition(">")[0].replace("KEY", row["key"][:12]))[1:])
     Path("run.yaml").write_text(capsys.readouterr().out)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from spml.methods.base import Objective
-from spml.methods.cards import arguments, readable, summary
+from spml.methods.cards import arguments, bibtex_of, readable, summary
 from spml.methods.registry import hyper_parameters, methods
 
 PAGES = Path(__file__).parents[2] / "docs" / "methods"
@@ -83,3 +84,20 @@ def test_what_differs_from_the_released_training_is_named(name):
     page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     assert "starts at logit(K / C)" in page
     assert "partial last batch" in page
+
+
+def test_bibtex():
+    """Every published method has an entry with authors, title, venue and year; the others a comment."""
+    entries = {name: bibtex_of(name, cls.card) for name, cls in methods().items()}
+    without = {name for name, text in entries.items() if text.startswith("%")}
+    assert without == {"combine", "show"}
+    for name in entries.keys() - without:
+        keys = re.findall(r"^@misc\{(\w+),$", entries[name], re.M)
+        assert keys == [name, f"{name}2"][: len(keys)]
+        for field in ("author", "title", "howpublished", "year"):
+            assert len(re.findall(rf"^  {field} = \{{.+\}},$", entries[name], re.M)) == len(keys)
+    assert entries["gr"] == (
+        "@misc{gr,\n  author = {Chen and others},\n  title = {{Boosting Single Positive Multi-label "
+        "Classification with Generalized Robust Loss}},\n  howpublished = {IJCAI 2024},\n  year = {2024},\n}"
+    )
+    assert "year = {2023}" in entries["opml"]  # an arXiv number is no year

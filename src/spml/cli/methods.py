@@ -8,13 +8,24 @@ from ..config import AUTO
 from .shared import new_table, print_table
 
 
-def methods(name: str = "") -> None:
+def methods(name: str = "", *, bibtex: bool = False) -> None:
     """List the registered methods, or show the card of one.
 
     Args:
         name: Name of a method.
+        bibtex: Print what to cite for the method, or for all of them, as entries of BibTeX.
     """
-    if name == AUTO:
+    if bibtex:
+        from ..methods.cards import bibtex_of
+        from ..methods.registry import find, load_own
+        from ..methods.registry import methods as registered
+
+        print(
+            "\n\n".join(
+                bibtex_of(each, find(load_own(each)).card) for each in ([name] if name else registered())
+            )
+        )
+    elif name == AUTO:
         _print_auto()
     elif name:
         _print_card(name)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .base import Objective
+from .base import Card, Objective
 from .registry import hyper_parameters
 
 NOTATION = (
@@ -49,6 +49,29 @@ def arguments(cls: type[Objective]) -> list[Argument]:
         elif entries:
             entries[-1] = entries[-1]._replace(meaning=f"{entries[-1].meaning} {line.strip()}".rstrip())
     return entries
+
+
+def bibtex_of(name: str, card: Card) -> str:
+    """Entries of BibTeX for the papers of a method; a comment if it has none.
+
+    Args:
+        name: Name of the method, which is the key of the entry; further entries have numbers from 2.
+        card: Its card, whose papers are written as `Authors, Title, Venue`, after semicolons.
+    """
+    entries = []
+    for number, paper in enumerate(card.paper.split("; "), 1):
+        parts = re.fullmatch(r"([^,:]+), (.+), ([^,]+)", paper)
+        if parts is None:
+            entries.append(f"% {name}: {paper}")
+            continue
+        authors, title, venue = parts.groups()
+        year = re.search(r"\b(?:19|20)\d\d\b", venue)
+        entries.append(
+            f"@misc{{{name.rpartition(':')[2]}{number if number > 1 else ''},\n"
+            f"  author = {{{authors.replace(' et al.', ' and others')}}},\n  title = {{{{{title}}}}},\n"
+            f"  howpublished = {{{venue}}},\n  year = {{{year[0] if year else card.year}}},\n}}"
+        )
+    return "\n\n".join(entries)
 
 
 def readable(value: Any) -> str:

@@ -55,9 +55,9 @@ class EntropyMinimisation(EntropyMaximisation):
 
     card = Card(
         title="Entropy minimisation (EntMin)",
-        paper=_PAPER,
-        year=2022,
-        equations="the compared method EntMin: EM with the opposite sign",
+        paper="Grandvalet and Bengio, Semi-supervised Learning by Entropy Minimization, NeurIPS 2004",
+        year=2004,
+        equations="EntMin, to which Zhou et al. 2022 compare: EM with the opposite sign",
         formula="L = mean over B C of [l+ on P, alpha H on U]\nH = -p log p - (1 - p) log(1 - p)",
     )
 

@@ -44,8 +44,9 @@ class UnbiasedRisk(Objective):
 
     card = Card(
         title="Unbiased positive-unlabelled risk (uPU)",
-        paper=_PAPER,
-        year=2017,
+        paper="du Plessis et al., Analysis of Learning from Positive and Unlabeled Data, NeurIPS 2014; "
+        "du Plessis et al., Convex Formulation for Learning from Positive and Unlabeled Data, ICML 2015",
+        year=2014,
         equations="the unbiased risk, for every class",
         formula=f"L = sum over C of (R+ + R-)\n{_LETTERS}",
         head_bias="prior",

@@ -29,7 +29,7 @@ class PositiveUnlabelled(Objective):
 
     card = Card(
         title="Positive and unlabelled multi-label classification (PU-MLC)",
-        paper="Yuan et al., Positive Label Is All You Need for Multi-Label Classification, 2023",
+        paper="Yuan et al., Positive Label Is All You Need for Multi-Label Classification, arXiv 2306.16016",
         year=2023,
         equations="the variational PU loss, as in the released code, and a MixUp regulariser",
         formula="L = sum over C of [m^gamma log m + mean over P of l+ + mean over known negatives of l-]\n"

@@ -21,8 +21,8 @@ class SoftmaxCrossEntropy(Objective):
 
     card = Card(
         title="Softmax cross-entropy on the observed label",
-        paper="none: multi-class logistic regression",
-        year=1958,
+        paper="Theil, A Multinomial Extension of the Linear Logit Model, International Economic Review 1969",
+        year=1969,
         equations="-log softmax",
         formula="L = mean over B of the mean over i in P of -log(e^z_i / (e^z_i + sum over U of e^z))\n"
         "known negatives are left out",
