@@ -90,7 +90,10 @@ def test_features_from_the_first_training_to_the_third(features, tmp_path, capsy
     assert first.thresholds.mean_labels.value == pytest.approx(k)
     assert first.thresholds.mean_labels.source == "audit"
     assert len(read_audit(work / "round-1" / "audit").missing) == 60
+    for name in (".lock", ".audit.json.123456-1.abcdef.tmp"):  # of a process that was killed in the end
+        (work / "round-1" / "audit" / name).touch()
     assert go_on(work, capsys) == said  # nothing has been answered, so nothing changes
+    assert not [*(work / "round-1" / "audit").glob(".*")]
 
     given = answer(work / "round-1" / "audit", truth, 50)
     said = go_on(work, capsys)

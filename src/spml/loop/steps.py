@@ -10,7 +10,7 @@ from ..audit.folder import ABOUT
 from ..audit.hidden import NothingMissingError
 from ..audit.sheets import read_answers
 from ..common.errors import InputError
-from ..common.files import check_folder, sha256_file, write_json
+from ..common.files import check_folder, remove_leftovers, sha256_file, write_json
 from ..common.messages import log
 from ..common.parsing import parse_json
 from ..common.safe import read_bytes
@@ -65,6 +65,11 @@ def go_on(work: Path, stated: Begun) -> Stop:
     check_folder(work)
     with run_files.only_writer_in(work):
         begun = begin(work, stated)
+        for folder in filter(
+            Path.is_dir, work.glob("round-*/*")
+        ):  # what a killed process left where nothing is written again
+            with run_files.only_writer_in(folder):
+                remove_leftovers(folder)
         steps = _Steps(work, begun)
         while True:
             number = last_round(work)

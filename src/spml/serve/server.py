@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -170,15 +171,7 @@ class Server(PatientServer):
 
 class _Worker(NamedTuple):
     process: SpawnProcess
-    loaded: Connection
-
-    def wait_until_loaded(self) -> None:
-        """Wait until the process has loaded its model; if it has ended before, what it printed says why."""
-        try:
-            self.loaded.recv()
-            self.loaded.close()
-        except EOFError as error:
-            raise SpmlError("a worker process has ended before it had loaded the model.") from error
+    loaded: Event  # once it has loaded its model
 
 
 def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
@@ -188,6 +181,7 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
     workers answer.
     """
     signals: list[int] = []
+    context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     workers: list[_Worker] = []
     folder = tempfile.mkdtemp(prefix="spml-serve-")
 
@@ -202,16 +196,25 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     os.environ[FOLDER] = folder  # before the workers import prometheus_client
     try:
-        workers += [_start(settings, listener) for _ in range(settings.workers)]
-        for worker in workers:
-            while not signals and not worker.loaded.poll(0.2):
-                pass
-            if not signals:
-                worker.wait_until_loaded()
-        if not signals:
-            ready()
+        said = False
         while not signals:
-            _replace_ended(workers, settings, listener)
+            while len(workers) < settings.workers:
+                loaded = context.Event()
+                process = context.Process(target=_work, args=(settings, listener, loaded), daemon=True)
+                process.start()
+                workers.append(_Worker(process, loaded))
+            wait([worker.process.sentinel for worker in workers], 0.2)
+            if not said and all(worker.loaded.is_set() for worker in workers):
+                ready()
+                said = True
+            for worker in [worker for worker in workers if worker.process.exitcode is not None]:
+                if not worker.loaded.is_set():  # what it printed says why
+                    raise SpmlError("a worker process has ended before it had loaded the model.")
+                code = worker.process.exitcode
+                print(
+                    f"A worker process has ended (exit code {code}). Starting another one.", file=sys.stderr
+                )
+                workers.remove(worker)
         listener.close()  # otherwise connections would go on queueing up for nobody
         for worker in workers:
             if worker.process.is_alive():
@@ -232,29 +235,7 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(settings: Settings, listener: socket.socket) -> _Worker:
-    context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(settings, listener, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    return _Worker(process, ours)
-
-
-def _replace_ended(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
-    """Wait a moment, and replace workers that have ended, but not before they had loaded their model."""
-    wait([worker.process.sentinel for worker in workers], 0.2)
-    for position, worker in enumerate(workers):
-        code = worker.process.exitcode
-        if code is None:
-            continue
-        if not worker.loaded.closed:
-            worker.wait_until_loaded()
-        print(f"A worker process has ended (exit code {code}). Starting another one.", file=sys.stderr)
-        workers[position] = _start(settings, listener)
-
-
-def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> None:
+def _work(settings: Settings, listener: socket.socket, loaded: Event) -> None:
     """Serve in a process of its own.
 
     A signal to the group of processes, such as Ctrl-C, comes here twice: the first process passes it on.
@@ -276,7 +257,7 @@ def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> No
         server = make_server(settings, service, patient=True)
     except SpmlError as error:
         sys.exit(f"worker: {error}")
-    loaded.send(True)
+    loaded.set()
     server.run([listener])
     if server.lacks_memory:
         sys.exit(f"worker: {_NO_MEMORY}")
