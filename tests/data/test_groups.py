@@ -111,7 +111,9 @@ def test_groups_that_can_not_be_held_out():
     with pytest.raises(InputError, match=r"all 6 training samples are in one group .*leave data.group out"):
         hold_out(ObservedLabels.from_index([0, 1] * 3, 2), 0.2, 0, groups=np.zeros(6, int))
     own = ObservedLabels.from_index([0, 0, 1, 1], 2)
-    with pytest.raises(InputError, match=r"none of the 2 groups .* can be held out for the test.*stratify"):
+    with pytest.raises(
+        InputError, match=r"each of the 2 groups .*none can be held out for the test.*stratify"
+    ):
         hold_out(own, 0.2, 0, "test", groups=np.array([0, 0, 1, 1]))
     assert hold_out(own, 0.2, 0, stratify=False, groups=np.array([0, 0, 1, 1])).sum() == 2
 

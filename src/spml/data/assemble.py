@@ -239,8 +239,15 @@ def _summary(records: Records, rows: Mapping[str, npt.NDArray[np.int64]]) -> str
 def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[str, ...]:
     """Remarks on a data set, one line each; `labels` are those of all its samples as the file gives them."""
     lines = [_alike_classes(data.classes, labels), _equal_images(data)]
-    if has_split and "train" in data.splits:
-        lines += [_missing_classes(data, name) for name in ("val", "test") if name in data.splits]
+    for name in ("val", "test"):
+        if has_split and {"train", name} <= {*data.splits}:
+            seen = data.splits["train"].observed.positives_per_class()
+            own = data.truth.get(name, data.splits[name].observed).positives_per_class()
+            if lacking := [quote(data.classes[k]) for k in np.flatnonzero((seen > 0) & (own == 0)).tolist()]:
+                lines.append(
+                    f"{counted(len(lacking), 'class', 'classes')} with known positives in training but none "
+                    f"in the {name} split can't be evaluated there: {first_few(lacking, EXAMPLES)}."
+                )
     return tuple(line for line in lines if line)
 
 
@@ -288,15 +295,3 @@ def group_equal(digests: Iterable[str]) -> list[list[int]]:
     for row, digest in enumerate(digests):
         rows[digest].append(row)
     return [group for digest, group in rows.items() if digest and len(group) > 1]
-
-
-def _missing_classes(data: Dataset, split: str) -> str:
-    in_training = data.splits["train"].observed.positives_per_class()
-    in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
-    names = [quote(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
-    if not names:
-        return ""
-    return (
-        f"{counted(len(names), 'class', 'classes')} with known positives in training but none in the {split} "
-        f"split can't be evaluated there: {first_few(names, EXAMPLES)}."
-    )

@@ -103,7 +103,13 @@ def hold_out(
             positives = observed.entries(1) if stratify else (order[:0], order[:0])
             mask = hold_out_groups(groups, positives, share, *key, "groups")
         if not mask.any():
-            raise _no_group(number, count, purpose)
+            alone = f"all {count:,} training samples are in one group (data.group)"
+            each = f"each of the {number:,} groups of training samples has the only samples of a class"
+            raise InputError(
+                f"{alone if number == 1 else each}, so none can be held out for {purpose}: provide samples "
+                "of more groups or data that has a split, or draw without regard to groups (leave data.group "
+                "out) or classes (data.stratify=false)."
+            )
         return mask
     mask = np.zeros(count, np.bool_)
     if not stratify:
@@ -116,20 +122,6 @@ def hold_out(
             "one of a class: provide more samples of the classes, or data that has a split."
         )
     return mask
-
-
-def _no_group(number: int, count: int, purpose: str) -> InputError:
-    """Error of a draw of groups of which none can be held out."""
-    if number == 1:
-        return InputError(
-            f"all {count:,} training samples are in one group (data.group), so none can be held out for "
-            f"{purpose}: provide samples of other groups or data that has a split, or leave data.group out."
-        )
-    return InputError(
-        f"none of the {number:,} groups of training samples can be held out for {purpose}, because each has "
-        "the only samples of a class: provide more groups or data that has a split, or draw without regard "
-        "to classes (data.stratify=false)."
-    )
 
 
 def _stratified(labels: ObservedLabels, held: int, ties: IntArray) -> Mask:

@@ -236,7 +236,7 @@ def test_the_message_names_the_rules_that_use_a_setting():
         open_dataset(DataConfig(path="digits", observe="counts", observe_all_negatives=True))
     with pytest.raises(InputError, match=r"observe_noise 0\.1 has no effect with data\.observe=none"):
         open_dataset(DataConfig(path="digits", observe_noise=0.1))
-    with pytest.raises(InputError, match=r"observe_seed 4 has no effect with data\.observe=protocol"):
+    with pytest.raises(InputError, match=r"observe_seed=4 has no effect with data\.observe=protocol"):
         open_dataset(DataConfig(path="digits", observe="protocol", observe_seed=4))
 
 

@@ -75,7 +75,7 @@ def test_xml_by_its_first_element(tmp_path, content, expected):
         ("a.json", {"version": "5", "imagePath": "1.jpg", "shapes": []}, "LabelMe's JSON of one image"),
         ("a.json", {"_via_settings": {}, "_via_img_metadata": {}}, "a project of VIA. Export"),
         ("a.json", [{"image_id": 1, "category_id": 2, "score": 1}], "a list of COCO results. Name the file"),
-        ("a.json", {"images": [], "annotations": []}, "not COCO, as it has no categories. Write a table"),
+        ("a.json", {"images": [], "annotations": []}, "COCO without categories. Write a table"),
         ("a.json", {"classes": ["dog"], "labels": {"1": 0}}, "FiftyOne's list of indices. Write a table"),
         ("a.json", {"samples": []}, "a FiftyOne dataset. Write a table"),
         ("a.json", {"labels": ["Sea"], "projection": "x"}, "BigEarthNet's JSON of one patch"),

@@ -27,8 +27,8 @@ _BY_KEYS = (
     (".json", "samples", f"a FiftyOne dataset. Write {_TABLE} (docs/data.md, FiftyOne)"),
     (".json", "labels|projection", f"BigEarthNet's JSON of one patch. Write {_TABLE}, one file per patch"),
     (".json", "description|size|objects", f"Supervisely's JSON of one image. {_COCO}"),
-    (".json", "images|annotations", f"not COCO, as it has no categories. Write {_TABLE}, as images and "
-     "annotations name them"),
+    (".json", "images|annotations", f"COCO without categories. Write {_TABLE} of what its images "
+     "and annotations say"),
     (".json .ndjson", "data_row|projects", f"an export of Labelbox. Write {_TABLE}: ids and answers"),
     (".json .csv", "DataRow ID|Label", f"an export of Labelbox. Write {_TABLE}: ids and answers"),
     (".csv", "filename|region_shape_attributes", "a CSV of VIA. Export the annotations in the COCO format"),
