@@ -229,7 +229,10 @@ class Parser(argparse.ArgumentParser):
                 raise InputError(f"{name} takes no value, got {got}.") from error
             expected = "" if str in parts_of(hint) else f": {describe_type(hint)}"
             raise InputError(f"{name} needs a value{expected}.") from error
-        names = {action.dest: name for name, action in self.actions.items()}
+        names = {
+            action.dest: name if action.option_strings else name.upper()
+            for name, action in self.actions.items()
+        }
         stated = {
             dest: read_value(value, self.hints[dest], names[dest]) if isinstance(value, str) else value
             for dest, value in vars(found).items()
