@@ -71,7 +71,7 @@ def test_requests_that_were_cut_off_are_a_failure(folder, started, capsys, monke
     monkeypatch.setattr(Service, "cut_off", property(lambda self: 2, lambda self, value: None), raising=False)
     code, _, err = run(capsys, "serve", folder, "--port", "0", "--shutdown_timeout", "3")
     assert code == 1
-    assert err == "spml serve: 2 requests were not finished within --shutdown_timeout 3 seconds.\n"
+    assert err == "spml serve: 2 requests were not finished within shutdown_timeout=3 seconds.\n"
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn", "python_multipart", "prometheus_client"])

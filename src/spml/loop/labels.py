@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common.errors import InputError
 from ..common.files import write_json
-from ..common.locks import Report
+from ..common.messages import log
 from ..data.records import Records
 from ..data.writers import named_from, write
 from ..data.writers.samples import image_files
@@ -21,7 +21,7 @@ from ..runs.run import Run
 from .folder import Round
 
 
-def next_labels(last: Round, following: Round, run: Run, without: Collection[str], report: Report) -> None:
+def next_labels(last: Round, following: Round, run: Run, without: Collection[str]) -> None:
     """Write the labels that the next round learns from, and then the file with which it begins.
 
     The split is that of the last training, so that what was held back stays so. Answers about samples that
@@ -32,7 +32,6 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
         following: The next round.
         run: Run of the last round.
         without: Names of the samples that were labelled in full.
-        report: Called with a line for each remark.
 
     Raises:
         InputError: Nothing was reviewed, the data was changed, or its samples are neither image files nor
@@ -41,7 +40,7 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
     """
     records, notes = reviewed(last.audit, without=without)
     for note in notes:
-        report(note)
+        log.info(note)
     files = image_files(records)
     features = getattr(records.inputs, "kind", "") == "feature"
     if files is None and not features:

@@ -120,7 +120,7 @@ class _Steps:
             )
         following = round_of(self._work, number + 1)
         in_full = read_answers(self._labelled, run.classes).ids
-        next_labels(here, following, run, set(in_full), log.info)
+        next_labels(here, following, run, set(in_full))
         return None
 
     def _train(self, number: int) -> None:
