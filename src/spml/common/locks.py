@@ -19,8 +19,6 @@ from typing import BinaryIO, NamedTuple, NoReturn
 from .errors import InputError, SpmlError, quoted
 from .messages import log
 
-Report = Callable[[str], None]
-
 
 @contextlib.contextmanager
 def only_writer(target: Path, *, inside: bool = False) -> Iterator[None]:

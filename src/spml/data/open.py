@@ -7,7 +7,7 @@ has two halves that can be called apart: `start_opening` reads the labels and li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import InputError
-from ..common.locks import Report
+from ..common.messages import log, progress
 from ..common.phrases import counted
-from ..common.progress import Progress, no_progress
 from ..config import DataConfig
 from .assemble import Purpose, check_share_skipped, name_skipped, remarks, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
@@ -45,7 +44,6 @@ def open_dataset(
     size: int = 224,
     interpolation: str = "bilinear",
     purpose: Purpose = "train",
-    report: Report = lambda line: None,
 ) -> Dataset:
     """Read a data set, check every image, hide labels and split as `config` says.
 
@@ -55,13 +53,12 @@ def open_dataset(
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         purpose: `train`, or `evaluate` to take the data as it is: without a split every sample is in `test`,
             none is held out, and no training sample is required.
-        report: Receives a line before slow work.
 
     Raises:
         InputError: The data has a mistake, which the message names with file and row; or a setting of
             `observe` is out of its domain or has no effect.
     """
-    opening = start_opening(config, purpose=purpose, report=report)
+    opening = start_opening(config, purpose=purpose)
     return opening.finish(size=size, interpolation=interpolation)
 
 
@@ -69,15 +66,12 @@ def start_opening(
     config: DataConfig,
     *,
     purpose: Purpose = "train",
-    report: Report = lambda line: None,
-    progress: Progress = no_progress,
     records: Records | None = None,
 ) -> Opening:
     """Read labels and list images, without decoding any.
 
     Args:
-        config, purpose, report: As in `open_dataset`.
-        progress: Makes a progress bar from a total and a label, as `Console.progress` does.
+        config, purpose: As in `open_dataset`.
         records: Data in memory, as `read_memory` returns it; None = what `config.path` names.
 
     Example:
@@ -93,7 +87,7 @@ def start_opening(
     """
     check_observe(config)
     records = read(config) if records is None else select(records, config)
-    return Opening(records, config, purpose, report, progress)
+    return Opening(records, config, purpose)
 
 
 @dataclass(frozen=True)
@@ -106,15 +100,11 @@ class Opening:
         records: Content of the file or folder.
         config: Settings of the data.
         purpose: `train` or `evaluate`.
-        report: Receives a line before slow work.
-        progress: Makes a progress bar.
     """
 
     records: Records
     config: DataConfig
     purpose: Purpose
-    report: Report
-    progress: Progress = no_progress
 
     @property
     def name(self) -> str:
@@ -174,8 +164,8 @@ class Opening:
         records, config = self.records, self.config
         if not isinstance(records.inputs, Sequence):
             return Checked(records, [], {})
-        self.report(f"{records.source}: checking {counted(len(records.ids), 'image')}")
-        with self.progress(len(records.ids), "checking images") as advance:
+        log.info(f"{records.source}: checking {counted(len(records.ids), 'image')}")
+        with progress(len(records.ids), "checking images") as advance:
             checked = check_images(
                 records.inputs, max_pixels=config.max_pixels, workers=config.workers, advance=advance
             )
@@ -213,7 +203,7 @@ def list_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
-    report: Report = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> tuple[Sequence[str], Inputs]:
     """Find unlabelled samples for prediction without reading any image.
 
@@ -297,7 +287,7 @@ def note_unreadable(ids: Sequence[str], skipped: Mapping[int, str]) -> tuple[str
 
 
 def _list_files(
-    sources: Sequence[Path], images: str | None, report: Report
+    sources: Sequence[Path], images: str | None, report: Callable[[str], None]
 ) -> tuple[Sequence[str], Sequence[Path]]:
     """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
     listed: list[tuple[Sequence[str], Sequence[Path]]] = []
@@ -326,7 +316,9 @@ def _list_files(
     return tuple(files.values()), tuple(files)
 
 
-def _list_texts(sources: Sequence[Path], stated: str, report: Report) -> tuple[Sequence[str], Inputs]:
+def _list_texts(
+    sources: Sequence[Path], stated: str, report: Callable[[str], None]
+) -> tuple[Sequence[str], Inputs]:
     """Names and texts of the rows of a table, in the columns that `stated` names."""
     path = sources[0]
     if len(sources) > 1 or path.suffix.lower() not in TABLES:

@@ -109,7 +109,7 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
         InputError: A setting or the photos do not suit.
     """
     _check(config, resume=resume)
-    opening = start_opening(config.data, purpose="evaluate", report=log.info, progress=progress)
+    opening = start_opening(config.data, purpose="evaluate")
     spec = models.describe_backbone(
         config.model, opening.kind, opening.width,
         size=config.data.size, source=opening.name,

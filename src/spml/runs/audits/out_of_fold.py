@@ -63,7 +63,7 @@ def open_for_run(run: Run, config: DataConfig) -> Dataset:
             f"{run.folder}: the data that it has learned from, {quote(config.path)}, is not there. Name the "
             "data after the folder of the run."
         )
-    opening = start_opening(config, report=log.info, progress=progress)
+    opening = start_opening(config)
     run.columns(config.path, opening.classes)
     data = opening.finish(size=config.size or run.spec.size, interpolation=run.spec.interpolation)
     check_samples(run.folder, run.classifier, next(iter(data.splits.values())).inputs)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.locks import check_no_writer, only_writer
-from ...common.messages import log, progress
+from ...common.messages import log
 from ...common.phrases import counted
 from ...config import DataConfig
 from ...data import Records, Samples, start_opening
@@ -107,7 +107,7 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     Raises:
         InputError: The model has learned from all samples.
     """
-    opening = start_opening(data, purpose="evaluate", report=log.info, progress=progress, records=content)
+    opening = start_opening(data, purpose="evaluate", records=content)
     columns = run.columns(data.path, opening.classes)
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)

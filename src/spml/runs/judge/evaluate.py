@@ -13,7 +13,6 @@ import numpy as np
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.label_checks import rows_of
-from ...common.messages import log, progress
 from ...common.phrases import counted, first_few
 from ...data import Dataset, start_opening
 from ...data.groups import SEPARATED
@@ -106,7 +105,7 @@ def evaluate(
         groups=groups,
     )
     engine = engine._replace(cache=engine.cache or config.cache)
-    opening = start_opening(config, purpose="evaluate", report=log.info, progress=progress, records=records)
+    opening = start_opening(config, purpose="evaluate", records=records)
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache

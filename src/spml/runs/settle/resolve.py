@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ... import models
 from ...common.errors import InputError
-from ...common.messages import log, progress
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
 from ...data import MEMORY, Dataset, Inputs, Records, start_opening, wanted_names
@@ -182,7 +181,7 @@ def open_for_backbone(config: Config, start: Start | None = None, records: Recor
     Raises:
         InputError: The data can't be opened, or the backbone does not suit it.
     """
-    opening = start_opening(config.data, report=log.info, progress=progress, records=records)
+    opening = start_opening(config.data, records=records)
     if start:
         start.check(opening)
         spec = start.spec(config.data.size)
