@@ -53,7 +53,7 @@ def test_half_precision_does_not_overflow_and_negative_coefficients_are_refused(
 
 def test_negative_settings_are_refused():
     for name in ("l1", "l2"):
-        with pytest.raises(InputError, match=f"--optim.{name} must be at least 0, got -1"):
+        with pytest.raises(InputError, match=f"optim.{name} must be at least 0, got -1"):
             check(from_dict({"optim": {name: -1.0}}))
 
 

@@ -280,7 +280,7 @@ def test_wrong_settings_are_refused(hp, message):
 
 def test_a_memory_that_needs_the_mean_labels_requires_them():
     objective = create("combine", {"memory": {"expected_negatives": {}}})
-    with pytest.raises(InputError, match=r"'combine' with memory expected_negatives needs .*--mean_labels"):
+    with pytest.raises(InputError, match=r"'combine' with memory expected_negatives needs .*`mean_labels`"):
         objective.on_fit_start(Facts(LABELS, FACTS.ids, FACTS.classes))
 
 

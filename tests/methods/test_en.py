@@ -82,7 +82,7 @@ def test_a_sample_without_a_prediction_is_ranked_last():
 
 @pytest.mark.parametrize("mean_labels", [None, 0.5, 3])
 def test_the_mean_labels_must_be_stated(mean_labels):
-    with pytest.raises(InputError, match=r"'en' needs the mean .* number of classes, 3.*--mean_labels"):
+    with pytest.raises(InputError, match=r"'en' needs the mean .* number of classes, 3.*`mean_labels`"):
         start(mean_labels)
 
 

@@ -122,7 +122,7 @@ def test_known_positives_and_negatives_are_not_among_the_unknown_labels():
 @pytest.mark.parametrize(("name", "hp"), [("gr", {"share": "auto"}), ("gr", {"b": [-2, "auto"]})])
 def test_the_mean_labels_must_be_stated_for_an_automatic_value(name, hp):
     setting = next(iter(hp))
-    with pytest.raises(InputError, match=rf"'gr' with {setting} = 'auto' needs .*--mean_labels \(got None\)"):
+    with pytest.raises(InputError, match=rf"'gr' with {setting} = 'auto' needs .*`mean_labels` \(got None\)"):
         start(name, **hp)
 
 

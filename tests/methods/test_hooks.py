@@ -92,7 +92,7 @@ def test_a_method_is_its_loss(method, hp, expected):
 @pytest.mark.parametrize("mean_labels", [None, 0.5, C])
 def test_the_mean_labels_must_be_stated(method, mean_labels):
     facts = Facts(OBSERVED, FACTS.ids, FACTS.classes, mean_labels)
-    with pytest.raises(InputError, match=rf"'{method}' needs the mean number of labels.*--mean_labels"):
+    with pytest.raises(InputError, match=rf"'{method}' needs the mean number of labels.*`mean_labels`"):
         start(method, facts)
 
 

@@ -137,7 +137,7 @@ METHODS = [("upu", {}), ("nnpu", {}), ("crisp", {"priors": "stated"})]
 @pytest.mark.parametrize("mean_labels", [None, 0.5, C])
 def test_the_mean_labels_must_be_stated(method, hp, mean_labels):
     facts = Facts(FACTS.observed, FACTS.ids, FACTS.classes, mean_labels)
-    with pytest.raises(InputError, match=rf"'{method}'.* needs the mean number of labels.*--mean_labels"):
+    with pytest.raises(InputError, match=rf"'{method}'.* needs the mean number of labels.*`mean_labels`"):
         start(method, facts, **hp)
 
 

@@ -178,7 +178,7 @@ def test_heat_maps_take_half_precision_and_no_more_than_allowed() -> None:
     assert objective.heat.maps.shape == (N, C, 28, 28)
     large = ObservedLabels.from_index(np.arange(82_081) % 80, 80)
     message = r"82,081 samples x 80 classes with 28 x 28 cells take 10\.3 GB, .* hp\.gigabytes is 4: pass "
-    with pytest.raises(InputError, match=message + r"--hp\.gigabytes 10\.3 .*--hp\.width 17\)"):
+    with pytest.raises(InputError, match=message + r"hp\.gigabytes=10\.3 .*hp\.width=17\)"):
         HeatMaps(large, 28, 0.8, 4.0)
     assert 2 * 82_081 * 80 * 17**2 / 1e9 < 4 < 2 * 82_081 * 80 * 18**2 / 1e9
 

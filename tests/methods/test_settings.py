@@ -252,7 +252,7 @@ def test_csl_leaves_out_unknown_labels_of_frequent_classes():
 def test_the_mean_labels_are_required_where_they_are_needed(method, hp, name):
     for mean_labels in (None, 0.9, 4):
         facts = Facts(FACTS.observed, IDS, CLASSES, mean_labels)
-        with pytest.raises(InputError, match=rf"method {name} needs .* number of classes, 4.*--mean_labels"):
+        with pytest.raises(InputError, match=rf"method {name} needs .* number of classes, 4.*`mean_labels`"):
             create(method, hp).on_fit_start(facts)
     for method, hp in (("lasd", {"leverage": False}), ("lasd", {"weight_neg": 0.1}), ("gpr", {"reg": 0})):
         create(method, hp).on_fit_start(Facts(FACTS.observed, IDS, CLASSES))

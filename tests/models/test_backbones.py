@@ -244,7 +244,7 @@ def test_without_network_access_weights_are_not_random(
     asked, build = _pretrained(monkeypatch, OSError("no route to host"))
     with pytest.raises(InputError, match="no route to host") as caught:
         build()
-    assert "--model.weights FILE.safetensors" in str(caught.value)
+    assert "model.weights=FILE.safetensors" in str(caught.value)
     assert "model.weights=random" in str(caught.value)
     assert [line for line in lines if TINY in line and "pretrained" in line] == lines[:1]
     assert len(asked) == 1, "asked again after the first refusal"

@@ -68,7 +68,7 @@ def test_a_backbone_without_a_feature_map_is_refused(name: str, size: int, shape
     assert message.startswith(f"backbone {name}")
     assert f"no feature map of {shape}" in message
     assert "model.backbone resnet50" in message
-    assert "--model.frozen no" in message
+    assert "model.frozen=no" in message
 
 
 def test_feature_vectors_have_no_maps() -> None:

@@ -113,7 +113,7 @@ def test_models_that_can_t_be_loaded(library, table, model, tmp_path, monkeypatc
     words = ("train", table, "--data.text", "title", "--output", tmp_path / "run")
     message = fails(capsys, *words, "--backbone", f"{SENTENCES}:no-such-model")
     assert "sentence-transformers/no-such-model could not be downloaded from huggingface.co" in message
-    assert "--backbone sentence-transformers:FOLDER" in message
+    assert "backbone=sentence-transformers:FOLDER" in message
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert "pip install sentence-transformers" in fails(capsys, *words, "--backbone", f"{SENTENCES}:{model}")
 

@@ -186,7 +186,7 @@ def test_without_a_network_the_command_that_fetches_it_is_named(no_network):
     with pytest.raises(InputError) as error:
         backbone_of("openai/clip-vit-base-patch16")
     assert "hf download openai/clip-vit-base-patch16" in str(error.value)
-    assert "--names FOLDER" in str(error.value)
+    assert "names=FOLDER" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -203,5 +203,5 @@ def test_settings_that_do_not_go_together(tmp_path, settings, message):
 
 
 def test_a_folder_that_does_not_exist():
-    with pytest.raises(InputError, match=r"^--names nowhere: no such folder\. Name one with config\.json"):
+    with pytest.raises(InputError, match=r"^names=nowhere: no such folder\. Name one with config\.json"):
         backbone_of("nowhere")

@@ -30,7 +30,7 @@ def test_a_file_replaces_names(tmp_path):
     assert names == ["traffic light", "", "cat", "", "katze"]
     (remark,) = remarks
     assert remark.startswith("1 class has a code in place of a name ('c08'), so that their names say nothing")
-    assert "--model.names_file FILE" in remark
+    assert "model.names_file=FILE" in remark
 
 
 def test_other_scripts_are_remarked():

@@ -128,7 +128,7 @@ class Source:
     def __init__(self, name: str, *, of_names: bool = False) -> None:
         self.name = name
         self.folder = Path(name) if Path(name).is_dir() else None
-        self._form = "`names` " if of_names else f"{HUGGING_FACE}/"
+        self._form = "names=" if of_names else f"{HUGGING_FACE}/"
         if self.folder is None and not _REPOSITORY.fullmatch(name):
             raise InputError(
                 f"{'' if of_names else 'backbone '}{self._form}{name}: no such folder. Name one with "
