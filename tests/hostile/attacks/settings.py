@@ -124,12 +124,12 @@ ATTACKS = (
         "a NUL byte in the name of the data",
         file("x.yaml", 'data: {path: "a\\0b"}\n'),
         "train --config x.yaml --output new",
-        "a\\x00b: no such file or folder. Known: VOCdevkit, audit, bench, photos, rows.npz,",
+        "a\\x00b: no such file or folder. Known: VOCdevkit, audit, bench, many.npz, photos, rows.npz,",
     ),
     Attack(
         "a specification of 10^9 seeds",
         file("x.yaml", MANY_SEEDS),
         BENCH,
-        "x.yaml, line 5: seeds: expected a whole number <= 1000, got 1000000000",
+        "x.yaml: seeds: Expected `int` <= 1000, got 1000000000",
     ),
 )

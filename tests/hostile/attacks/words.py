@@ -143,7 +143,7 @@ ATTACKS = (
         "a device as configuration",
         nothing,
         ("train", "rows.npz", "--config", "/dev/zero", "--output", "new"),
-        "/dev/zero: has more than 262,144 characters, the limit for YAML.",
+        "/dev/zero: can't be read (it is a pipe or a device, not a file).",
     ),
     Attack(
         "a program as a number",
