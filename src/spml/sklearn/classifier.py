@@ -50,6 +50,9 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     holds features (N, D), dense or sparse, or images as in `spml.train`: a list of paths, PIL images or uint8
     arrays, a uint8 array (N, H, W, 3), or a torch Dataset; or, as `text` says, texts.
 
+    It scores all classes together. `OneVsRestClassifier` and `MultiOutputClassifier`, which fit a binary
+    classifier to each class, do not take it.
+
     Args:
         method: Registered method; `spml methods` lists them. `auto` = as `spml train` decides where none is
             stated: heads are solved in closed form and averaged on features and on a pretrained backbone
