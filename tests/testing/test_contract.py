@@ -184,6 +184,16 @@ class Contrary(Good):
         return super().forward(outputs, Batch(target, batch.index))
 
 
+class Ungrateful(Good):
+    """Treats known positives as negatives."""
+
+    def forward(self, outputs, batch):
+        target = batch.target
+        if target.ndim == 1:
+            target = torch.zeros_like(outputs.logits, dtype=torch.int8).scatter_(1, target[:, None], 1)
+        return super().forward(outputs, Batch(torch.where(target == 1, -1, target), batch.index))
+
+
 class Naive(Good):
     """Takes logarithms of probabilities."""
 
@@ -346,6 +356,7 @@ def test_a_correct_method_from_outside_the_package_passes(method):
         (WrongGradient, "numerical"),
         (Forgetful, "state is incomplete"),
         (Contrary, "raises the logit of a known negative"),
+        (Ungrateful, r"gradient \(logits\) lowers the logit of a known positive"),
         (Naive, "the loss is inf|not finite|nan"),
         (ByPosition, "reordered classes"),
         (Greedy, "memory has an inferred label where a label is known"),
