@@ -67,7 +67,7 @@ def test_a_backbone_without_a_feature_map_is_refused(name: str, size: int, shape
     message = str(caught.value)
     assert message.startswith(f"backbone {name}")
     assert f"no feature map of {shape}" in message
-    assert "model.backbone resnet50" in message
+    assert "model.backbone=resnet50" in message
     assert "model.frozen=no" in message
 
 

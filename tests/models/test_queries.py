@@ -531,7 +531,7 @@ def test_the_size_of_the_published_network() -> None:
         (
             64,
             QuerySettings(width=10),
-            "multiple of its 4 attention heads, got 10: change model.width or `model`",
+            "multiple of its 4 attention heads, got 10: change model.width or model.attention",
         ),
         (5, QuerySettings(attention_heads=1), "needs an even width"),
     ],
