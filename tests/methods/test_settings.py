@@ -260,7 +260,7 @@ def test_the_mean_labels_are_required_where_they_are_needed(method, hp, name):
 
 @pytest.mark.parametrize("method", ["iu", "iun"])
 def test_iu_needs_a_known_negative(method):
-    with pytest.raises(InputError, match=r"no known negative.*observe_all_negatives true"):
+    with pytest.raises(InputError, match=r"no known negative.*observe_all_negatives=true"):
         create(method).on_fit_start(FACTS)
     ternary = np.zeros((6, 4), np.int8)
     ternary[:, 0], ternary[:, 1] = 1, -1
