@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .methods.base import Batch, Card, Objective, Outputs
     from .methods.registry import register
     from .runs.api import load, train
-    from .runs.judge.compare import compare
+    from .runs.judge.evaluate import compare
     from .runs.predict.predictions import Predictions
     from .runs.run import Run
     from .testing import check_objective
@@ -38,7 +38,7 @@ _WHERE = {
     "SpmlError": "common.errors",
     "__version__": "version",
     "check_objective": "testing",
-    "compare": "runs.judge.compare",
+    "compare": "runs.judge.evaluate",
     "load": "runs.api",
     "register": "methods.registry",
     "train": "runs.api",

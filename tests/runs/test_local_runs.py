@@ -16,7 +16,7 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.review.queue import Selection
 from spml.review.session import Review
-from spml.runs.audits import refits
+from spml.runs.audits import out_of_fold
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.decide.inferred_labels import _from_table
 from spml.runs.folder.held_out import read_held_out
@@ -238,14 +238,14 @@ def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):
 
 def test_heads_that_are_solved_without_a_part_score_windows(photos, tmp_path, monkeypatch):
     run = spml.load(train_local(photos, tmp_path / "run", method="", model={"head": "ridge"}))
-    scored, use_windows = [], refits.use_windows
+    scored, use_windows = [], out_of_fold.use_windows
 
     def watched(build, *rest):
         fitted = use_windows(build, *rest)
         scored.append(build.top.local is not None and build.trained is build.classifier)
         return fitted
 
-    monkeypatch.setattr(refits, "use_windows", watched)
+    monkeypatch.setattr(out_of_fold, "use_windows", watched)
     main(["audit", str(run.folder), "--output", str(tmp_path / "audit"), "--folds", "2"])
     assert scored == [True, True]
 

@@ -16,7 +16,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.decisions import Calibration, MeanLabels, priors_from_shares
 from spml.labels import ObservedLabels
-from spml.runs.audits import out_of_fold, refits
+from spml.runs.audits import out_of_fold
 from spml.runs.audits.find import Limits, run_audit
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.folder.held_out import read_held_out
@@ -79,9 +79,9 @@ def part_of(found, data, name):
 def test_a_solved_head_scores_every_training_sample_without_having_learned_from_it(ridge, tmp_path):
     trained, data, found = scored(ridge, tmp_path)
     assert found.ids == tuple(name for samples in data.splits.values() for name in samples.ids)
-    parts = refits.draw_folds(data.splits["train"].observed, 5, seed=0)
+    parts = out_of_fold.draw_folds(data.splits["train"].observed, 5, seed=0)
     run = out_of_fold.resolve(trained.settings, out_of_fold.Opened(data, trained.spec))
-    head = refits.SolvedHead(run, ridge, trained.classifier.backbone)
+    head = out_of_fold.SolvedHead(run, ridge, trained.classifier.backbone)
     np.testing.assert_allclose(
         part_of(found, data, "train")[parts == 3], head.score_part(parts == 3), atol=1e-5
     )

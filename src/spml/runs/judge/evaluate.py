@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,14 @@ from ...decisions import default_mean_labels
 from ...metrics import MIN_DRAWS, Comparison, compare_ranks
 from ...metrics.bootstrap import drawn_groups
 from ...scores import InMemory, Scores, fits, ranks_of
+from ..api import load_each
 from ..folder import layout as run_files
 from ..inputs import labelled
+from ..predict.batches import Engine
+from ..run import Run
 from ..settle.conflicts import check_mean_labels
 from .common_classes import UnknownClasses, common_classes, leave_out
 from .full_labels import Measured, measure_runs
-
-if TYPE_CHECKING:
-    from ..predict.batches import Engine
-    from ..run import Run
 
 _LISTED = 100
 """Largest number of classes that a note names."""
@@ -247,6 +247,69 @@ def _mean_labels(stated: float | None, runs: Mapping[str, Run]) -> tuple[float, 
     others = sorted({f"{value:g}" for value in known.values()} - {f"{k:g}"})
     note = f"K is that of {name}; other runs have {first_few(others, 5)} (`mean_labels` states one)."
     return k, "runs", [note] if others else []
+
+
+def compare(
+    runs: Sequence[Run | str | Path],
+    data: Any,
+    y: Any = None,
+    *,
+    classes: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
+    split: str = "test",
+    observed: bool = True,
+    mean_labels: float | None = None,
+    unknown_classes: UnknownClasses = "stop",
+    draws: int = 200,
+    seed: int = 0,
+    batch_size: int = 64,
+    workers: int = 0,
+    device: str = "auto",
+    **settings: Any,
+) -> dict[str, Any]:
+    """Compare runs with the same classes by observed labels, or by full ones.
+
+    Args:
+        runs: Runs, or their folders; each once.
+        data, y, classes, groups: As in `Run.evaluate`.
+        split: `train`, `val` or `test`.
+        observed: Compare by observed labels alone, even if true labels are available. If false, fully
+            labelled data is compared by full labels.
+        mean_labels: Mean labels per sample K of the SP-score; if None, as the first run knows it, otherwise
+            2, or half of fewer than 4 classes. By full labels, as in `Run.decision`.
+        unknown_classes: As in `Run.evaluate`.
+        draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
+        seed: Seed of the bootstrap.
+        batch_size, workers, device: As in `Run.predict`.
+        settings: Fields of `DataConfig`, for example `observe="single"`.
+
+    Returns:
+        A dict that can be written as JSON, with `tie_set`, the best run first, `warnings` and `notes`. By
+        observed labels, `candidates` in the order of `runs` and `cross_checks`; scores lie in [0, 1], rank
+        runs, and none is a mAP. By full labels, `runs`: the metrics of each by name, with `intervals`.
+
+    Raises:
+        InputError: No run is named, a run is named twice or is not finished, the runs have different classes,
+            or the data does not suit; the message says what to do.
+
+    Example:
+        spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
+    """
+    return evaluate(
+        load_each(runs),
+        data,
+        y,
+        classes=classes,
+        groups=groups,
+        split=split,
+        observed=observed,
+        mean_labels=mean_labels,
+        engine=Engine(batch_size, workers, device),
+        unknown_classes=unknown_classes,
+        draws=draws,
+        seed=seed,
+        **settings,
+    )
 
 
 def of_one(result: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import spml
 from spml.common.errors import InputError
 from spml.common.files import sha256_file, write_checked_json
 from spml.labels import ObservedLabels
-from spml.runs.audits import refits
+from spml.runs.audits import out_of_fold
 from spml.runs.audits.out_of_fold import open_for_run, score_samples, settings_of_model
 from spml.runs.fit.fine_tune import HEAD, TUNED
 from spml.runs.folder.held_out import read_held_out
@@ -47,7 +47,7 @@ def train(features, tmp_path_factory):
 
 def solved_head(trained, data):
     run = resolve(trained.settings, Opened(data, trained.spec))
-    return refits.SolvedHead(run, trained.folder, trained.classifier.backbone)
+    return out_of_fold.SolvedHead(run, trained.folder, trained.classifier.backbone)
 
 
 def test_parts_have_whole_groups():
@@ -56,22 +56,22 @@ def test_parts_have_whole_groups():
         ObservedLabels.from_index(generator.integers(0, 5, 200), 5),
         generator.integers(0, 40, 200),
     )
-    parts = refits.draw_folds(observed, 5, seed=3, groups=groups)
+    parts = out_of_fold.draw_folds(observed, 5, seed=3, groups=groups)
     assert all(len({*parts[groups == group].tolist()}) == 1 for group in range(40))
     assert np.ptp(np.bincount(parts)) <= 4
-    alone = refits.draw_folds(observed, 5, seed=3, groups=np.arange(200))
-    assert (alone == refits.draw_folds(observed, 5, seed=3)).all()
+    alone = out_of_fold.draw_folds(observed, 5, seed=3, groups=np.arange(200))
+    assert (alone == out_of_fold.draw_folds(observed, 5, seed=3)).all()
 
 
 def test_parts_have_the_same_share_of_every_class():
     generator = np.random.default_rng(0)
     index = generator.choice(5, 203, p=[0.5, 0.3, 0.1, 0.06, 0.04])
-    parts = refits.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=3)
+    parts = out_of_fold.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=3)
     assert sorted(np.bincount(parts)) == [40, 40, 41, 41, 41]
     for column in range(5):
         counts = np.bincount(parts[index == column], minlength=5)
         assert counts.max() - counts.min() <= 1
-    other = refits.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=4)
+    other = out_of_fold.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=4)
     assert (parts != other).any()
 
 
@@ -80,7 +80,7 @@ def test_a_sample_with_several_labels_counts_for_the_rarest():
     matrix[:, 0] = 1
     matrix[:8, 1] = 1
     matrix[20:24, 2] = 1
-    parts = refits.draw_folds(ObservedLabels.from_ternary(matrix), 4, seed=0)
+    parts = out_of_fold.draw_folds(ObservedLabels.from_ternary(matrix), 4, seed=0)
     assert np.bincount(parts[:8]).tolist() == [2, 2, 2, 2]
     assert np.bincount(parts[20:24]).tolist() == [1, 1, 1, 1]
 
@@ -88,7 +88,7 @@ def test_a_sample_with_several_labels_counts_for_the_rarest():
 def test_a_part_takes_the_place_of_the_validation_samples(train):
     _, data = train(model={"head": "ridge"})
     held = np.arange(160) % 3 == 0
-    part = refits.without(data, held)
+    part = out_of_fold.without(data, held)
     assert set(part.splits) == {"train", "val"}
     whole = data.splits["train"]
     assert part.splits["val"].ids == tuple(np.asarray(whole.ids)[held])
@@ -101,7 +101,7 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     trained, data = train(model={"head": "ridge", "scaling": "standard"})
     # Not the one that the run has chosen, but one that makes a difference.
     penalty = json.loads((trained.folder / "metrics.jsonl").read_text().splitlines()[6])["penalty"]
-    summary = refits.read_summary(trained.folder)
+    summary = out_of_fold.read_summary(trained.folder)
     summary["selected"]["penalty"] = penalty
     del summary["sha256"]
     (trained.folder / "summary.json").write_text(json.dumps(summary))
@@ -165,7 +165,7 @@ def test_the_labels_of_the_part_change_nothing(train, settings):
 
 def fold_scores(trained, data, folder, parts, overwrite=False, **changes):
     config = replace(trained.settings, **changes)
-    folds = refits.train_folds(config, data, trained.spec, parts, folder, overwrite=overwrite)
+    folds = out_of_fold.train_folds(config, data, trained.spec, parts, folder, overwrite=overwrite)
     return list(folds)
 
 
@@ -184,7 +184,7 @@ def test_a_model_is_trained_without_each_part(train, tmp_path, monkeypatch):
         summary = json.loads((own / "summary.json").read_text())
         assert summary["data"]["samples"] == {"train": 80, "val": 80}
     # What is finished is not trained again.
-    monkeypatch.setattr(refits, "run_training", pytest.fail)
+    monkeypatch.setattr(out_of_fold, "run_training", pytest.fail)
     for (held, scores), (again, same) in zip(found, fold_scores(trained, data, tmp_path, parts), strict=True):
         np.testing.assert_array_equal(held, again)
         np.testing.assert_array_equal(scores, same)
@@ -194,7 +194,7 @@ def test_an_interrupted_training_goes_on(train, tmp_path, monkeypatch):
     trained, data = train(method="gr", epochs=2, batch_size=32)
     parts = np.arange(160) % 2
     whole = fold_scores(trained, data, tmp_path / "whole", parts)
-    run, calls = refits.run_training, []
+    run, calls = out_of_fold.run_training, []
 
     def interrupted(config, **options):
         calls.append((config.output[-11:], options["resume"]))
@@ -204,7 +204,7 @@ def test_an_interrupted_training_goes_on(train, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return folder
 
-    monkeypatch.setattr(refits, "run_training", interrupted)
+    monkeypatch.setattr(out_of_fold, "run_training", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fold_scores(trained, data, tmp_path / "killed", parts)
     found = fold_scores(trained, data, tmp_path / "killed", parts)
@@ -262,13 +262,13 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
 def test_a_damaged_summary_is_named(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
     with pytest.raises(InputError, match=r"summary\.json: can't be read"):
-        refits.read_summary(tmp_path)
+        out_of_fold.read_summary(tmp_path)
 
 
 def test_a_run_that_does_not_say_its_penalty_is_refused(train):
     trained, data = train(model={"head": "ridge"})
     (trained.folder / "metrics.jsonl").write_text('{"penalty": 7}\n')
-    summary = refits.read_summary(trained.folder)
+    summary = out_of_fold.read_summary(trained.folder)
     summary["metrics_sha256"] = sha256_file(trained.folder / "metrics.jsonl")
     write_checked_json(trained.folder / "summary.json", summary)
     with pytest.raises(InputError, match="which penalty the run chose"):
