@@ -59,3 +59,14 @@ def headline(summary: Mapping[str, Any]) -> Headline:
     value = validation.get("val/mAP" if full else "val/naive_mAP")
     sp = None if full else validation.get("val/SP")
     return Headline(value, full, summary["data"]["samples"]["val"], sp, selected.get("mean_labels") or 0.0)
+
+
+def scored_in_turn(summary: Mapping[str, Any], held_out: int) -> bool:
+    """Whether held-out scores are by models that each left out a part of the samples, as of an auto head, not
+    by the finished model on validation samples.
+
+    Args:
+        summary: Content of summary.json.
+        held_out: Number of samples with held-out scores.
+    """
+    return held_out > int(summary["data"]["samples"]["val"])

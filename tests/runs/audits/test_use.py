@@ -133,6 +133,14 @@ def test_runs_are_compared_on_samples_that_all_have_scores_of(runs, sheet, truth
     assert used.selection == expected
 
 
+def test_kinds_of_held_out_scores_that_differ_are_named(runs, sheet):
+    pair = {name: runs[name] for name in ("ridge", "lda")}
+    assert not any("left out a part" in line for line in use_audit(sheet, pair, draws=60).selection.warnings)
+    pair["lda"].summary["data"]["samples"]["val"] = 1  # as of a run that has scored training samples, too
+    (*_, last) = use_audit(sheet, pair, draws=60).selection.warnings
+    assert last.startswith("Scores of lda are by models that each left out a part of the samples")
+
+
 def test_the_command_writes_thresholds_and_what_it_learned(runs, sheet, truth, tmp_path, capsys):
     used = use_audit(sheet, {name: runs[name] for name in ("ridge", "lda")})
     main(["audit", "use", str(sheet), str(tmp_path / "ridge"), str(tmp_path / "lda")])

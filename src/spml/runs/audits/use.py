@@ -18,6 +18,7 @@ from ...version import __version__
 from ..decide.policies import decide_thresholds, evidence_from_audit, write_thresholds
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
+from ..headline import scored_in_turn
 from ..judge.evaluate import check_classes
 from ..predict.batches import Engine
 from ..report.page import renew_report
@@ -198,6 +199,17 @@ def use_audit(
             groups=common.groups,
             audited_groups=audited_groups(audited[first], held_out[first]),
         )
+        turns = {name: scored_in_turn(run.summary, len(held_out[name].ids)) for name, run in runs.items()}
+        if len({*turns.values()}) > 1:
+            some = ", ".join(name for name, in_turn in turns.items() if in_turn)
+            selection = selection._replace(
+                warnings=(
+                    *selection.warnings,
+                    f"Scores of {some} are by models that each left out a part of the samples, those of the "
+                    "other runs by the finished model, so a small difference says little. Compare them on "
+                    "other samples (spml evaluate).",
+                )
+            )
     return UsedAudit(
         file=path,
         samples=len(truth),

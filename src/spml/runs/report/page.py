@@ -22,7 +22,7 @@ from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
-from ..headline import Headline, headline
+from ..headline import Headline, headline, scored_in_turn
 from ..predict.batches import Engine
 from ..run import Run
 from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reopened
@@ -127,7 +127,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     def count(number: int) -> str:
         return counted(number, "photo" if images else "sample")
 
-    in_turn = len(held_out.ids) > numbers["val"]
+    in_turn = scored_in_turn(run.summary, len(held_out.ids))
     judged = f"{len(held_out.ids):,} {'photos' if images else 'samples'}, "
     judged += "each scored by models that had not learned from it" if in_turn else "that were held back"
 

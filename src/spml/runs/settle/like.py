@@ -37,7 +37,7 @@ from ..decide.policies import (
 from ..folder import layout as run_files
 from ..folder.contents import load_model
 from ..folder.held_out import HeldOut, read_held_out
-from ..headline import headline
+from ..headline import headline, scored_in_turn
 from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run
@@ -249,16 +249,16 @@ def _compared(before: Run, run: Run, held_out: HeldOut) -> str:
         earlier = read_held_out(before.folder)
     except InputError as error:
         return f"{text}. note: {error}"
-    both = (earlier, before), (held_out, run)
-    turns = [len(kept.ids) > each.summary["data"]["samples"]["val"] for kept, each in both]
+    turns = [
+        scored_in_turn(each.summary, len(kept.ids)) for each, kept in ((before, earlier), (run, held_out))
+    ]
     reasons = []
     if {*earlier.ids} != {*held_out.ids}:
         reasons.append("other samples are held out, or they have other names")
     elif earlier.labels.positives_per_class().tolist() != held_out.labels.positives_per_class().tolist():
         reasons.append("other labels of the held-out samples are known")
     if turns[0] != turns[1]:
-        how = "each sample was held back in turn in one of them, and a fixed part in the other"
-        reasons.append(how)
+        reasons.append("each sample was held back in turn in one of them, and a fixed part in the other")
     if not reasons:
         return f"{text}, of the same samples with as many known labels: the two scores can be compared."
     return (
