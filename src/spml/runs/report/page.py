@@ -128,7 +128,8 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         return counted(number, "photo" if images else "sample")
 
     in_turn = scored_in_turn(run.summary, len(held_out.ids))
-    judged = f"{len(held_out.ids):,} {'photos' if images else 'samples'}, "
+    many = "photos" if images else "samples"
+    judged = f"{len(held_out.ids):,} {many}, "
     judged += "each scored by models that had not learned from it" if in_turn else "that were held back"
 
     def warnings() -> list[str]:
@@ -165,14 +166,15 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         summary=summary,
         headline=shown_as,
         in_turn=in_turn,
-        checked=f"the {count(numbers['val'])} of the validation" + (", scored in turn" if in_turn else ""),
+        checked=f"the {numbers['val']} validation {many}"
+        + (", each scored by models that had not learned from it" if in_turn else ""),
         judged=judged,
         about_curves=_about_curves(run, shown_as),
         config=run.config,
         policy=policy,
         k=policy.mean_labels,
         images=images,
-        many="photos" if images else "samples",
+        many=many,
         count=count,
         counted=counted,
         method=_method(summary.method),
