@@ -82,13 +82,13 @@ def test_gradients_on_a_known_positive():
 def test_losses_of_exponents(q, expected):
     result = losses([str(q)], points=11)
     p = np.linspace(0.001, 0.999, 11)
-    np.testing.assert_allclose(column(result, "loss", f"q = {q:g}"), expected(p), rtol=1e-12)
+    np.testing.assert_allclose(column(result, "loss", f"q3 = {q:g}"), expected(p), rtol=1e-12)
 
 
 def test_a_small_exponent_is_near_the_log_loss():
     result = losses([0.001, 0], points=11)
     np.testing.assert_allclose(
-        column(result, "loss", "q = 0.001"), column(result, "loss", "q = 0"), rtol=4e-3
+        column(result, "loss", "q3 = 0.001"), column(result, "loss", "q3 = 0"), rtol=4e-3
     )
 
 

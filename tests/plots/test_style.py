@@ -10,6 +10,7 @@ import pytest
 
 from spml.common.errors import SpmlError
 from spml.plots import ExampleLabel, compare_curves, example_sheet, fit_curves
+from spml.plots.style import colours_of, save, single_panel
 from tests.plots.reading import scenes
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
@@ -45,3 +46,22 @@ def test_a_figure_that_can_not_be_written_is_named(tmp_path: Path) -> None:
 def test_matplotlib_is_imported_when_a_figure_is_drawn() -> None:
     script = "import sys, spml.plots; assert not {'matplotlib', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_method_has_one_colour_in_all_figures():
+    black, blue, orange = "#000000", "#0072B2", "#D55E00"
+    assert colours_of(["an", "em", "gr"]) == [black, orange, blue]
+    assert colours_of(["gr:q3=1.5", "an, known positive"]) == [blue, black]
+    several = colours_of(["gr, w 2", "gr, w 10", "hill", "an"])
+    assert (several[0], several[3]) == (blue, black)
+    assert len({*several}) == 4
+    assert len(colours_of([f"m{number}" for number in range(20)])) == 20
+
+
+def test_a_pdf_is_one_and_the_same_each_time(tmp_path):
+    for name in ("a.pdf", "b.pdf"):
+        figure, axes = single_panel(2, 2)
+        axes.plot([1, 2])
+        save(figure, tmp_path / name)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()

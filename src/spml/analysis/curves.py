@@ -17,7 +17,7 @@ from ..common.torch_draws import borrowed_generators
 from ..labels import ObservedLabels
 from ..methods.base import Batch, Facts, Objective, Outputs, Progress
 from ..methods.registry import create
-from ..plots.style import COLOURS, add_legend, label_axes, single_panel
+from ..plots.style import add_legend, colours_of, label_axes, single_panel
 from .registry import Analysis, register_figure
 
 SIZE, MEAN_LABELS = 20, 2.0
@@ -274,7 +274,7 @@ def losses(
     for q in exponents:
         if not 0 <= q < np.inf:
             raise InputError(f"an exponent q must be a number of at least 0, got {q:g}")
-        curves.append((f"q = {q:g}", 0, -np.log1p(-p) if q == 0 else -np.expm1(q * np.log1p(-p)) / q))
+        curves.append((f"q3 = {q:g}", 0, -np.log1p(-p) if q == 0 else -np.expm1(q * np.log1p(-p)) / q))
     return _frame(curves, "loss", over, p, z)
 
 
@@ -338,8 +338,8 @@ def _frame(curves: _Drawn, part: str, over: str, p: Values, z: Values) -> Analys
     axis = {"p": p, "z": z}[over]
     figure, axes = single_panel(6.4, 3.8, whole=False)
     axes.axhline(0, color="black", linewidth=0.7)
-    by_method = itertools.groupby(curves, key=lambda curve: curve[0])
-    for colour, (method, group) in zip(itertools.cycle(COLOURS), by_method, strict=False):
+    by_method = {name: [*group] for name, group in itertools.groupby(curves, key=lambda curve: curve[0])}
+    for colour, (method, group) in zip(colours_of(by_method), by_method.items(), strict=True):
         epochs = [(epoch, values) for _, epoch, values in group]
         first = epochs[0][1]
         if all(np.allclose(first, v, rtol=1e-6, atol=1e-3 * float(np.abs(v).max())) for _, v in epochs):
@@ -349,6 +349,8 @@ def _frame(curves: _Drawn, part: str, over: str, p: Values, z: Values) -> Analys
             axes.plot(axis, values, color=colour, linestyle=style, linewidth=1.8, label=label)
     quantity = {"loss": "loss L", "gradient": "gradient dL/dz"}[part]
     positives = any(method.endswith(_POSITIVE) for method, *_ in curves)
+    if all(method.startswith("q3 = ") for method, *_ in curves):
+        quantity = "loss L3"
     title = f"{quantity} on an unknown label" + positives * ", and on a known positive"
     label_axes(axes, title, _LABELS[over], quantity)
     if part == "loss":

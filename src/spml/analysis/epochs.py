@@ -13,7 +13,7 @@ import numpy as np
 
 from ..common.errors import InputError
 from ..config import Config, differences, flat
-from ..plots.style import COLOURS, add_legend, label_axes, single_panel
+from ..plots.style import COLOURS, add_legend, colours_of, label_axes, single_panel
 from ..runs.folder import layout as run_files
 from ..runs.folder.contents import read_metrics
 from .registry import Analysis, register_figure
@@ -59,6 +59,7 @@ def epochs(runs: Sequence[str | Path], *, metric: Literal["auto", "mAP", "SP"] =
     figure, axes = single_panel(6.4, 3.8)
     rows: list[tuple[Any, ...]] = []
     lines = _lines(found)
+    colours = colours_of(lines)
     for number, (label, group) in enumerate(lines.items()):
         # Runs may end early.
         curves = itertools.zip_longest(*(_values(run, chosen) for run in group))
@@ -67,7 +68,7 @@ def epochs(runs: Sequence[str | Path], *, metric: Literal["auto", "mAP", "SP"] =
         mean = np.array([np.mean(column) for column in columns])
         sd = np.array([np.std(column, ddof=1) if len(column) > 1 else np.nan for column in columns])
         epoch = np.arange(1, len(mean) + 1)
-        colour = COLOURS[number % len(COLOURS)]
+        colour = colours[number]
         style = {"color": colour, "linestyle": _STYLES[number // len(COLOURS) % len(_STYLES)]}
         name = label if len(group) == 1 else f"{label} ({len(group)} runs)"
         axes.plot(epoch, 100 * mean, linewidth=1.7, label=name, **style)

@@ -27,7 +27,7 @@ from ..engine.step import TrainingStep
 from ..labels import ObservedLabels
 from ..methods.base import Batch, Objective, Outputs, Progress
 from ..methods.registry import create
-from ..plots.style import COLOURS, label_axes, new_figure, style_axes
+from ..plots.style import colours_of, label_axes, new_figure, style_axes
 from ..runs.fit.build import start_objective
 from ..runs.run import Run
 from ..runs.settle.init_from import Start
@@ -277,7 +277,7 @@ def _curves(
     figure = new_figure(max(2.6 * len(names), 4.0) + 0.3, 3.0)
     panels = figure.subplots(1, len(names), squeeze=False, sharey=shared)[0]
     for number, (axes, name, surface) in enumerate(zip(panels, names, surfaces, strict=True)):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = colours_of(names)[number]
         style_axes(axes, whole=False)
         axes.plot(axis, surface, color=colour, linewidth=1.8)
         axes.plot(0, surface[len(axis) // 2], "o", color=colour, markersize=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.errors import InputError, nearest
-from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, single_panel, style_axes
+from ..plots.style import (
+    COLOURS,
+    add_legend,
+    colours_of,
+    cut,
+    label_axes,
+    new_figure,
+    single_panel,
+    style_axes,
+)
 from ..runs.fit.recording import Recording, read_recording
 from ..runs.folder.contents import read_metrics
 from .registry import Analysis, register_figure
@@ -189,7 +197,7 @@ def separation(runs: Sequence[str | Path], *, label: str | None = None, known: b
     recordings, notes = read_runs(runs, truth=True)
     figure, axes = single_panel(6.4, 3.8)
     rows: list[tuple[Any, ...]] = []
-    for colour, (name, recording) in zip(itertools.cycle(COLOURS), recordings.items(), strict=False):
+    for colour, (name, recording) in zip(colours_of(recordings), recordings.items(), strict=True):
         mask, truth = counted_labels(recording, label=label, known=known)
         positive, epochs = truth[mask], recording.epochs
         distances = [wasserstein(recording.probabilities(epoch)[mask], positive) for epoch in epochs]
@@ -426,7 +434,8 @@ def posterior(
             dots = {"color": COLOURS[1], "alpha": 0.7, "linewidth": 0, "label": "FN / (FN + TN)"}
             axes.scatter(middle[filled], ratio, s=6 + 6 * np.log10(unknown[filled]), **dots)
             curve = selected_completely_at_random(middle, k)
-            axes.plot(middle, curve, color=COLOURS[0], label=f"Eq. 6, a = 1/{k:.3g}")
+            if epoch:  # before training, p does not estimate P(y = 1 | x)
+                axes.plot(middle, curve, color=COLOURS[0], label=f"Eq. 6, a = 1/{k:.3g}")
             x, y = "probability p of the unknown label", "truly positive, share"
             label_axes(axes, epoch_title(name, epoch), x, y)
             axes.set_xlim(0, 1)
@@ -487,7 +496,7 @@ def pseudo_labels(
     figure = new_figure(9.6, 3.4)
     panels = figure.subplots(1, 3, sharex=True)
     rows: list[tuple[Any, ...]] = []
-    for colour, (name, recording) in zip(itertools.cycle(COLOURS), recordings.items(), strict=False):
+    for colour, (name, recording) in zip(colours_of(recordings), recordings.items(), strict=True):
         mask, truth = counted_labels(recording, label=label, known=known)
         epochs = recording.epochs
         positive = [recording.probabilities(epoch) > tau for epoch in epochs]
@@ -508,6 +517,8 @@ def pseudo_labels(
     ):
         style_axes(axes)
         label_axes(axes, title, EPOCHS, y)
+    for axes in panels:
+        axes.set_ylim(top=min(axes.get_ylim()[1], 100.5))  # a share is no more than 100 %
     panels[2].set_ylim(bottom=0)
     add_legend(panels[2])
     title = f"Pseudo-labels of {describe_labels(label, known)}; predictive values: means over classes"

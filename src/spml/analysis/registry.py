@@ -47,13 +47,17 @@ class Analysis:
         """Make an analysis of a figure and the rows of its table."""
         return cls(figure, {name: [row[k] for row in rows] for k, name in enumerate(columns)}, tuple(notes))
 
-    def write(self, folder: str | Path, name: str, *, overwrite: bool = False) -> list[Path]:
+    def write(
+        self, folder: str | Path, name: str, *, overwrite: bool = False, pdf: bool = False, title: str = ""
+    ) -> list[Path]:
         """Write the figure as PNG and SVG, and its numbers as CSV.
 
         Args:
             folder: Folder of the files; made if it does not exist.
             name: Name of the files, without their suffixes.
             overwrite: Replace files of this name.
+            pdf: Write the figure as PDF, too.
+            title: Title above the figure; empty = its own.
 
         Returns:
             The paths of the files.
@@ -65,11 +69,14 @@ class Analysis:
         folder = Path(folder)
         check_free(folder, name, overwrite=overwrite)
         make_folder(folder)
-        for suffix in PICTURES:
+        if title:
+            self.figure.suptitle(title, fontsize=10, parse_math=False)
+        pictures = (*PICTURES, *([".pdf"] if pdf else []))
+        for suffix in pictures:
             save(self.figure, folder / (name + suffix))
         columns = [c.tolist() if hasattr(c, "tolist") else c for c in self.table.values()]
         write_rows(folder / (name + TABLE), list(self.table), zip(*columns, strict=True))
-        return [folder / (name + suffix) for suffix in (*PICTURES, TABLE)]
+        return [folder / (name + suffix) for suffix in (*pictures, TABLE)]
 
 
 Draw = Callable[..., Analysis]
@@ -137,5 +144,5 @@ def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
     if not name or Path(name).name != name or name.startswith("."):
         raise InputError(f"`name` must be the name of a file without a folder, got {name!r}")
     check_folder(folder)
-    for suffix in (*PICTURES, TABLE):
+    for suffix in (*PICTURES, ".pdf", TABLE):
         check_new(folder / (name + suffix), overwrite=overwrite, other="another `name`")

@@ -13,7 +13,7 @@ import numpy as np
 from ..bench.rows import ORACLE, Pick, Row, column, picks_of_runs
 from ..common.errors import InputError, missing_extra, nearest
 from ..config import flat
-from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
+from ..plots.style import COLOURS, add_legend, colours_of, cut, label_axes, new_figure, style_axes
 from .registry import Analysis, register_figure
 
 Value = float | str
@@ -412,11 +412,12 @@ def _draw_panel(
         )
         collapsed.append(point.x)
 
+    colours = colours_of([*named, *(line.candidate for line in lines)])
     for number, name in enumerate(named):
         own = [point for point in points if point.candidate == name]
         own.sort(key=lambda point: where[point.x])
         aside = 0.0 if scaled else 0.12 * (number - (len(named) - 1) / 2)
-        colour = COLOURS[number % len(COLOURS)]
+        colour = colours[number]
         axes.errorbar(
             [where[point.x] + aside for point in own],
             [100 * point.mean for point in own],
@@ -433,7 +434,7 @@ def _draw_panel(
             if point.mean < lowest:
                 mark(point, where[point.x], axes.get_xaxis_transform(), colour)
     for number, line in enumerate(lines):
-        colour = COLOURS[(len(named) + number) % len(COLOURS)]
+        colour = colours[len(named) + number]
         axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
         axes.axhline(
             100 * line.mean,

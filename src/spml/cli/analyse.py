@@ -36,6 +36,8 @@ class Files:
         output: Folder of the files.
         name: Name of the files, without suffix; default: that of the figure.
         overwrite: Replace files of this name.
+        pdf: Write the figure as PDF, too.
+        title: Title above the figure, instead of its own.
     """
 
     network: Network
@@ -43,6 +45,8 @@ class Files:
     output: str = "analysis"
     name: str = ""
     overwrite: bool = False
+    pdf: bool = False
+    title: str = ""
 
 
 class FigureParser(Parser):
@@ -72,5 +76,5 @@ class FigureParser(Parser):
         result = self.figure.draw(sources, **given)
         for note in result.notes:
             print(f"note: {note}")
-        paths = result.write(folder, name, overwrite=files.overwrite)
+        paths = result.write(folder, name, overwrite=files.overwrite, pdf=files.pdf, title=files.title)
         print(f"{paths[0].parent}: {', '.join(path.name for path in paths)} written")

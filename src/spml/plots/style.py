@@ -5,7 +5,9 @@ Colour-blind readers can tell the colours apart. matplotlib is imported when a f
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,36 @@ from ..common.files import write_with
 
 # Okabe and Ito's palette, without yellow, which is too light for lines and text.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_OF_METHODS = {
+    "an": "#000000",
+    "em": "#D55E00",
+    "em_apl": "#CC79A7",
+    "gr": "#0072B2",
+    "lasd": "#009E73",
+    "opml": "#E69F00",
+    "role": "#56B4E9",
+}
+"""The methods that figures of the papers compare have the same colour in all figures."""
+
 RIGHT, WRONG, MISSED, GIVEN = "#00795A", "#C44601", "#757575", "#0067A3"
 GRID = "#DDDDDD"
+
+
+def colours_of(names: Iterable[str]) -> list[str]:
+    """Colours of lines that are named by methods, perhaps with settings after them (`gr, w 10`, `gr:q3=1.5`).
+
+    The first line of a method of the papers has the colour of the method; other lines share what is left.
+    """
+    colours: list[str] = []
+    methods = [re.split(r"[^a-z_]", name, maxsplit=1)[0] for name in names]
+    left = [c for c in COLOURS if c not in {_OF_METHODS.get(method) for method in methods}] or list(COLOURS)
+    for method in methods:
+        own = _OF_METHODS.get(method)
+        if own is None or own in colours:
+            own = left[0]
+            left = [*left[1:], own]
+        colours.append(own)
+    return colours
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -132,12 +162,16 @@ def text_width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG or SVG, as the suffix of the path says, whole or not at all."""
+    """Write a figure as PNG, SVG or PDF, as the suffix of the path says, whole or not at all."""
     import matplotlib
 
     kind = path.suffix.removeprefix(".")
     # Without version, date and random ids in the file, equal figures are equal files.
-    metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
+    metadata = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }[kind]
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "spml"}):
         # Names in scripts that the font lacks become boxes; that is not worth a warning on the terminal.
         warnings.simplefilter("ignore", UserWarning)

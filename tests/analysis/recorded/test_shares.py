@@ -73,6 +73,7 @@ def test_mean_labels_are_those_of_the_truth_or_as_stated(tmp_path):
     assert "K = 1.46 mean labels per sample, as stated." in stated.notes
     assert measured.table["ratio"] == stated.table["ratio"]
     assert measured.table["k"] != stated.table["k"]
+    assert not stated.figure.axes[0].lines  # before training, p estimates nothing
     curve = stated.figure.axes[1].lines[0]
     assert curve.get_label() == "Eq. 6, a = 1/1.46"
     assert len(curve.get_xdata()) == 100
