@@ -191,24 +191,26 @@ def test_size_flip_and_report(tmp_path, picture):
     assert all(still.fetch([0], Augment(0, epoch)).equal(still.fetch([0], None)) for epoch in range(9))
 
 
-def test_opening_in_two_halves_gives_the_same_data(tmp_path, picture):
+def test_opening_in_two_halves_gives_the_same_data(tmp_path, picture, caplog):
+    caplog.set_level("INFO", "spml")
     for name in "abcdef":
         picture(f"{'cat' if name in 'abc' else 'dog'}/{name}.png")
     (tmp_path / "cat/broken.png").write_bytes(b"")
-    reports: list[str] = []
     config = DataConfig(path=str(tmp_path), unlisted="negative", observe="single", max_unreadable=0.2)
-    opening = start_opening(config, report=reports.append)
+    opening = start_opening(config)
     assert (opening.name, opening.classes) == (tmp_path.name, ("cat", "dog"))
     assert (opening.kind, opening.width, opening.decoded) == ("image", 3, True)
-    assert reports == [], "no image has been decoded yet"
+    assert caplog.messages == [], "no image has been decoded yet"
     for size, interpolation in ((8, "bilinear"), (20, "bicubic")):
         data = opening.finish(size=size, interpolation=interpolation)
+        checked = len(caplog.messages)
         expected = open_dataset(config, size=size, interpolation=interpolation)
         assert data.fingerprint() == expected.fingerprint()
+        del caplog.records[checked:]
         assert (data.notes, data.skipped) == (expected.notes, expected.skipped)
         assert (opening.kind, opening.width, opening.decoded) == (data.kind, data.width, data.decoded)
         assert data.splits["train"].inputs.fetch([0], None).shape == (1, 3, size, size)
-    assert reports == [f"{tmp_path}: checking 7 images"], "images are checked once"
+    assert caplog.messages == [f"{tmp_path}: checking 7 images"], "images are checked once"
 
 
 def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, features):
