@@ -293,7 +293,7 @@ def test_inferred_labels_in_a_nan_matrix(folder):
             ("cat", "Split", "x"),
             "the class 'Split' would be a column with another meaning",
         ),
-        ("csv", "old", CLASSES, "old: already exists. Replace it (`overwrite`), or name another `output`"),
+        ("csv", "old", CLASSES, r"old: already exists\. Replace it \(`overwrite`\), or name another"),
         ("csv", "sub", CLASSES, "sub: is a folder"),
         ("csv", "none/new.csv", CLASSES, "none: no such folder. Make it"),
         ("nan", "new.csv", CLASSES, "a NaN matrix needs a file name that ends in .npz"),

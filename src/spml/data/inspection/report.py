@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,8 @@ from ..assemble import check_share_skipped, group_equal, to_dataset
 from ..dataset import Dataset, ImageInputs, Inputs, Kind
 from ..groups import count_groups, group_codes
 from ..hiding import check_observe
-from ..images.decoding import UnreadableImageError, decode
-from ..images.decoding import orientation as orientation_of
-from ..images.image_files import ImageFiles, ImageSource, check_images, note_twelve_bits
+from ..images.decoding import UnreadableImageError, decode, orientation
+from ..images.image_files import ImageFiles, check_images, note_twelve_bits
 from ..join import Checked, merge_same_content
 from ..matrix import FeatureMatrix, chunks
 from ..readers import read
@@ -284,7 +284,39 @@ def inspect(config: DataConfig) -> Inspection:
     by_split = {
         name: records.labels.take(rows).positives_per_class() for name, rows in of_split.items() if len(rows)
     }
-    rows = _choose_examples(records.labels, skipped) if inputs.kind == "image" else []
+    labels, positive = records.labels, records.labels.positives_per_class()
+    # Examples: the classes take turns with their next sample, beginning with the most frequent one. That many
+    # of each class are enough to find one that is readable and not chosen yet.
+    candidates = [
+        [row for row in labels.positive_rows(column)[: _EXAMPLES * _EXAMPLES].tolist() if row not in skipped]
+        for column in np.argsort(-positive, kind="stable")[:_EXAMPLES].tolist()
+        if inputs.kind == "image"
+    ]
+    rows: list[int] = []
+    for _ in range(_EXAMPLES):
+        for own in candidates:
+            rows += [row for row in own if row not in rows][:1]
+    rows = sorted(rows[:_EXAMPLES])
+    duplicates = []
+    for equal in group_equal(digests):
+        known = labels.take(equal)
+        counts = np.stack([known.positives_per_class(), known.negatives_per_class()])
+        differ = bool(((counts > 0) & (counts < len(equal))).any())
+        ids, splits = tuple(records.ids[row] for row in equal), tuple(split[row] for row in equal)
+        duplicates.append(Duplicate(ids, splits, len({*splits}) > 1, differ))
+    negative = labels.negatives_per_class()
+    columns = {
+        "positive": positive.tolist(),
+        "negative": negative.tolist(),
+        "unknown": (len(records.ids) - positive - negative).tolist(),
+        "by_split": [
+            dict(zip(by_split, each, strict=True))
+            for each in zip(*(counts.tolist() for counts in by_split.values()), strict=True)
+        ],
+        "training": dataset.splits["train"].observed.positives_per_class().tolist()
+        if dataset
+        else [None] * len(positive),
+    }
     names = records.labels.take(rows).to_names(records.classes) if rows else []
     per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
     return Inspection(
@@ -296,7 +328,7 @@ def inspect(config: DataConfig) -> Inspection:
         splits={name: len(of_split[name]) for name in by_split},
         groups=count_groups(group_codes(records.groups)) if records.groups else 0,
         extent=records.labels.extent,
-        classes=_count_classes(records, by_split, dataset),
+        classes=tuple(map(ClassCounts, records.classes, *columns.values())),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
         label_means=label_means(dataset) if dataset else {},
         nothing_known=int((records.labels.known_per_sample() == 0).sum()),
@@ -305,7 +337,7 @@ def inspect(config: DataConfig) -> Inspection:
             for name, counts in by_split.items()
         },
         names=suspicious_names(records.classes),
-        duplicates=_find_duplicates(digests, records, split),
+        duplicates=tuple(duplicates),
         unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
         images=statistics if isinstance(statistics, ImageSizes) else None,
         features=statistics if isinstance(statistics, Features) else None,
@@ -349,7 +381,10 @@ def _scan(
             skipped |= {start + row: reason for row, reason in unusable.items()}
             for row, (file, digest) in enumerate(zip(files, some, strict=True), start):
                 if digest:
-                    sizes[row] = _upright_size(file, config.max_pixels)
+                    with suppress(OSError, UnreadableImageError):  # it has vanished since it was read
+                        data = file.read_bytes()
+                        size, turn = decode(data, config.max_pixels, lambda i: (i.size, orientation(i)))
+                        sizes[row] = size[::-1] if turn >= 5 else size
             advance(len(files))
     checked = merge_same_content(Checked(records, digests, skipped), config)
     records, digests, _ = checked
@@ -392,17 +427,6 @@ def _scan_features(
     )
 
 
-def _upright_size(path: ImageSource, max_pixels: int) -> tuple[int, int]:
-    """Width and height by the header, turned upright; (0, 0) if the file has vanished since it was read."""
-    try:
-        size, orientation = decode(
-            path.read_bytes(), max_pixels, lambda image: (image.size, orientation_of(image))
-        )
-    except (OSError, UnreadableImageError):
-        return 0, 0
-    return (size[1], size[0]) if orientation >= 5 else size
-
-
 def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes | None:
     rows = np.flatnonzero(sizes.all(axis=1))
     if not len(rows):
@@ -416,43 +440,3 @@ def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes |
         tallest=(ids[rows[tallest]], float(ratio[tallest])),
         widest=(ids[rows[widest]], float(ratio[widest])),
     )
-
-
-def _count_classes(
-    records: Records, by_split: Mapping[str, IntArray], dataset: Dataset | None
-) -> tuple[ClassCounts, ...]:
-    positive, negative = records.labels.positives_per_class(), records.labels.negatives_per_class()
-    numbers = (positive, negative, len(records.ids) - positive - negative)
-    positives = zip(*(counts.tolist() for counts in by_split.values()), strict=True)
-    splits = [dict(zip(by_split, each, strict=True)) for each in positives]
-    training: list[int | None] = [None] * len(splits)
-    if dataset:
-        training = dataset.splits["train"].observed.positives_per_class().tolist()
-    return tuple(map(ClassCounts, records.classes, *(each.tolist() for each in numbers), splits, training))
-
-
-def _find_duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) -> tuple[Duplicate, ...]:
-    duplicates = []
-    for rows in group_equal(digests):
-        ids, splits = tuple(records.ids[row] for row in rows), tuple(split[row] for row in rows)
-        labels = records.labels.take(rows)
-        counts = np.stack([labels.positives_per_class(), labels.negatives_per_class()])
-        differ = bool(((counts > 0) & (counts < len(rows))).any())
-        duplicates.append(Duplicate(ids, splits, len(set(splits)) > 1, differ))
-    return tuple(duplicates)
-
-
-def _choose_examples(labels: ObservedLabels, skipped: Mapping[int, str]) -> list[int]:
-    """Rows to show: the classes take turns with their next sample, beginning with the most frequent one."""
-    columns = np.argsort(-labels.positives_per_class(), kind="stable")[:_EXAMPLES].tolist()
-    # Enough of each class to find one that is readable and not chosen yet, without listing all.
-    limit = _EXAMPLES * _EXAMPLES
-    candidates = [
-        [row for row in labels.positive_rows(column)[:limit].tolist() if row not in skipped]
-        for column in columns
-    ]
-    chosen: list[int] = []
-    for _ in range(_EXAMPLES):
-        for rows in candidates:
-            chosen += [row for row in rows if row not in chosen][:1]
-    return sorted(chosen[:_EXAMPLES])

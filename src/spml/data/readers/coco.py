@@ -169,7 +169,18 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     classes, columns, notes = _classes(document.categories, f"{path}: categories")
     images, where = document.images, f"{path}: images"
     rows = _positions([image.id for image in images], where)
-    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(images)]
+    # LVIS has the folder and the file at the end of `coco_url`.
+    options = [
+        (
+            image.file_name
+            if image.file_name is not None
+            else "/".join((image.coco_url or "").split("/")[-2:]),
+        )
+        for image in images
+    ]
+    if [None, None] in (unnamed := [[image.file_name, image.coco_url or None] for image in images]):
+        row = unnamed.index([None, None])
+        raise InputError(f"{where}[{row}]: there is no field `file_name` (or `coco_url`, as in LVIS).")
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
     annotations, at = document.annotations, f"{path}: annotations"
@@ -259,15 +270,6 @@ def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:
     return positions
 
 
-def _file_name(image: Image, where: str) -> str:
-    """`file_name`, or the folder and the file at the end of LVIS's `coco_url`."""
-    if image.file_name is not None:
-        return image.file_name
-    if image.coco_url:
-        return "/".join(image.coco_url.split("/")[-2:])
-    raise InputError(f"{where}: there is no field `file_name` (or `coco_url`, as in LVIS).")
-
-
 def _look_up(
     what: str, positions: Mapping[Id, int], ids: Sequence[Id], where: Callable[[int], str]
 ) -> IntArray:
@@ -297,12 +299,16 @@ def _objects(
     document: Document, positive: tuple[IntArray, IntArray], usable: npt.NDArray[np.bool_]
 ) -> Objects | None:
     """Measures of the usable boxes in images of a known size."""
-    sizes = np.array([_size(image) for image in document.images], np.float64)[positive[0]]
-    boxed = np.flatnonzero(usable & np.isfinite(sizes).all(axis=1))
+    sides = [[image.width, image.height] for image in document.images]
+    known = [all(type(side) in (int, float) and 1 <= side <= _MAX for side in size) for size in sides]
+    sizes = np.array(
+        [size if ok else [math.nan] * 2 for size, ok in zip(sides, known, strict=True)], np.float64
+    )
+    boxed = np.flatnonzero(usable & np.array(known)[positive[0]])
     boxes = np.array([document.annotations[k].bbox for k in boxed], np.float64).reshape(-1, 4)
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    return objects_of((positive[0][boxed], positive[1][boxed]), corners, sizes[boxed])
+    return objects_of((positive[0][boxed], positive[1][boxed]), corners, sizes[positive[0][boxed]])
 
 
 def _is_box(value: Any) -> bool:
@@ -312,10 +318,3 @@ def _is_box(value: Any) -> bool:
         return bool(abs(left) <= _MAX and abs(top) <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX)
     except (TypeError, ValueError):  # no four values, or no numbers
         return False
-
-
-def _size(image: Image) -> tuple[float, float]:
-    """Width and height; NaN if one of them is not stated, or no size."""
-    size = image.width, image.height
-    known = all(type(side) in (int, float) and 1 <= side <= _MAX for side in size)
-    return size if known else (math.nan, math.nan)
