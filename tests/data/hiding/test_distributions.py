@@ -222,55 +222,12 @@ def fits(observed, probability):
     return float(((observed - expected) ** 2 / expected).sum()) < chi2.ppf(0.999, len(expected) - 1)
 
 
-@pytest.mark.parametrize("power", [1, -1, 2])
-def test_frequent_classes_are_observed_more_often(power):
-    matrix = np.repeat([[1, 1, 1], [1, 1, 0], [1, 0, 0]], 8000, axis=0)
-    labels = full(matrix)
-    observed = rules.biased_positive(labels, rules.log_weights(labels, "frequency", power), 0).index
-    share = np.array([3.0, 2, 1]) ** power
-    assert fits(np.bincount(observed[:8000], minlength=3), share / share.sum())
-    assert fits(np.bincount(observed[8000:16000], minlength=2), share[:2] / share[:2].sum())
-    assert not fits(np.bincount(observed[:8000], minlength=3), [1 / 3] * 3)
-
-
-def test_large_and_central_boxes_are_observed_more_often():
-    labels = full(np.ones((9000, 3), int))
-    row, column = np.divmod(np.arange(27000), 3)
-    objects = Objects(row, column, np.array([0.1, 0.4, 0.5])[column], np.array([0.4, 0.5, 0.9])[column])
-    observed = rules.biased_positive(labels, rules.log_weights(labels, "size", 1.0, objects=objects), 0).index
-    assert fits(np.bincount(observed, minlength=3), [0.1, 0.4, 0.5])
-    observed = rules.biased_positive(
-        labels, rules.log_weights(labels, "position", 1.0, objects=objects), 0
-    ).index
-    assert fits(np.bincount(observed, minlength=3), [0.5, 5 / 12, 1 / 12])
-
-
 def test_salience_is_one_number_per_class_and_seed():
     labels = full(np.ones((9000, 3), int))
     for seed in range(3):
         salience = np.exp(1.5 * rules.normal(3, "observe", "salience", seed))
         observed = rules.biased_positive(labels, rules.log_weights(labels, "salience", 1.5, seed), seed).index
         assert fits(np.bincount(observed, minlength=3), salience / salience.sum())
-
-
-def test_counts_are_exact_and_uniform():
-    matrix = np.tile([1, 0, 1, 0, 1, 0, 0], (6000, 1))
-    observed = rules.label_counts(full(matrix), 2, 3, 0).to_ternary()
-    assert ((observed == 1).sum(axis=1) == 2).all()
-    assert ((observed == -1).sum(axis=1) == 3).all()
-    assert fits((observed == 1).sum(axis=0)[[0, 2, 4]], [1 / 3] * 3)
-    assert fits((observed == -1).sum(axis=0)[[1, 3, 5, 6]], [1 / 4] * 4)
-    assert rules.label_counts(full(matrix), 9, 9, 0) == full(matrix), "all labels of samples that have fewer"
-    assert rules.label_counts(full(matrix), 0, 1, 0).positives_per_class().sum() == 0
-
-
-def test_fraction_keeps_both_signs_with_the_same_probability():
-    matrix = random_matrix(4000, 10)
-    observed = rules.label_share(full(matrix), 0.2, 0).to_ternary()
-    assert (observed[observed != 0] == (matrix * 2 - 1)[observed != 0]).all()
-    for truth in (0, 1):
-        known = int((observed[matrix == truth] != 0).sum())
-        assert fits([known, (matrix == truth).sum() - known], [0.2, 0.8])
 
 
 def test_questions_stop_at_the_first_present_class():
