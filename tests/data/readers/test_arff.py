@@ -146,7 +146,7 @@ def test_label_values(save):
 {0 1, 1 no, 2 1, 3 2}
 {1 ?, 3 4}
 """
-    with pytest.raises(InputError, match="1, 0, -1 and blank cells"):
+    with pytest.raises(InputError, match="the labels are 1, 0, -1 and blank, so 0 or -1"):
         read_arff(save(text), DataConfig(label_columns=3))
     records = read_arff(save(text.replace("?", "no")), DataConfig(label_columns=3))
     assert records.labels.to_ternary().tolist() == [[-1, 1, 0], [1, 0, 1], [-1, 0, 0]]

@@ -110,7 +110,7 @@ def test_groups(tmp_path):
     config = DataConfig(group="day", unlisted="negative", unlabelled="skip")
     assert read_huggingface(some, config).groups == tuple("34455")
     for group, message in (
-        ("when", "data.group when: no column"),
+        ("when", "data.group=when: no column"),
         ("image", "'image' holds lists or"),
     ):
         with pytest.raises(InputError, match=message):
@@ -132,7 +132,7 @@ def test_the_only_column_of_class_labels(tmp_path):
     with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*data\.label_column"):
         read_huggingface(path, DataConfig())
     assert read_huggingface(path, DataConfig(label_column="Other")).labels == records.labels
-    with pytest.raises(InputError, match=r"label_column othr: no column has this name.*Did you mean other"):
+    with pytest.raises(InputError, match=r"label_column=othr: no column has this name.*Did you mean other"):
         read_huggingface(path, DataConfig(label_column="othr"))
     with pytest.raises(InputError, match="expected one column of the type Image"):
         read_huggingface(path, DataConfig(file_column="note"))
