@@ -11,7 +11,7 @@ import pytest
 
 from spml.cli.main import main
 from spml.cli.streams import guarded_streams
-from spml.runs.console import Console
+from spml.common.messages import log, shown
 from tests.helpers.streams import NO_SPACE, open_full, open_pipe_without_reader
 
 
@@ -89,7 +89,8 @@ def test_messages_never_reach_the_terminal_as_commands(capsys):
     assert capsys.readouterr().err.startswith(
         r"spml data inspect: \x1b]0;owned\x07: no such file or folder. "
     )
-    Console().line("\x1b]0;owned\x07")
+    with shown():
+        log.info("\x1b]0;owned\x07")
     assert capsys.readouterr().err == "\\x1b]0;owned\\x07\n"
 
 

@@ -288,7 +288,7 @@ def test_a_split_that_is_not_there(features, tmp_path):
 @pytest.mark.parametrize(
     ("more", "solver"),
     [
-        ({"method": "", "model": {"head": "ridge"}}, "--model.head ridge"),
+        ({"method": "", "model": {"head": "ridge"}}, "model.head=ridge"),
         ({"method": "softmax", "model": {}, "optim": {"name": "lbfgs"}}, "optim.name=lbfgs"),
     ],
 )
@@ -302,7 +302,7 @@ def test_a_list_that_changed_is_noticed_when_resuming(features, tmp_path):
     names.write_text("161\n162\n")
     run = train(features, tmp_path / "run", record_samples=str(names), epochs=1)
     names.write_text("161\n163\n")
-    with pytest.raises(InputError, match="names other samples than `record_samples`"):
+    with pytest.raises(InputError, match="names other samples than record_samples="):
         train(features, run, record_samples=str(names), epochs=1, resume=True)
 
 

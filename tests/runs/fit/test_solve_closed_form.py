@@ -154,7 +154,7 @@ def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, fea
     assert "`hp` is given" in fails(capsys, "train", features, *ridge, "--hp.q2", "1", *output)
     said = fails(capsys, "train", "digits", *ridge, *output)
     assert "small_cnn starts from random weights" in said
-    assert "model.backbone resnet50" in said
+    assert "model.backbone=resnet50" in said
     said = fails(capsys, "train", photos, *FAST, *ridge, "--model.frozen", "yes", *output)
     assert "test_efficientnet starts from random weights" in said
     said = fails(capsys, "train", photos, *ridge, "--model.weights", weights, "--model.frozen", "no", *output)
