@@ -171,7 +171,6 @@ def test_a_file_with_windows_can_be_read_again(run, images, tmp_path):
     main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
     guesses = list(_from_table(output))
     assert [[name for name, _, _ in guess.labels] for guess in guesses] == run.predict(images).labels
-    assert set(guesses[0].scores) == set(CLASSES)
 
 
 @pytest.mark.parametrize("format", ["onnx", "torch-export"])
