@@ -21,7 +21,7 @@ from ..common.messages import log, progress
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..common.torch_draws import borrowed_generators
-from ..config import Config, DataConfig, ModelConfig, check, differences
+from ..config import Config, check, differences
 from ..data import Dataset, Samples, start_opening
 from ..decisions import (
     ClassCut,
@@ -44,6 +44,12 @@ from .folder.held_out import HeldOut, drawn_part, keep_scores, write_held_out
 from .settle.resolve import Resolved, settle_data
 
 _MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have in common
+_USED = (
+    *(f"data.{name}" for name in ("path", "images", "classes", "missing", "size", "max_unreadable")),
+    *(f"data.{name}" for name in ("max_pixels", "draft", "decoder", "workers", "cache")),
+    *(f"model.{name}" for name in ("backbone", "names", "names_file", "prompts", "names_lda", "local")),
+    *("batch_size", "seed", "accelerator", "precision", "threads", "output"),
+)  # settings that have an effect
 NOTHING_KNOWN = "no label is known yet: scores are those of the names of the classes alone"
 
 
@@ -79,7 +85,15 @@ def run_by_names(config: Config, *, resume: bool, overwrite: bool, cluster: str 
             "either, so that nothing is known about it: give a name (model.names_file=FILE: rows of a "
             "class and the name to read), or leave it out."
         )
-    _check_enough(config, run, len(names.names))
+    with_crops = model.local == "crops"
+    given = sum(map(len, run.data.splits.values())) * (1 + sum(models.crops().counts) if with_crops else 1)
+    needed = models.LEAST_PER_NAME * len(names.names)
+    if model.names_lda and given < needed:
+        raise InputError(
+            f"model.names_lda: LDA of {len(names.names):,} classes needs {needed:,} "
+            f"{'photos and crops' if with_crops else 'photos'}, {models.LEAST_PER_NAME} of each class, but "
+            f"there are {given:,}: leave it out{'' if with_crops else ', or pass local=crops, 14 for 1'}."
+        )
     backbone = models.build_backbone(run.spec, model)
     fabric = make_fabric(config.accelerator, precision=config.precision)
     with run_files.only_trainer(folder, resume=False, overwrite=overwrite):
@@ -88,7 +102,7 @@ def run_by_names(config: Config, *, resume: bool, overwrite: bool, cluster: str 
         if run.data.skipped:
             write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
         backbone, data = backbone.to(fabric.device), run.data
-        if config.model.local != "crops":
+        if not with_crops:
             cache = Path(config.data.cache or folder / run_files.FEATURES)
             data = frozen_features(run, backbone, fabric, cache, cluster=cluster)
         _write(run, backbone, *_fit(run, backbone, names, data, fabric))
@@ -108,72 +122,35 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
     Raises:
         InputError: A setting or the photos do not suit.
     """
-    _check(config, resume=resume)
-    opening = start_opening(config.data, purpose="evaluate")
-    spec = models.describe_backbone(
-        config.model, opening.kind, opening.width,
-        size=config.data.size, source=opening.name,
-    )  # fmt: skip
-    data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
-    for note in data.notes:
-        log.info(note)
-    model = replace(config.model, backbone=spec.name, frozen="yes")
-    return Resolved(replace(config, data=settle_data(config.data, spec, data), model=model), spec, data, None)
-
-
-def _check(config: Config, *, resume: bool) -> None:
-    """Check settings that need no data."""
     check(config)
-    if not config.model.names:
+    model = config.model
+    if not model.names:
         raise InputError(
             "data.classes is for photos of which no label is known, which names of classes alone can "
             "score: pass names=MODEL, or for labelled data leave it out."
         )
     if resume:
         raise InputError("`resume`: nothing is trained without a known label. Start again with `overwrite`.")
-    model, data = config.model, config.data
-    used = Config(
-        data=DataConfig(
-            path=data.path, images=data.images, classes=data.classes, missing=data.missing, size=data.size,
-            max_unreadable=data.max_unreadable, max_pixels=data.max_pixels, draft=data.draft,
-            decoder=data.decoder, workers=data.workers, cache=data.cache,
-        ),
-        model=ModelConfig(
-            backbone=model.backbone, frozen="auto" if model.frozen == "no" else model.frozen,
-            names=model.names, names_file=model.names_file, prompts=model.prompts,
-            names_lda=model.names_lda, local=model.local,
-        ),
-        batch_size=config.batch_size,
-        seed=config.seed,
-        accelerator=config.accelerator,
-        precision=config.precision,
-        threads=config.threads,
-        output=config.output,
-    )  # fmt: skip
     if model.local == "on":
         raise InputError(
             f"local=on: the image tower of {model.names} ends in one vector, so that it has no feature "
             "map. Pass local=off, or local=crops, which takes 14 times as long."
         )
-    if idle := differences(config, used):
+    idle = [name for name in differences(config, Config()) if name not in _USED]
+    if idle := [name for name in idle if name != "model.frozen" or model.frozen == "no"]:
         raise InputError(
             f"data.classes: no label is known, so nothing is trained and nothing judged, and "
             f"{first_few(idle, 5)} would have no effect: leave it out."
         )
-
-
-def _check_enough(config: Config, run: Resolved, classes: int) -> None:
-    """Check that there are enough photos to fit names to."""
-    photos = sum(map(len, run.data.splits.values()))
-    with_crops = config.model.local == "crops"
-    found = photos * (1 + sum(models.crops().counts) if with_crops else 1)
-    needed = models.LEAST_PER_NAME * classes
-    if config.model.names_lda and found < needed:
-        raise InputError(
-            f"model.names_lda: LDA of {classes:,} classes needs {needed:,} "
-            f"{'photos and crops' if with_crops else 'photos'}, {models.LEAST_PER_NAME} of each class, but "
-            f"there are {found:,}: leave it out{'' if with_crops else ', or pass local=crops, 14 for 1'}."
-        )
+    opening = start_opening(config.data, purpose="evaluate")
+    spec = models.describe_backbone(
+        model, opening.kind, opening.width, size=config.data.size, source=opening.name
+    )
+    data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
+    for note in data.notes:
+        log.info(note)
+    model = replace(model, backbone=spec.name, frozen="yes")
+    return Resolved(replace(config, data=settle_data(config.data, spec, data), model=model), spec, data, None)
 
 
 class _WithWindows(nn.Module):

@@ -345,7 +345,7 @@ class Run:
         stated = [name for name, value in options.items() if value is not None]
         if len(stated) > 1:
             raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
-        cut: float | tuple[float, ...] | None = None if top_k and not stated else ()
+        cut: float | tuple[float, ...] | None = None
         if mean_labels is not None:
             check_mean_labels(mean_labels, len(self.classes))
             cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
