@@ -18,7 +18,7 @@ def test_a_figure_is_written_with_its_numbers(tmp_path, capsys):
     command = ["analyse", "losses", "0.5", "1", "--points", "3", "--output", str(tmp_path), "--name", "l3"]
     main(command)
     assert capsys.readouterr().out == f"{tmp_path}: l3.png, l3.svg, l3.csv written\n"
-    assert (tmp_path / "l3.csv").read_text().splitlines()[-1].startswith("q = 1,0,0.999,")
+    assert (tmp_path / "l3.csv").read_text().splitlines()[-1].startswith("q3 = 1,0,0.999,")
     with pytest.raises(SystemExit) as stopped:
         main(command)
     assert stopped.value.code == 2

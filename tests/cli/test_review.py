@@ -36,7 +36,7 @@ def served(monkeypatch):
         return [review, port]
 
     monkeypatch.setattr(serve, "open_site", open_site)
-    monkeypatch.setattr(serve, "serve", lambda site, *, browser, report: calls.append((*site, browser)))
+    monkeypatch.setattr(serve, "serve", lambda site, *, browser: calls.append((*site, browser)))
     yield calls
     for review, *_ in calls:
         review.store.close()
