@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -174,8 +175,17 @@ class Track:
         return json.loads(row["test_mAP_by_seed"]) if row else {}
 
 
+def unit(data):
+    """Independent unit that a data set belongs to: the same photographs at two sizes are one."""
+    return re.sub(r" \d+$", "", data)
+
+
 def overview(track):
-    """Mean rank, mAP and gap over the pairs of data set and hiding for which every candidate has a result."""
+    """Mean rank, mAP and gap over the pairs of data set and hiding for which every candidate has a result.
+
+    Ranks and tests count independent data sets: scores of the same data, hidden in several ways or seen at
+    several sizes, are averaged first.
+    """
     ranked = [name for name in track.names if name not in track.full]
     pairs = [
         (d, h) for d in track.data for h in track.hidings
@@ -183,23 +193,28 @@ def overview(track):
     ]  # fmt: skip
     if len(pairs) < 2:
         return []
-    columns = {}
+    columns, units = {}, sorted({unit(d) for d, _ in pairs})
     for mode in MODES:
-        table = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in pairs])
+        every = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in pairs])
+        table = np.array([every[[unit(d) == one for d, _ in pairs]].mean(axis=0) for one in units])
         low, high = (
             np.mean([track.mean(d, h, name, mode) for d, h in pairs])
             for name in (track.spec.baseline, track.spec.ceiling)
         )
-        gaps = (table.mean(0) - low) / (high - low)
+        gaps = (every.mean(0) - low) / (high - low)
         columns[mode] = dict(
-            zip(ranked, zip(mean_ranks(table), table.mean(0), gaps, strict=True), strict=True)
+            zip(ranked, zip(mean_ranks(table), every.mean(0), gaps, strict=True), strict=True)
         )
         test = friedman(table)
     against = _against_first(table, ranked)
+    tests = (
+        f"; a difference below {nemenyi_cd(len(ranked), len(units)):.1f} ranks is within Nemenyi's critical "
+        f"difference, p of Friedman's test {test.p:.1g}"
+    )
     lines = [
-        f"Over {len(pairs)} pairs of data set and way of hiding (mean rank, 1 = best; a difference below "
-        f"{nemenyi_cd(len(ranked), len(pairs)):.1f} ranks is within Nemenyi's critical difference, p of "
-        f"Friedman's test {test.p:.1g}):",
+        f"Over {len(pairs)} pairs of data set and way of hiding; ranks and tests over "
+        f"{len(units)} independent data set{'s' * (len(units) > 1)} (mean rank, 1 = best"
+        f"{tests if len(units) > 1 else ''}):",
         "",
         "| candidate | oracle: rank | mAP | gap | observed: rank | mAP | gap | p |",
         "|---|---|---|---|---|---|---|---|",
@@ -213,9 +228,10 @@ def overview(track):
     for name in sorted(track.full):
         cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in pairs]))} | -" for m in MODES]
         lines.append(f"| {name} (reference) | {' | '.join(cells)} | - |")
-    wins, runs = _wins(track, pairs, ranked, min(against, key=lambda name: against[name] != "-"))
+    wins, runs = _wins(track, pairs, ranked, ranked[int(np.argmin(mean_ranks(table)))])
     note = (
-        "p: Wilcoxon's signed-rank test over these pairs against the first row, by `observed` (Holm). Seed "
+        "p: Wilcoxon's signed-rank test over the independent data sets against the first row, by `observed` "
+        "(Holm). Seed "
         f"by seed, the first row is ahead of all others in {wins} of {runs}."
     )
     return [*lines, "", note, ""]
@@ -234,6 +250,8 @@ def _wins(track, pairs, names, first):
 def _against_first(table, names):
     """Holm-corrected p-values of Wilcoxon's test against the candidate of the best mean rank."""
     first = int(np.argmin(mean_ranks(table)))
+    if len(table) == 1:
+        return dict.fromkeys(names, "-")
     others = [number for number in range(len(names)) if number != first]
     values = [wilcoxon(table[:, first], table[:, number]).pvalue for number in others]
     p = {names[number]: f"{value:.1g}" for number, value in zip(others, holm(values), strict=True)}
