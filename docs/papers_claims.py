@@ -176,7 +176,8 @@ def claims() -> list[Claim]:
                 "an",
                 text="Its two constants were 1 on digits and photographs, where it equals ZLPR. With both "
                 "searched, on ten feature sets in a later run with two seeds: opml, zlpr, an: "
-                f"{searched}. One constant at a time, on digits: alpha {curve('opml-alpha', 'hp.alpha')}; beta "
+                f"{searched}. One constant at a time, on digits: alpha "
+                f"{curve('opml-alpha', 'hp.alpha')}; beta "
                 f"{curve('opml-beta', 'hp.beta')}; AN {an:.1f}",
             ),
         ),
@@ -295,10 +296,10 @@ thousand photographs of animals. So *seen* says that the direction is the same o
 hidden uniformly, trials and epochs selected by full validation labels, as in the papers.
 
 Verdicts on the order of methods follow a rule. The difference of two methods is averaged over seeds in each
-independent data set (the same photographs at two sizes are one). Its mean over the sets stands before the 95 %
-interval of a t-test and the numbers of sets and runs. *Seen*: the interval lies above 0. *Contradicted*: below
-0. *Not seen*: it holds 0. *Partly*: a claim on several methods, of which some are seen. Verdicts on curves over
-one hyper-parameter are readings of the values that are given.
+independent data set (the same photographs at two sizes are one). Its mean over the sets stands before the
+95 % interval of a t-test and the numbers of sets and runs. *Seen*: the interval lies above 0.
+*Contradicted*: below 0. *Not seen*: it holds 0. *Partly*: a claim on several methods, of which some are
+seen. Verdicts on curves over one hyper-parameter are readings of the values that are given.
 
 | claim | place | here | measured |
 |---|---|---|---|
