@@ -109,7 +109,7 @@ def interfere(monkeypatch, action):
 
 def test_of_two_trainings_that_start_together_one_is_refused(place, tmp_path, monkeypatch):
     output = tmp_path / "runs" / "mix"
-    other = only_writer_in(output, pytest.fail)
+    other = only_writer_in(output)
     interfere(monkeypatch, other.__enter__)
     with pytest.raises(InputError, match=rf"mix: process {os.getpid()} on .* has been writing to it"):
         run_training(config(place, output))
@@ -141,7 +141,7 @@ def test_processes_of_one_run_do_not_refuse_each_other(
 
     interfere(monkeypatch, reach)
     monkeypatch.setenv(variable, "1")
-    with only_writer_in(tmp_path / "mix", pytest.fail), pytest.raises(InputError if first else Reached):
+    with only_writer_in(tmp_path / "mix"), pytest.raises(InputError if first else Reached):
         run_training(config(place, tmp_path / "mix", devices=devices))
 
 
@@ -163,11 +163,11 @@ def test_a_folder_that_stays_empty_is_removed_again(tmp_path):
     for name in ("here/new/run", "here"):
         with (
             pytest.raises(InputError, match="no"),
-            only_writer_in(tmp_path / name, pytest.fail),
+            only_writer_in(tmp_path / name),
         ):
             raise InputError("no")
         assert [*tmp_path.rglob("*")] == [tmp_path / "here"]
-    with only_writer_in(tmp_path / "new" / "run", pytest.fail):
+    with only_writer_in(tmp_path / "new" / "run"):
         (tmp_path / "new" / "run" / "file").touch()
     assert (tmp_path / "new" / "run" / "file").is_file()
 
