@@ -211,7 +211,8 @@ def _members_again(problem, pool, head, rows, out):
         Candidate(*name, member.head, np.inf if member.penalty is None else member.penalty, member.score)
         for name, member in zip(names, members, strict=True)
     ]
-    forests = [grow_on(pool, rows, problem.config.seed) for member in members if member.head == FOREST]
+    seed = problem.config.seed
+    forests = [grow_on(pool, rows, seed, auto.TREES) for member in members if member.head == FOREST]
     scores = score_members(fitted, chosen, [out], {FOREST: forests})
     total = StandardisedSum(np.asarray([member.weight for member in members]), scores)(scores)
     return head.offset.numpy() + head.scale.numpy() * total
