@@ -329,7 +329,7 @@ def estimates_page(about, kept):
         for model in heads:
             rows = [row[model]["seeds"] for row in sets.values() if model in row]
             seeds = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
-            columns.append(f"{model} ({len(rows)} sets, seeds {seeds})")
+            columns.append(f"{model} (sets {len(rows)}, seeds {seeds})")
         lines += [f"### {hiding}: right in percent; bias, and mean over sets of its size, in points", ""]
         rows = []
         for size in ("100", "500", "(K-1)N"):
