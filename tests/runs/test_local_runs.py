@@ -252,7 +252,7 @@ def test_heads_that_are_solved_without_a_part_score_windows(photos, tmp_path, mo
 def test_a_run_without_windows_can_not_say_where(whole, images, capsys):
     said = fails(capsys, "predict", whole.folder, images[0], "--where")
     assert f"the model in {whole.folder} scores images as a whole" in said
-    assert "local=on" in said
+    assert "--local on" in said
     with pytest.raises(InputError, match="can't tell where a label is"):
         whole.predict(images[:1], where=True)
     with client_of(whole.folder) as client:

@@ -184,7 +184,7 @@ def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
     message = (
         f"{run.folder}: can't be resumed, because the data changed since this run was started (its samples "
         "or labels, your own network, or the run that it started from). Restore it, or start again with "
-        "overwrite=True."
+        "`overwrite`."
     )
     for other in ((changed, y), (x, y[:, ::-1])):
         with pytest.raises(InputError) as error:
@@ -290,7 +290,7 @@ def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from
         (
             ["a", "bb"],
             "data in memory: has the class 'bb', which the model in {run} does not know. Did you mean b? To "
-            "evaluate over the classes that both have, pass unknown_classes='leave_out'.",
+            "evaluate over the classes that both have, pass unknown_classes=leave_out.",
         ),
         (
             [0, 4],

@@ -205,7 +205,7 @@ def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, fo
     ("words", "message"),
     [
         (["--method", "an"], "method 'an' makes no use of the names of classes: pass method=auto"),
-        (["--head", "ridge"], "but --model.head ridge is given: leave out one of the two"),
+        (["--head", "ridge"], "but model.head=ridge is given: leave out one of the two"),
         (["--frozen", "no"], "but model.frozen=no is given"),
         (["--backbone", "resnet50"], "its image tower is the backbone, but model.backbone is resnet50"),
     ],
@@ -275,7 +275,7 @@ def test_photos_without_labels_are_scored_by_the_names_alone(folder, untagged, c
     assert cold.calibration is None
     cut = cold.thresholds.classes[0].threshold
     assert [tuple(vars_of(each)) for each in cold.thresholds.classes] == [
-        (name, cut, None, None, None, None, 0) for name in NAMES
+        (name, cut, None, None, None, None, 0, None, None) for name in NAMES
     ]
     photos = sorted((untagged / "photos").glob("*/*.png"))
     own = cold.predict(untagged / "photos")

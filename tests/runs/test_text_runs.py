@@ -183,7 +183,7 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
     rows = [[f"t{k}", "猫は寝ている", "", "ab"[k % 2]] for k in range(20)]
     message = fails(capsys, "train", write_texts(tmp_path / "ja.csv", rows), "--data.text", "title")
     assert "100% of the letters" in message
-    assert "--backbone sentence-transformers:NAME" in message
+    assert "sentence-transformers:NAME" in message
     assert not (tmp_path / "run").exists()
 
 
