@@ -124,7 +124,7 @@ def test_texts_that_can_t_be_joined(texts):
     with pytest.raises(InputError, match=r"'c' is the name of different texts\. Names of samples must be"):
         read(DataConfig(path=str(texts), text="title"))
     three.write_text("id,abstract,label\nc,Dogs bark,cat\n")
-    with pytest.raises(InputError, match=r"data\.text title: no column has this name"):
+    with pytest.raises(InputError, match=r"data\.text=title: no column has this name"):
         read(DataConfig(path=str(texts), text="title"))
 
 
