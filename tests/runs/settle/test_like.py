@@ -133,6 +133,8 @@ def test_an_audit_and_its_target_are_repeated(tmp_path, capsys, caplog):
     assert [cut.share for cut in after.classes] == [cut.share for cut in before.classes]
     told = [json.loads((tmp_path / name / "audited.json").read_text()) for name in ("first", "second")]
     assert told[0] == told[1]
+    k = before.mean_labels.value
+    assert f"as in {first}: K = {k:.3g} from 30 audited samples, thresholds for recall=0.8" in caplog.text
     assert "the two scores can be compared" in caplog.text
     assert "no effect" not in caplog.text
 

@@ -175,7 +175,7 @@ def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
                 ),
             )
             used.write({str(folder): run}, engine)
-            _say(like, used.thresholds[str(folder)])
+            _say(like, policy, used.thresholds[str(folder)])
             return
         except InputError as error:
             log.info(
@@ -194,7 +194,7 @@ def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
     with only_writer(folder, inside=True):
         write_thresholds(folder, new, held_out)
         renew_report(run, engine)
-    _say(like, new)
+    _say(like, policy, new)
 
 
 _T = TypeVar("_T")
@@ -209,10 +209,12 @@ def _reached(target: Target, decide: Callable[[Target], _T]) -> _T:
         return decide(Target())
 
 
-def _say(like: Path, policy: Policy) -> None:
-    k = policy.mean_labels
+def _say(like: Path, before: Policy, policy: Policy) -> None:
+    k, earlier = policy.mean_labels, before.mean_labels
     source = {"audit": f" from {policy.rows.audited} audited samples", "stated": " as stated"}
     known = f"K = {k.value:.3g}{source.get(k.source, '')}, " if k.known else ""
+    if k.source == earlier.source == "audit" and f"{k.value:.3g}" != f"{earlier.value:.3g}":
+        known = f"{known.rstrip(', ')} ({earlier.value:.3g} with the known labels of then), "
     log.info(f"as in {like}: {known}thresholds for {policy.target.describe()}")
 
 
