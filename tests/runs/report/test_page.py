@@ -189,7 +189,10 @@ def test_thresholds_evaluate_and_an_audit_renew_it(feature_run, tmp_path, capsys
     sheet.write_text("\n".join([header, *(row + "yes" for row in rows)]) + "\n")
     main(["audit", "use", str(sheet), str(folder)])
     page = report_of(folder)
-    assert "20 samples were labelled in full: they have 1.00 labels on average" in page
+    assert (
+        "20 samples were labelled in full. By them and by the known labels, there are 1.00 labels on average"
+        in page
+    )
     assert "from 20 samples that were labelled in full" in page
 
 
