@@ -296,7 +296,7 @@ def test_features_that_change_leave_averaged_predictions(tmp_path, capsys):
         "method 'smile' uses the features of all training samples, but they change" in capsys.readouterr().err
     )
     assert "train/vae" not in (run.folder / "metrics.jsonl").read_text()
-    with pytest.raises(InputError, match="pass model.frozen=yes or hp.enhancement='predictions'"):
+    with pytest.raises(InputError, match=r"pass model\.frozen=yes or hp\.enhancement='predictions'"):
         spml.train("digits", output=str(tmp_path / "graph"), hp={"enhancement": "graph"}, **settings)
     assert not (tmp_path / "graph").exists()
 
