@@ -23,7 +23,7 @@ ALLOWED = {
     "metrics": {"common", "metrics", "scores"},
     "setting_types": {"common"},
     "config": {"common", "config", "setting_types"},
-    "short_names": {"common", "config"},
+    "short_names": {"common", "config", "methods"},
     "data": {"common", "config", "data", "labels"},
     "methods": {"common", "labels", "losses", "methods", "metrics"},
     "models": {"common", "config", "data", "methods", "models"},
