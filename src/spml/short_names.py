@@ -42,10 +42,6 @@ def from_arguments(settings: Mapping[str, Any], others: Iterable[str] = ()) -> d
     for name in settings:
         if name.partition(".")[0] not in known:
             raise InputError(f"unknown setting {name!r}. {nearest(name, known.union(others))}")
-    if isinstance(method := settings.get("method"), str) and ".py:" in method:
-        from .methods.registry import load_own
-
-        load_own(method)
     flat: dict[str, Any] = {}
     for name in sorted(settings, key=SHORT_NAMES.__contains__):  # groups first
         full = SHORT_NAMES.get(name, name)

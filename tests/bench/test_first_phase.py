@@ -30,7 +30,7 @@ TWO = SMALL.replace("trials: 3", "trials: 1").replace("  - an\n", "  - an\n" + B
 PHASES = """
 title: linear initialisation
 data:
-  photos: {path: photos/labels.csv, unlisted: negative, size: 32, mean_labels: 1.4}
+  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 32, mean_labels: 1.4}
 hiding:
   uniform: {observe: single}
 candidates:

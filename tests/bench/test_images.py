@@ -62,7 +62,7 @@ def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
 LOCAL = """
 title: windows
 data:
-  photos: {path: photos/labels.csv, unlisted: negative, size: 128, mean_labels: 1.4}
+  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 128, mean_labels: 1.4}
 hiding:
   uniform: {observe: single}
 candidates:
@@ -244,7 +244,7 @@ def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
     (tmp_path / "models").symlink_to(shared / "data" / "models")
     text = find_spec("photographs").text
     for old, new in (
-        ("images/voc2012_animals/labels.csv", f"labels.csv, images: {source}, separator: ' '"),
+        ("images/voc2012_animals/labels.csv", f"labels.csv, images: {source}"),
         ("size: 96", "size: 64"), ("seeds: 3", "seeds: 1"), ("audit:100", "audit:8"),
         ("[3e-5, 1e-4, 3e-4, 1e-3]", "[3e-4]"), ("epochs: 4", "epochs: 3"),
     ):  # fmt: skip

@@ -77,7 +77,7 @@ def test_all_negatives_need_a_rule_that_keeps_one_positive(tmp_path):
     )
     path = save_spec(tmp_path, text.replace("{observe: single}", "{observe: questions}"))
     with pytest.raises(
-        InputError, match=r"line 10: .*observe_all_negatives true has no effect with .*questions"
+        InputError, match=r"candidate .*observe_all_negatives true has no effect with .*questions"
     ):
         read_spec(path)
 

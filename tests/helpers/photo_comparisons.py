@@ -19,7 +19,7 @@ BACKBONE = "test_efficientnet"  # timm's own model for tests
 SPEC = """
 title: images
 data:
-  photos: {path: photos/labels.csv, unlisted: negative, size: 32, mean_labels: 1.4}
+  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 32, mean_labels: 1.4}
 hiding:
   uniform: {observe: single}
 candidates:

@@ -49,12 +49,12 @@ def test_matplotlib_is_imported_when_a_figure_is_drawn() -> None:
 
 
 def test_a_method_has_one_colour_in_all_figures():
-    black, blue, orange = "#000000", "#0072B2", "#D55E00"
-    assert colours_of(["an", "em", "gr"]) == [black, orange, blue]
-    assert colours_of(["gr:q3=1.5", "an, known positive"]) == [blue, black]
-    several = colours_of(["gr, w 2", "gr, w 10", "hill", "an"])
-    assert (several[0], several[3]) == (blue, black)
-    assert len({*several}) == 4
+    papers = ["an", "em", "gr", "em_apl", "lasd", "opml", "role"]
+    colours = dict(zip(papers, colours_of(papers), strict=True))
+    assert len({*colours.values()}) == 7
+    assert colours_of(["gr:q3=1.5", "an, known positive"]) == [colours["gr"], colours["an"]]
+    several = colours_of(["gr, w 2", "gr, w 10", "an"])
+    assert (several[0], len({*several})) == (colours["gr"], 3)
     assert len(colours_of([f"m{number}" for number in range(20)])) == 20
 
 

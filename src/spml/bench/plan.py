@@ -28,8 +28,10 @@ CONTENT = {
 }
 """Digests among the facts of a row that are a part of its key, and what they are of."""
 
-_LOADING = ("path", "images", "rename", "cache", "workers", "draft", "decoder")
-"""Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
+_LOADING = (
+    "path", "images", "rename", "cache", "workers", "draft", "decoder", "marks", "one_hot", "present_above",
+)  # fmt: skip
+"""Settings of the data that only say where it lies and how it is read; its fingerprint identifies it."""
 
 
 class Series(NamedTuple):
@@ -183,6 +185,10 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for name in _LOADING:
         del settings["data"][name]
+    if settings["data"]["separator"] == " ":
+        settings["data"]["separator"] = (
+            None  # spaces were recognised, unstated, when the first runs were made
+        )
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     return settings

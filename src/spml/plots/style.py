@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,8 @@ from ..common.files import write_with
 
 # Okabe and Ito's palette, without yellow, which is too light for lines and text.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_OF_METHODS = {
-    "an": "#000000",
-    "em": "#D55E00",
-    "em_apl": "#CC79A7",
-    "gr": "#0072B2",
-    "lasd": "#009E73",
-    "opml": "#E69F00",
-    "role": "#56B4E9",
-}
-"""The methods that figures of the papers compare have the same colour in all figures."""
+_SALT = 150
+"""Of the numbers from 0 on, the first for which the methods of the papers all have different colours."""
 
 RIGHT, WRONG, MISSED, GIVEN = "#00795A", "#C44601", "#757575", "#0067A3"
 GRID = "#DDDDDD"
@@ -36,17 +29,15 @@ GRID = "#DDDDDD"
 def colours_of(names: Iterable[str]) -> list[str]:
     """Colours of lines that are named by methods, perhaps with settings after them (`gr, w 10`, `gr:q3=1.5`).
 
-    The first line of a method of the papers has the colour of the method; other lines share what is left.
+    The first line of a method has the colour that its name always has, unless a line before it has this one;
+    then it takes one that is left.
     """
     colours: list[str] = []
-    methods = [re.split(r"[^a-z_]", name, maxsplit=1)[0] for name in names]
-    left = [c for c in COLOURS if c not in {_OF_METHODS.get(method) for method in methods}] or list(COLOURS)
-    for method in methods:
-        own = _OF_METHODS.get(method)
-        if own is None or own in colours:
-            own = left[0]
-            left = [*left[1:], own]
-        colours.append(own)
+    for name in names:
+        method = re.split(r"[^a-z_]", name, maxsplit=1)[0]
+        own = COLOURS[zlib.crc32(f"{_SALT}{method}".encode()) % len(COLOURS)]
+        left = [colour for colour in COLOURS if colour not in colours]
+        colours.append(own if own in left or not left else left[0])
     return colours
 
 

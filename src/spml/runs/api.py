@@ -13,6 +13,7 @@ from ..common.errors import InputError
 from ..common.files import same_path
 from ..common.messages import shown
 from ..config import Config, from_dict
+from ..methods.registry import load_own
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments
 from .folder.contents import load_model
@@ -118,6 +119,8 @@ def train(
             raise InputError("a Config holds names: pass a network as spml.train(data, backbone=module)")
     else:
         settings, network = _with_own_network(from_arguments(settings, _ARGUMENTS), transform)
+        if isinstance(settings.get("method"), str):
+            load_own(settings["method"])
         data = settings.get("data", {})
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
