@@ -141,7 +141,7 @@ def test_variants_belong_to_a_backbone(ridge, tmp_path):
     with pytest.raises(InputError) as caught:
         ridge.export(tmp_path / "model.onnx", variant="int8")
     assert str(caught.value) == (
-        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out variant."
+        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out `variant`."
     )
 
 
@@ -173,7 +173,7 @@ def test_a_part_that_cannot_be_traced_is_named(ridge, tmp_path, monkeypatch):
 
 def test_a_missing_package_is_named_by_its_extra(ridge, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(InputError, match=r"onnxscript is not installed. .* 'spml\[export\]'"):
+    with pytest.raises(InputError, match=r"onnxscript is not installed\. .*pip install onnx onnxscript onnxruntime"):
         ridge.export(tmp_path / "model.onnx")
 
 
