@@ -54,7 +54,7 @@ _WORDS: dict[object, int] = {
     **dict.fromkeys(_PRESENT.split(), 1),
     **dict.fromkeys(_ABSENT.split(), 0),
     **dict.fromkeys((*BLANK_WORDS, "na"), BLANK),
-    **{"+1": 1, "-1": -1, "+": PLUS, "-": DASH, "\u2212": DASH, "\u2013": DASH},
+    **{"1": 1, "0": 0, "+1": 1, "-1": -1, "+": PLUS, "-": DASH, "\u2212": DASH, "\u2013": DASH},
 }
 
 

@@ -196,6 +196,8 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     }
 
     def of_kind(kind: str) -> list[tuple[str, ...]]:
+        if kind and all(found != kind for found, _ in marked.values()):
+            return [()] * len(cleaned)
         pairs = {name: marked.get(name, ("", name)) for name in first}
         named = {name: spelled[bare] for name, (found, bare) in pairs.items() if found == kind}
         return [tuple(dict.fromkeys(named[name] for name in some if name in named)) for some in cleaned]
@@ -394,12 +396,15 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
         return _separated(cells, separator, "stated")
     if all(map(_ONE_HOT.fullmatch, cells)):
         return Reading([tuple(re.split(r"[\s,;|]+", cell.strip())) for cell in cells], "one place per class")
-    if rules.marks == "read":
+    lines = "\n".join(cells)  # one search is much faster than one per cell
+    if rules.marks == "read" and _SCORE.search(lines):
         for cell in cells:
             if _SCORE.search(cell):
                 raise _scored(source, cell)
     one = Reading([(cell,) for cell in cells], "one label per cell")
-    hidden = [_FACE.sub(lambda face: face[0].translate(_HIDE), cell) for cell in cells]
+    hidden = list(cells)
+    if _FACE.search(lines):
+        hidden = [_FACE.sub(lambda face: face[0].translate(_HIDE), cell) for cell in cells]
     together = "".join(hidden)
     kinds = [kind for kind in HARD if any(form in together for form in SEPARATORS[kind][1])]
     if len(kinds) > 1:
@@ -437,7 +442,9 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
 
 def _separated(cells: Sequence[str], separator: str, why: str = "") -> Reading:
     names = [split_cell(cell, separator) for cell in cells]
-    shown = [some and tuple(name.translate(_SHOW) for name in some) for some in names]
+    shown = names
+    if any("\ue000" <= mark <= "\ue001" for mark in {*"".join(cells)}):
+        shown = [some and tuple(name.translate(_SHOW) for name in some) for some in names]
     how = SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
     return Reading(shown, f"separated by {how}", why, separator)
 
@@ -485,7 +492,7 @@ def _one_hot(reading: Reading, source: str, rules: Rules) -> Reading:
         return reading
     if not rules.one_hot:
         width, example = widths.pop(), " ".join(rows[0])
-        names = ",".join(f"CLASS{k + 1}" for k in range(min(width, 3))) + ",..." * (width > 3)
+        names = "CLASS1,CLASS2,CLASS3" if width == 3 else f"CLASS1,...,CLASS{width}"
         raise InputError(
             f"{source}: the cells are rows of {width} zeros and ones, such as {quote(example)}, one place "
             f"per class, but do not name the classes. Name them in this order: data.one_hot={names}."

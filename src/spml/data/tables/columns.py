@@ -74,7 +74,7 @@ _LIKELY = re.compile(
     r"malignan|outcome|result|condition|grade"
 )
 _UNLIKELY = re.compile(
-    r"(?i)(?:^|[\W_])(?:sex|gender|age|site|view|position|patient|user|author|annotator|camera|date\w*|\w*time|uuid|"
+    r"(?i)(?:^|[\W_])(?:sex|gender|age|site|view|position|patient|user|author|annotator|photographer|observer|owner|rater|camera|date\w*|\w*time|uuid|"
     r"root\w*|dir|folder|source|license|location|place|city|country|comment|note|url|id)(?:$|[\W_])"
 )
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -566,9 +566,10 @@ def _no_labels(
             *readings,
         ]
     if not readings:
+        nested = f"Nested objects are not read: {shorten(table.nested)}. " if table.nested else ""
         return InputError(
             f"{table.path}: there is no column `label` or `labels`, and no other column holds class names or "
-            f"{MARKS_EXPECTED}; found: {shorten(names)}. {EXPECTED}."
+            f"{MARKS_EXPECTED}; found: {shorten(names)}. {nested}{EXPECTED}."
         )
     odd = "" if not (marks and words) else f" (Columns that stand for a class hold {MARKS_EXPECTED}.)"
     return _ambiguous(table, f"no rule says which columns hold the labels.{odd} They may be", readings)
