@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ from spml.bench.spec import find_spec, read_spec
 from spml.common.errors import InputError
 from spml.data.hiding import check_observe
 from tests.bench.toys import GRID, TOY, save_spec
+
+KEYS = {
+    "quick": "dbe060a6d7f9af89",
+    "features": "3c05dce341957eec",
+    "photographs": "5ef56087c0c8ed58",
+    "opml-table5": "d9d74b69dbb124c8",
+}
+"""What identified runs of ready-made specifications at 8e5862dc, when the first were stored."""
 
 # -- labels of a candidate -------------------------------------------------------------------------------
 
@@ -97,3 +106,18 @@ def test_the_seed_of_what_is_drawn(hiding, seeds, tmp_path):
     )
     by_name = configs(read_spec(save_spec(tmp_path, text)))
     assert [by_name["an", seed].data.observe_seed for seed in (0, 1)] == seeds
+
+
+def test_the_keys_of_stored_runs_stay():
+    """Settings that the configuration has gained since must not change what identifies a run."""
+    points = {
+        name: hashlib.sha256(
+            "".join(
+                plan.plan_trial(spec, series, 0, [], Path("root")).point
+                for series in plan.all_series(spec)[:8]
+            ).encode()
+        ).hexdigest()[:16]
+        for name in ("quick", "features", "photographs", "opml-table5")
+        for spec in [find_spec(name)]
+    }
+    assert points == KEYS
