@@ -50,6 +50,7 @@ def draw(random_: random.Random) -> tuple[list[list[str]], str, list[list[str]],
     # By the rules, separators and marks at names say something, except where names are quoted or stated.
     said = "" if form in ("marks", "stated") else "?" if form in ("json", "python") else ";|、,?"
     odd = [name for name in ODD if not {*said} & {*name} and not (said and name.startswith(("-", "no")))]
+    odd = [name for name in odd if form != "one" or name[0] not in "[{(<"]  # all of them would be lists
     pool = [random_.choice(WORDS if random_.random() < 0.6 else odd) for _ in range(random_.randint(2, 6))]
     names = [name if random_.random() < 0.7 else f"{name} {random_.choice(WORDS)}" for name in pool]
     names = [*dict.fromkeys([*names, "cat", "dog"])]
