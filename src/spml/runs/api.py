@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,12 @@ _ARGUMENTS = (
     "y", "classes", "groups", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
     "logger",
 )  # fmt: skip
+
+
+def import_own_method(settings: Mapping[str, Any]) -> None:
+    """Import the method that arguments in Python name as `file.py:Class`, if they do."""
+    if isinstance(settings.get("method"), str):
+        load_own(settings["method"])
 
 
 def train(
@@ -119,8 +125,7 @@ def train(
             raise InputError("a Config holds names: pass a network as spml.train(data, backbone=module)")
     else:
         settings, network = _with_own_network(from_arguments(settings, _ARGUMENTS), transform)
-        if isinstance(settings.get("method"), str):
-            load_own(settings["method"])
+        import_own_method(settings)
         data = settings.get("data", {})
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")

@@ -22,9 +22,8 @@ from ..config import AUTO
 from ..data import list_samples
 from ..decisions import encode_policy
 from ..labels import Unlisted
-from ..methods.registry import load_own
 from ..models import CLOSED_FORM
-from ..runs.api import load, train
+from ..runs.api import import_own_method, load, train
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.predict.batches import Engine
 from ..runs.run import Run
@@ -329,8 +328,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         result = from_arguments({**stated, **further})
-        if isinstance(result.get("method"), str):
-            load_own(result["method"])
+        import_own_method(result)
         data = result.setdefault("data", {})
         if isinstance(data, dict):
             if "text" in data:
