@@ -29,8 +29,14 @@ GROUPS: dict[Callable[[Path], list[Target]], str] = {
 }
 """Functions that make targets in a folder of their own, and the names of these."""
 
-DATA = (*[*GROUPS][:6],)
-"""Those of data files."""
+DATA = (
+    data_targets.tables,
+    data_targets.documents,
+    data_targets.feature_targets,
+    data_targets.folders,
+    data_targets.image_targets,
+)
+"""Those of the formats of data."""
 
 NAMES = tuple(name for names in GROUPS.values() for name in names.split())
 
