@@ -179,13 +179,14 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     reading = parse_cells(plain, source, rules)
     unread = np.flatnonzero(np.array([names is None for names in reading.names])[codes])
     counts = np.bincount(codes, minlength=len(cells))
+    of_cells = zip(cells, reading.names, strict=True)
+    cleaned = [_alone(cell) if _is_missing(cell, rules) else some or () for cell, some in of_cells]
+    missing = {name for name in {name for some in cleaned for name in some} if _is_missing(name, rules)}
     blanks: Counter[str] = Counter()
-    cleaned: list[tuple[str, ...]] = []
-    for cell, some, count in zip(cells, reading.names, counts.tolist(), strict=True):
-        written = _alone(cell) if _is_missing(cell, rules) else some or ()
-        missing = [name for name in written if _is_missing(name, rules)]
-        blanks.update({name: count for name in missing if name})
-        cleaned.append(tuple(name for name in written if name not in missing) if missing else written)
+    if missing:
+        for some, count in zip(cleaned, counts.tolist(), strict=True):
+            blanks.update({name: count for name in some if name and name in missing})
+        cleaned = [tuple(name for name in some if name not in missing) for some in cleaned]
     numbers = whole_numbers(name for some in cleaned for name in some if name not in rules.keep)
     rows = column.first.tolist()
     first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
