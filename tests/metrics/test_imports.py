@@ -21,6 +21,7 @@ def test_metrics_import_torch_and_numpy_only():
     assert "spml.metrics.average_precision" in brought
     rooms = ("spml.metrics", "spml.scores")
     own = [name for name in brought if name.startswith("spml") and not name.startswith(rooms)]
-    assert own == ["spml", "spml.common", "spml.common.label_checks", "spml.common.plugins"]
+    names = ("errors", "label_checks", "plugins")
+    assert own == ["spml", "spml.common", *(f"spml.common.{name}" for name in names)]
     others = {name.split(".")[0] for name in brought} - {"spml"} - set(sys.stdlib_module_names)
     assert others <= {"numpy", "torch"}

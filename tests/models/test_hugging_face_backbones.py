@@ -24,6 +24,7 @@ from spml.models import (
     save_classifier,
 )
 from spml.models.backbones import create_backbone, hugging_face
+from spml.models.backbones.backbone import inspect_network
 from spml.models.backbones.hugging_face import ENCODERS
 from tests.helpers.networks import PHOTOS, describe
 
@@ -210,7 +211,7 @@ def test_every_encoder_is_built_and_built_again_from_its_description(kind: str) 
     half = (0.5,) * 3
     spec = BackboneSpec("hf/a/b", {}, size, half, half, weights="random", architecture={"config": config})
     model = hugging_face._empty(spec)
-    way, width = hugging_face.inspect(model, kind, 3, size)
+    way, width = inspect_network(model, kind, 3, size)
     backbone = Backbone(
         replace(spec, architecture={"config": config, "features": way, "num_features": width}),
         model,

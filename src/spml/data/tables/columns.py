@@ -515,8 +515,9 @@ def _find_labels(
             joined = shorten(names[k] for k in group)
             notes.append(f"{table.path.name}: the columns {joined} hold the labels of a row together.")
         return group, ()
+    other_roles = {*INFERRED, *FILE_COLUMNS[1], *FILE_COLUMNS[2]}
     open_ = [k for k in rest if k not in are_marks and not _is_measure(names[k], cells.get(k, ()))
-             and canonical(names[k]) not in INFERRED and not _is_id(names[k])]  # fmt: skip
+             and canonical(names[k]) not in other_roles]  # fmt: skip
     if marks and not open_:
         return (), tuple(k for k in rest if k in are_marks)
     if not marks and len(open_) == 1 and kinds[open_[0]] in ("text", "lists"):
@@ -649,15 +650,9 @@ def _families(names: Sequence[str], columns: Sequence[int]) -> dict[str, tuple[i
 
 
 def _is_measure(name: str, cells: Sequence[object]) -> bool:
-    """Whether a column has the name of a measure, such as `width`, and holds numbers that are no marks "
-    "only."""
-    return bool(_MEASURE.search(name)) and any(MARKS[cell] == BAD for cell in cells) and all(
-        number(cell) is not None for cell in cells)  # fmt: skip
-
-
-def _is_id(name: str) -> bool:
-    known = (*FILE_COLUMNS[1], *FILE_COLUMNS[2])
-    return canonical(name) in known
+    """Whether a column has the name of a measure, such as `width`, and holds numbers, not only marks."""
+    numbers = all(number(cell) is not None for cell in cells)
+    return bool(_MEASURE.search(name)) and numbers and any(MARKS[cell] == BAD for cell in cells)
 
 
 def _repeats(cells: Sequence[object]) -> bool:
@@ -699,11 +694,6 @@ def _name_unused(
             possible.append(f"{quote(name)} ({option('label_column', name)})")
         else:
             plain.append(f"{name} ({kind})")
-    notes = []
-    if plain:
-        notes.append(f"{table.path.name}: columns that are not used: {shorten(plain)}.")
-    if possible:
-        notes.append(
-            f"{table.path.name}: columns that are not used, but might hold labels: {first_few(possible, 3)}."
-        )
-    return notes
+    start = f"{table.path.name}: columns that are not used"
+    notes = [f"{start}: {shorten(plain)}."] if plain else []
+    return [*notes, *([f"{start}, but might hold labels: {first_few(possible, 3)}."] if possible else [])]
