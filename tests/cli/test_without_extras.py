@@ -41,7 +41,8 @@ def test_every_command_without_any_extra(tmp_path):
         "evaluate run x.npz --data.unlisted negative", "thresholds run", "audit run",
         "audit sample run --rows 20", "audit use run/sample.csv run", "export run", "review run/audit",
         "review sample.csv", "review export run/audit out.npz --format nan", "serve run", "bench run demo",
-        "bench status demo", "bench report demo", "bench config store key", "data inspect x.npz",
+        "bench list", "bench show demo", "bench status demo", "bench report demo", "bench config store key",
+        "data inspect x.npz",
         "data prepare voc2012 --root .", "data convert x.npz y.npz --format nan", "loop --output work",
         "analyse --list", "analyse regret bench/demo", "methods gr", "completion bash",
         f"train x.npz {HIDE} --logger wandb --epochs 1 --output w", "train x.npz --names openai --output n",
@@ -65,5 +66,5 @@ def test_every_command_without_any_extra(tmp_path):
     assert [each for each in ended if each[1] not in (0, 1, 2)] == []
     for command, code, said in ended:
         extra = NEEDED.get(command[0])
-        if extra and command[:2] != ["review", "export"]:
+        if extra and command[:2] not in (["review", "export"], ["bench", "list"], ["bench", "show"]):
             assert (code, f"(the extra `{extra}`)" in said) == (2, True), (command, said)

@@ -178,12 +178,12 @@ def opened(path, **options):
     return open_dataset(DataConfig(path=str(path), **config), size=8)
 
 
-def test_size_flip_and_report(tmp_path, picture):
+def test_size_flip_and_report(tmp_path, picture, caplog):
+    caplog.set_level("INFO", "spml")
     for name in "abcdef":
         picture(f"{'cat' if name in 'abc' else 'dog'}/{name}.png")
-    told: list[str] = []
-    data = open_dataset(DataConfig(path=str(tmp_path), size=12), size=8, report=told.append)
-    assert told == [f"{tmp_path}: checking 6 images"]
+    data = open_dataset(DataConfig(path=str(tmp_path), size=12), size=8)
+    assert caplog.messages == [f"{tmp_path}: checking 6 images"]
     train = data.splits["train"].inputs
     assert train.fetch([0], None).shape == (1, 3, 12, 12)
     assert any(not train.fetch([0], Augment(0, epoch)).equal(train.fetch([0], None)) for epoch in range(9))

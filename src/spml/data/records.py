@@ -104,13 +104,14 @@ def label_entries(
 
     A label that is in none of them has the meaning `unlisted`; those in `unknown` stay unknown in any case.
     """
-    from scipy.sparse import csr_matrix
-
     parts = {1: _keys(positive), -1: _keys(negative or ([], [])), 0: _keys(unknown or ([], []))}
     keys, first = np.unique(np.concatenate([*parts.values()]), return_index=True)
-    values = np.repeat(np.array([*parts], np.int8), [*map(len, parts.values())])
-    matrix = csr_matrix((values[first], (keys >> 32, keys & 0xFFFFFFFF)), shape=shape)
-    return ObservedLabels.from_csr(matrix, unlisted=unlisted)
+    values = np.repeat(np.array([*parts], np.int8), [*map(len, parts.values())])[first]
+    default = -int(unlisted == "negative")
+    stored = values != default
+    keys, values = keys[stored], values[stored]
+    ends = np.searchsorted(keys >> 32, np.arange(shape[0] + 1)).astype(np.int64)
+    return ObservedLabels(ends, keys & 0xFFFFFFFF, values, shape[1], default)
 
 
 def _keys(entries: Entries) -> IntArray:

@@ -118,10 +118,10 @@ def test_without_k_there_are_thresholds_and_nothing_is_estimated(tmp_path):
 
 def test_an_audit_gives_k_with_its_interval_and_refines_probabilities():
     held_out, truth = simulate()
-    evidence = evidence_from_audit(held_out, held_out.scores[:60], truth[:60])
+    evidence = evidence_from_audit(held_out, np.arange(60), held_out.scores[:60], truth[:60])
     policy = decide_thresholds("abc", "sigmoid", CLASSES, held_out, evidence)
     assert policy.mean_labels.source == "audit"
-    assert policy.mean_labels.value == truth[:60].sum(1).mean()
+    assert policy.mean_labels.value == pytest.approx(truth[:60].sum(1).mean())
     assert policy.mean_labels.low < policy.mean_labels.value < policy.mean_labels.high
     assert policy.rows.audited == 60
     assert policy.gamma is not None
@@ -179,13 +179,13 @@ def test_training_decides_for_the_best_f1_of_each_class(stated):
     policy = spml.load(stated).thresholds
     held_out = read_held_out(stated, CLASSES)
     labels = held_out.labels.to_ternary()
-    # Shares of the classes follow all known labels, and weights those of held-out samples.
+    # Known labels of all samples count as they are; how many each hides follows from held-out samples.
     given = priors_from_shares(held_out.positives, 1.9)
-    _, priors = fit_probabilities(held_out.scores, labels, given, held_out.positives)
+    _, priors = fit_probabilities(held_out.scores, labels, given, held_out.positives, held_out.total)
     _, of_held_out = fit_probabilities(held_out.scores, labels, given)
-    ratio = held_out.positives / labels.clip(0).sum(0)
-    moved = of_held_out.shares * ratio
-    assert priors.shares == pytest.approx(moved * 1.9 / moved.sum())
+    known, known_here = held_out.positives / held_out.total, labels.clip(0).mean(0)
+    hidden = (of_held_out.shares - known_here) * known / known_here
+    assert priors.shares == pytest.approx(known + hidden * (1.9 - known.sum()) / hidden.sum())
     expected = f1_cuts(held_out.scores, labels, priors)
     assert policy.logits == pytest.approx(expected.thresholds)
     assert (policy.mean_labels.value, policy.mean_labels.source) == (1.9, "stated")

@@ -374,7 +374,7 @@ class Needy(Objective):
             {"source": "digits", "model": {"head": "queries", "attention_heads": 3}},
             "an even width that is a multiple of its 3 attention heads, got 64, that of the feature map",
         ),
-        ({"method": "needy"}, "pass head=gaussian"),
+        ({"method": "needy"}, "pass model.head=gaussian"),
         (
             {
                 "source": "digits",

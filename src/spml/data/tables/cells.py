@@ -155,14 +155,14 @@ class CellLabels(NamedTuple):
         self, classes: Sequence[str], of_cells: Sequence[Sequence[str]] | None = None
     ) -> tuple[IntArray, IntArray]:
         """Row and class of each label, int64, row by row; of the names in `of_cells`, by default `names`."""
-        from scipy.sparse import csr_matrix
-
         names = self.names if of_cells is None else of_cells
         labels = rows_of(classes, (name for some in names for name in some))
-        ends = np.cumsum([0, *map(len, names)])
-        cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(names), len(classes)))
-        rows = cells[self.codes]
-        return np.repeat(np.arange(len(self.codes)), np.diff(rows.indptr)), rows.indices.astype(np.int64)
+        starts = np.cumsum([0, *map(len, names)])
+        counts = np.diff(starts)[self.codes]
+        # Labels of a row are those of its cell, from where these start.
+        shift = starts[self.codes] - (np.cumsum(counts) - counts)
+        rows = np.repeat(np.arange(len(self.codes)), counts)
+        return rows, labels[np.arange(len(rows)) + shift[rows]].astype(np.int64)
 
 
 def label_cells(column: Column, source: str, where: Callable[[int], str], rules: Rules) -> CellLabels:
