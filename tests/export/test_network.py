@@ -49,12 +49,11 @@ def test_photographs_are_labelled_as_by_predict(tmp_path):
     """All of it without tracing; tests/export/test_onnx.py has the same with an exported file."""
     run = spml.load(save_run(tmp_path))
     network = exportable(run).exported()
-    # Pillow resizes the columns of tall images first, so that some of their pixels differ.
-    for shape, tolerance in (((2, 40, 40, 3), 1e-6), ((1, 150, 60, 3), 1e-4), ((1, 30, 70, 3), 1e-6)):
+    for shape in ((2, 40, 40, 3), (1, 150, 60, 3), (1, 30, 70, 3)):
         images = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
         with torch.inference_mode():
             outputs = network(torch.from_numpy(images))
         predicted = run.predict(images)
-        np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=tolerance)
+        np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=1e-6)
         for labels, row in zip(predicted.labels, outputs["labels"], strict=True):
             assert set(labels) == {run.classes[column] for column in np.flatnonzero(row)}

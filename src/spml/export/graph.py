@@ -97,7 +97,7 @@ def check_outputs(model: Model, compute: Compute, variant: str, what: str) -> st
     if not np.isfinite(largest) or (variant == FLOAT32 and largest > TOLERANCE):
         raise SpmlError(
             f"{model.folder}: the exported model differs from the trained one by {largest:.2g} in {what}, "
-            f"more than {TOLERANCE:g}, so nothing was written. Other versions of torch, onnx or "
-            "onnxruntime may export it correctly."
+            f"more than {TOLERANCE:g}, so nothing was written. Other versions of torch, onnx, onnxruntime or "
+            "Pillow may export it correctly."
         )
     return f"largest difference from torch in {what} on random samples: {largest:.1e}"
