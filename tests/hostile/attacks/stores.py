@@ -214,13 +214,13 @@ ATTACKS = (
         "an audit that lists 10^30 rows",
         about(listed=10**30),
         EXPORT,
-        "audit/missing.csv: has 96 rows, but audit.json says",
+        "audit/missing.csv: has 135 rows, but audit.json says",
     ),
     Attack(
         "an audit with a probability of NaN",
         audit("missing.csv", lambda text: text + "x,,blue,nan,1,1,,\n"),
         EXPORT,
-        "audit/missing.csv: row 98: Expected `float` >= 0.0 - at `$.probability`. Run spml audit",
+        "audit/missing.csv: row 137: Expected `float` >= 0.0 - at `$.probability`. Run spml audit",
     ),
     Attack(
         "an audit of an unknown class",

@@ -90,7 +90,7 @@ ATTACKS = (
         "a terminal escape as class name",
         table(f"a.png,{ESCAPE}"),
         INSPECT,
-        r"the class name '\x1b]0;owned\x07' holds control characters",
+        r"the class name '\x1b]0' holds control characters",
     ),
     Attack("NUL bytes in a table", table("a.png,a\0"), INSPECT, "line 2 holds a NUL byte"),
     Attack(

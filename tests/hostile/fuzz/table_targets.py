@@ -25,9 +25,9 @@ _COLUMNS = (
     ("['cat' 'dog']", "array(['cat', 'dog'], dtype=object)", "{'cat', 'dog'}", "set()", "('cat',)"),
     ("<cat><dog>", "<dog>", "<sea><cat>"),
     ("#cat #dog", "#dog#sea", "#sea"),
-    ("1girl solo ;)", "solo hat", "1girl hat ;_;", "solo", "hat"),
+    ("clear partly_cloudy", "clear", "haze partly_cloudy", "haze"),
     ("犬、猫", "猫", "犬", "C#"),
-    ("dog / beach", "dog", "beach", "sea", "beach / sea"),
+    ("dog / beach", "dog / sea", "sea", "1girl solo ;)", "solo hat"),
     ("dog;-beach", "no dog", "dog?", "beach", "dog:0.82", "2x dog", "1 0 1"),
 )
 _WIDE = (
