@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -38,7 +39,10 @@ def is_blank(name: str) -> bool:
 def number(cell: object) -> float | None:
     """The number in a cell, which may have a decimal comma; None if it holds none."""
     if isinstance(cell, (int, float)):
-        return float(cell) if cell == cell else None
+        try:
+            return float(cell) if cell == cell else None
+        except OverflowError:  # a whole number of JSON has any length
+            return math.inf if cell > 0 else -math.inf
     word = text(cell)
     return float(word.replace(",", ".")) if _NUMBER.fullmatch(word) else None
 

@@ -31,7 +31,7 @@ _COLUMNS = (
     ("dog;-beach", "no dog", "dog?", "beach", "dog:0.82", "2x dog", "1 0 1"),
 )
 _WIDE = (
-    ("file", "cat", "dog", "width", "x", "a.png", "1", "0", "640", "yes", "b.png", "0", "3", "480", "no"),
+    ("file", "cat", "dog", "width", "x", "a.png", "1", "0", "640", "yes", "b.png", "0", "1", "480", "no"),
     (
         "file",
         "labels",

@@ -691,7 +691,7 @@ def _name_unused(
     for k in columns[:_DESCRIBED]:
         name, kind = table.names[k], kinds[k]
         if not _UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k]))):
-            possible.append(f"{quote(name)} ({option('label_column', name)})")
+            possible.append(quote(name) + (f" ({option('label_column', name)})" if len(name) < 100 else ""))
         else:
             plain.append(f"{name} ({kind})")
     start = f"{table.path.name}: columns that are not used"
