@@ -69,8 +69,9 @@ def test_the_options_and_numbers_of_the_page():
     assert {f"--{name}" for name in vars(Limits())} <= options
     limits = Limits()
     assert f"`--body_timeout {limits.body_timeout:g}`" in PAGE
-    assert f"{limits.max_pixels // 10**6} million by default" in PAGE
-    assert f"closed after {PATIENCE:g} seconds. At most {MAX_CONNECTIONS} are open" in " ".join(PAGE.split())
+    text = " ".join(PAGE.split())
+    assert f"{limits.max_pixels // 10**6} million by default" in text
+    assert f"closed after {PATIENCE:g} seconds. At most {MAX_CONNECTIONS} are open" in text
 
 
 def test_the_page_of_results_is_made_from_the_committed_results(monkeypatch):
