@@ -70,7 +70,7 @@ EXTRAS = {
     "wandb": "wandb",
     "mlflow": "mlflow",
 }
-"""Packages of each extra, as pip is told to install them in an environment where spml is."""
+"""Packages of each extra, in the form that pip takes."""
 
 
 def missing_extra(package: str, extra: str) -> InputError:

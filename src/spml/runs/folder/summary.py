@@ -43,7 +43,7 @@ _MARGIN, _DEVIATIONS = 0.05, 2.0
 """An A above 1/2 by less than this, and by less than so many standard deviations, counts as chance."""
 
 _ENOUGH = 20
-"""Known positives from which on A is told apart from 1/2."""
+"""Fewest known positives with which A can be distinguished from 1/2."""
 
 
 class FinalScores(NamedTuple):
