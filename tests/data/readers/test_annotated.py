@@ -179,18 +179,18 @@ TABLE = "file,label\n1.png,cat\n2.png,dog\n"
     [
         (
             "train/1.png train/2.png test/3.png", {"train/a.csv": TABLE},
-            "test: holds 1 image, but no annotation file, while other folders of the data have one",
+            r"test: holds 0 annotation files, but one is needed, .* Add one\.$",
         ),
         (
             "images/1.png images/2.png", {"train.csv": TABLE, "sample_submission.csv": TABLE},
-            r"holds 2 annotation files, and which one .* inspect .*sample_submission\.csv or spml data "
+            r"holds 2 annotation files, but one .* inspect .*sample_submission\.csv or spml data "
             r"inspect .*/train\.csv",
         ),
         (
             "train/1.png train/2.png val/1.png val/2.png", {"all.csv": TABLE},
-            r"all\.csv: its images may be those in \S*train or \S*val\. Pass the file, and the folder of its",
+            r"all\.csv: row 2: there is no file '1\.png' in ",
         ),
-        ("images/1.png", {"a.csv": TABLE}, r"row 2: there is no file '1\.png' in \S+ "),
+        ("images/1.png", {"a.csv": TABLE}, r"row 3: there is no file '2\.png' in \S+/images"),
         ("1.png", {"a.csv": "file,label\n"}, r"a\.csv: has no rows"),
         ("train/1.png", {"train/a.json": '{"images": ['}, r"train/a\.json: "),
     ],

@@ -33,14 +33,14 @@ def message(path, content=b""):
         ("x.rar", "is an archive"),
         ("x.mat", "is not read. Save its features and labels with numpy.savez as X (N, D) and Y (N, C)"),
         ("x.h5", "is not read. Save its features"),
-        ("x.tfrecord", "is not read. Write its images to files, and a table (.csv,"),
+        ("x.tfrecord", "is not read. Save its images as files. Write a table (.csv,"),
         ("x.pkl", "is a pickle, which can run code when it is loaded, so it is never read. Load it where"),
         ("x.pt", "is a pickle"),
         ("x.sqlite", "is a database, which is not read. Export files and labels as a .csv file."),
         ("x.feather", "is not read. Save it as Parquet"),
         ("x.manifest", ".manifest is not a known format"),
         ("data.yaml", "is YAML, of which only lists of `sources` are read. Write a table"),
-        ("x.jpg", "is an image. Name the folder of images, or a table"),
+        ("x.jpg", "is an image. Name the folder of images. Write a table"),
         ("x.foo", ".foo is not a known format. Name a folder with one folder of images per class, a table"),
         ("labels", "a file without a suffix is not a known format"),
         ("x.xml", ".xml is not a known format"),
@@ -89,7 +89,7 @@ def test_xml_by_its_first_element(tmp_path, content, expected):
         (
             "a.manifest",
             {"source-ref": "s3://b/1.jpg"},
-            "a manifest of SageMaker or Rekognition. Write a .csv",
+            "a manifest of SageMaker or Rekognition. Write a table",
         ),
         ("a.jsonl", {"source-ref": "s3://b/1.jpg"}, "a manifest of SageMaker or Rekognition"),
         ("a.json", {"1.jpg": ["dog"]}, "not a known kind of JSON; found the keys '1.jpg'. Known are COCO"),
@@ -98,9 +98,7 @@ def test_xml_by_its_first_element(tmp_path, content, expected):
 )
 def test_formats_by_their_keys(tmp_path, name, content, expected):
     text = content if isinstance(content, str) else json.dumps(content)
-    assert message(tmp_path / name, text.encode()).startswith(
-        (f"is {expected}", f"can't be read, as it is {expected}")
-    )
+    assert message(tmp_path / name, text.encode()).startswith(f"is {expected}")
 
 
 def test_json_lines_with_the_suffix_of_json(tmp_path):
@@ -114,8 +112,14 @@ def test_json_lines_with_the_suffix_of_json(tmp_path):
 
 def test_text(tmp_path):
     text = message(tmp_path / "list.txt", b"1.jpg dog\n2.jpg cat\n")
-    assert text.startswith("is a text file, whose lines may mean anything. Write a table")
-    assert text.endswith('pandas.read_csv("list.txt", sep=r"\\s+").to_csv("labels.csv", index=False).')
+    assert text.startswith(
+        "is a text file, whose lines may mean anything, such as tags of an image (docs/data"
+    )
+    assert "Write a table" in text
+    text = message(tmp_path / "1.txt", b"0 .5 .5 1 1\n1 .5 .5 .2 .2\n")
+    assert text.startswith(
+        "is of a YOLO export. Name its folder, and put the names of the classes into data.yaml"
+    )
 
 
 def test_the_advice_for_lists_of_celeba_works(tmp_path, picture, monkeypatch):
