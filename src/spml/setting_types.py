@@ -42,8 +42,12 @@ def typed(value: Any, hint: Any, name: str) -> Any:
         advice = ""
         if isinstance(value, bool) and "no" in choices:
             advice = f". YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
+        elif value in ("true", "false") and "no" in choices:
+            advice = f". Write {'yes' if value == 'true' else 'no'}."
         elif isinstance(value, str) and (nearest := closest(value, filter(_is_text, choices))):
             advice = f". {nearest}"
+        elif isinstance(value, str) and (percent := _PERCENT.fullmatch(value)):
+            advice = f". Write {float(percent[1]) / 100:g}."
         raise InputError(f"{name} must be {describe_type(hint)}, got {quoted(value)}{advice}") from error
 
 
@@ -105,6 +109,8 @@ _TYPES = {
     dict: "settings by name",
 }
 _EXAMPLES = {int: "1, 2", str: "a, b"}
+
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?) ?%")
 
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 """Numbers such as 1e-3, which YAML 1.1 reads as text because they have no point or no sign."""

@@ -57,7 +57,7 @@ def refuse(capsys, *arguments):
         ("train --resume=yes", "spml train: --resume takes no value, got 'yes'."),
         (
             "train my photos",
-            "spml train: unexpected argument 'photos'. Put quotes round a name with spaces; "
+            "spml train: unexpected argument 'photos'. Put quotes round a name with spaces. "
             "`spml train --help` shows what the command takes.",
         ),
         ("data inpsect photos", "spml data: unknown command 'inpsect'. Did you mean inspect?"),
@@ -75,10 +75,62 @@ def refuse(capsys, *arguments):
         ),
         ("demo --processes all", "spml demo: --processes must be a whole number, got 'all'"),
         ("--versoin", "spml: unknown option --versoin. Did you mean --version?"),
+        ("train photos -o out", "spml train: unknown option -o. Did you mean --output?"),
+        ("train photos --device gpu", "spml train: unknown option --device. Did you mean --accelerator?"),
+        (
+            "train --data photos",
+            "spml train: unknown option --data. What it names stands alone: `spml train [options] [path]`.",
+        ),
+        (
+            "predict --model run",
+            "spml predict: unknown option --model. What it names stands alone: "
+            "`spml predict [options] run paths ...`.",
+        ),
+        (
+            "export run model.onnx",
+            "spml export: unexpected argument 'model.onnx'. To write to this file, pass --output model.onnx. "
+            "`spml export --help` shows what the command takes.",
+        ),
+        (
+            "train photos --frozen true",
+            "spml train: --frozen must be one of auto, yes, no, got 'true'. Write yes.",
+        ),
+        (
+            "train photos --data.val_share 20%",
+            "spml train: --data.val_share must be a number, got '20%'. Write 0.2.",
+        ),
+        (
+            "train photos --method ridge",
+            "spml train: 'ridge' is a head, not a method: pass head=ridge instead.",
+        ),
     ],
 )
 def test_a_wrong_command_line(line, answer, capsys):
     assert refuse(capsys, *line.split()) == answer
+
+
+def test_two_folders_of_data(tmp_path, capsys):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+    answer = refuse(capsys, "train", str(tmp_path / "cat"), str(tmp_path / "dog"))
+    assert f"The data is one folder or file: pass the folder that holds both, such as {tmp_path}." in answer
+
+
+def test_data_in_front_of_its_run(tmp_path, capsys):
+    run, data = tmp_path / "run", tmp_path / "data"
+    for folder in (run, data):
+        folder.mkdir()
+    (run / "config.yaml").touch()
+    for command in ("predict", "evaluate"):
+        assert refuse(capsys, command, str(data), str(run)) == (
+            f"spml {command}: {data}: is no run, but {run} is one. The run comes first: {run} {data}."
+        )
+
+
+@pytest.mark.parametrize(("value", "stated"), [("true", True), ("false", False)])
+def test_a_flag_with_a_value(value, stated):
+    parsed = parse(["predict", "run", "photos", "--top1_fallback", value])
+    assert (parsed.top1_fallback, parsed.paths) == (stated, ["photos"])
 
 
 @pytest.mark.parametrize(

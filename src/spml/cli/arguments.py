@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -43,6 +44,12 @@ COMMON = {
     "data.label_column": "Column of a table that holds the labels",
 }  # fmt: skip
 """Settings of the short help, which leaves out the others, with a text in place of one that is too long."""
+_MEANT = {"o": "output", "device": "accelerator", "gpu": "accelerator", "k": "mean_labels"}
+"""Names of options that people know from other programs, and those of the same meaning here."""
+
+_NAMELESS = {"data", "dataset", "input", "images", "model", "run", "path", "file", "folder"}
+"""Names under which people pass an argument, which has none here."""
+
 _TRAINING_ONLY = {"flip", "crop"}
 """Settings of the data that commands without a training do not have."""
 
@@ -247,10 +254,7 @@ class Parser(argparse.ArgumentParser):
                 f"{action.dest.upper()} is missing: {text} `{self.prog} --help` shows how to call it."
             )
         if rest:
-            raise InputError(
-                f"unexpected argument {rest[0]!r}. Put quotes round a name with spaces; `{self.prog} --help` "
-                "shows what the command takes."
-            )
+            raise InputError(self._unexpected(rest[0], stated))
         others = dict(self.defaults)
         settings: dict[str, Any] = {}
         if "config" in stated:
@@ -327,6 +331,9 @@ class Parser(argparse.ArgumentParser):
                     raise InputError(self._unknown_option(name))
                 word = option + equals + value
                 is_value = not equals and self.actions[option].nargs != 0
+            elif word in ("true", "false") and spelled and self._is_flag(spelled[-1]):
+                spelled = spelled if word == "true" else spelled[:-1]  # as if it took a value
+                continue
             spelled.append(word)
         return spelled
 
@@ -349,10 +356,28 @@ class Parser(argparse.ArgumentParser):
 
     # -- what is wrong -------------------------------------------------------------------------------------
 
+    def _is_flag(self, word: str) -> bool:
+        return word in self.actions and isinstance(self.defaults.get(self.actions[word].dest), bool)
+
+    def _unexpected(self, word: str, stated: Mapping[str, Any]) -> str:
+        """Say what to do about an argument too many: pass it otherwise, or name the folder above."""
+        name, hint = f"unexpected argument {word!r}", "Put quotes round a name with spaces."
+        first = stated.get("path")
+        if first and os.path.isdir(word) and os.path.isdir(first):
+            above = os.path.dirname(os.path.normpath(word)) or "."
+            hint = f"The data is one folder or file: pass the folder that holds both, such as {above}."
+        elif "--output" in self.actions and "output" not in stated and os.path.splitext(word)[1]:
+            hint = f"To write to this file, pass --output {word}."
+        return f"{name}. {hint} `{self.prog} --help` shows what the command takes."
+
     def _unknown_option(self, name: str) -> str:
         """Name the nearest options: those of this name in another group, or those of similar letters."""
         known = {_plain(option): option for option in self.actions if option.startswith("-")}
         plain = _plain(name)
+        if (meant := _MEANT.get(plain)) in known:
+            return f"unknown option {name}. Did you mean {known[str(meant)]}?"
+        if plain in _NAMELESS and any(not action.option_strings for action in self.actions.values()):
+            return f"unknown option {name}. What it names stands alone: `{self.usage}`."
         leaves = {_leaf(option): option for option in known}
         close = (
             [option for option in known if _leaf(option) == _leaf(plain)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError
 from ..common.messages import log
-from .shared import Cluster, Decision, Prediction, Tables
+from .shared import Cluster, Decision, Prediction, Tables, check_order
 
 if TYPE_CHECKING:
     from ..data import Inputs
@@ -67,6 +67,7 @@ def predict(
                 "command twice."
             )
         scores = "none"
+    check_order(run, paths)
     address = cluster.find()
     format_name = _format_name(format, output)
     if output:

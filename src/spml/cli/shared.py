@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -119,10 +120,20 @@ def with_path(data: dict[str, Any], path: str) -> dict[str, Any]:
     return {**data, "path": path} if path else data
 
 
+def check_order(run: str, others: Sequence[str]) -> None:
+    """Refuse data in front of the run that it is for."""
+    from ..runs.folder.layout import holds_run
+
+    later = next((name for name in others if holds_run(Path(name))), None)
+    if later and not holds_run(Path(run)) and os.path.exists(run):
+        raise InputError(f"{run}: is no run, but {later} is one. The run comes first: {later} {run}.")
+
+
 def runs_and_data(runs: list[str], data: dict[str, Any]) -> tuple[list[str], DataConfig]:
     """Separate the folders of runs from the data, which may be named last among them or by --data.path."""
     from ..runs.folder.layout import holds_run
 
+    check_order(runs[0], runs[1:])
     if data.get("path") or len(runs) == 1 or holds_run(Path(runs[-1])):
         return runs, data_config(data)
     return runs[:-1], data_config(data, runs[-1])

@@ -195,7 +195,7 @@ def read_target(text: str, *, per_class: bool = False) -> Target:
     if match is None or (value is not None and not 0 < value < 1):
         raise InputError(
             "`target` must be f1, labels, or precision=P or recall=R with a number between 0 and 1, such as "
-            f"recall=0.8; got {text!r}"
+            f"recall=0.8 for 80 %; got {text!r}"
         )
     if match[1] == "labels" and per_class:
         raise InputError("target=labels is one threshold for all classes: leave out `per_class`.")

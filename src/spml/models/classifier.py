@@ -217,7 +217,10 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         raise InputError(no_folder(folder))
     for file in (path, weights):
         if not file.is_file():
-            raise InputError(f"{folder}: contains no trained model ({file.name} is missing).")
+            raise InputError(
+                f"{folder}: contains no trained model ({file.name} is missing). Name the folder of a "
+                "finished run, the `output` of its training."
+            )
     card, model = _read_card(path)
     with _readable(folder):
         digest = sha256_file(weights)
@@ -258,7 +261,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
 def no_folder(folder: Path) -> str:
     """Say that a folder does not exist, with the nearest of those next to it that hold a model."""
     if folder.exists():
-        return f"{folder}: is a file; name the folder of a run."
+        return f"{folder}: is a file; name the folder of a run, such as {folder.parent}."
     try:
         others = [path.name for path in islice(folder.parent.iterdir(), 10_000) if (path / CARD).is_file()]
     except OSError:

@@ -189,6 +189,8 @@ def existing(text: str) -> Path:
         return path
     hint = "" if above.is_dir() else f"There is no folder {above} either."
     hint = nearest(path.name, siblings) if siblings else hint
+    if {*"*?"} & {*path.name}:
+        hint = "Write a pattern without quotes, so that the shell lists the files; or name the folder."
     raise InputError(f"{text}: no such file or folder. {hint}".rstrip())
 
 

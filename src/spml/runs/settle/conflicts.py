@@ -72,6 +72,8 @@ def check_stated(config: Config) -> None:
         )
     model, auto = config.model, config.method == AUTO
     closed_form, lbfgs = model.head in models.CLOSED_FORM, config.optim.name == LBFGS
+    if config.method in models.CLOSED_FORM:
+        raise InputError(f"{config.method!r} is a head, not a method: pass head={config.method} instead.")
     if config.objective and not closed_form:
         find(config.objective, [AUTO])
     check(config)
