@@ -6,7 +6,7 @@ line that is the option `--data.images FOLDER`, in Python the argument `data={"i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -49,6 +49,13 @@ def from_arguments(settings: Mapping[str, Any], others: Iterable[str] = ()) -> d
             raise InputError(f"{full} is stated twice")
         flat[full] = settings[name]
     return nested(flat)
+
+
+def text_columns(text: str | Sequence[str] | bool) -> str:
+    """The argument `text` as the setting `data.text`; empty if samples are not texts."""
+    if isinstance(text, (str, bool)):
+        return "text" if text is True else text or ""
+    return ",".join(text)
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -312,3 +312,11 @@ def test_losses_compile_as_one_graph(loss, matrix):
     torch.testing.assert_close(found, expected)
     gradients = [torch.autograd.grad(value, logits)[0] for value in (found, expected)]
     torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bool])
+def test_a_target_of_another_type_is_told_how_to_convert(dtype):
+    target = torch.tensor([[1, 0], [0, 1]])
+    with pytest.raises(TypeError, match=r"pass target\.long\(\)"):
+        an_loss(torch.zeros(2, 2), target.to(dtype))
+    assert an_loss(torch.zeros(2, 2), target.to(dtype).long()) == an_loss(torch.zeros(2, 2), target)

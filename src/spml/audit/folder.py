@@ -17,7 +17,8 @@ import msgspec
 
 from ..common.errors import InputError
 from ..common.files import make_folder, write_bytes, write_json, write_rows, write_with
-from ..common.phrases import shorten
+from ..common.notebook import SHOWN, Listing
+from ..common.phrases import counted, shorten
 from ..common.safe import quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
 from ..config import DataConfig, from_dict
@@ -151,6 +152,25 @@ class Audit(NamedTuple):
     missing: list[MissingLabel]
     wrong: list[WrongLabel]
     classes: Sequence[ClassSummary] = ()
+
+    def __repr__(self) -> str:
+        return self._listing().text()
+
+    def _repr_html_(self) -> str:
+        return self._listing().html()
+
+    def _listing(self) -> Listing:
+        rows = [
+            (row.file, row.given.replace(BETWEEN_NAMES, ", "), row.label, f"{row.probability:.2f}")
+            for row in self.missing[:SHOWN]
+        ]
+        title = (
+            f"Audit of {counted(self.about.samples, 'sample')}: {len(self.missing):,} probable missing "
+            f"labels, of which {self.about.expected:,.0f} are expected to be right; {len(self.wrong):,} "
+            "given labels to check"
+        )
+        headings = ("sample", "given", "missing", "probability")
+        return Listing(title, headings, rows, len(self.missing) - len(rows))
 
 
 class _Version(msgspec.Struct):

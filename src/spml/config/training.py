@@ -77,6 +77,10 @@ class Config:
             full.
         mean_labels: Mean number of labels per sample K, if known; where it is needed and not stated, it is 2,
             or half the number of classes if there are fewer than 4.
+        minutes: Time limit of the training, from its start on; 0 = none. An auto head leaves out parts of
+            photos, further spaces of features and the forest; a network that is trained, its last epochs. A
+            line says what is left out. What has begun is finished, so a training may take somewhat longer,
+            and the result depends on the speed of the machine.
         patience: Stop after this many epochs without a better validation score; 0 = never.
         devices: Number of processes or accelerators to train on, those of all machines together. Under
             torchrun, `spml train` takes as many as were started.
@@ -107,6 +111,7 @@ class Config:
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="from 0 to 2^32 - 1")] = 0
     select: Literal["auto", "observed", "oracle"] = "auto"
     mean_labels: Rate | None = None
+    minutes: Amount = 0.0
     patience: Count = 0
     devices: Positive = 1
     accelerator: str = "auto"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..common.files import check_json_sha256, json_sha256
+from ..common.notebook import SHOWN, Listing
 from ..common.phrases import counted, first_few
 from .calibration import AnyLabels, AnyScores, Calibration
 from .cuts import Cuts, f1_cuts, label_cuts, precision_cuts, recall_cuts
@@ -328,6 +329,27 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             ascending = (np.diff(columns) > 0).all() and not (columns >= (self.num_classes or 0)).any()
             if len(columns) != len(self.classes) or not ascending:
                 raise ValueError("columns must ascend, one for each class that is listed")
+
+    def __repr__(self) -> str:
+        return self._listing().text()
+
+    def _repr_html_(self) -> str:
+        return self._listing().html()
+
+    def _listing(self) -> Listing:
+        rows = [
+            (
+                cut.name,
+                "never" if cut.threshold is None else f"{cut.threshold:.3f}",
+                *("" if value is None else f"{100 * value:.0f} %" for value in (cut.precision, cut.recall)),
+            )
+            for cut in self.classes[:SHOWN]
+        ]
+        known = f"K = {self.mean_labels.value:g}" if self.mean_labels.known else "K not known"
+        classes = counted(len(self.classes), "class", "classes")
+        title = f"Thresholds of {classes}: {self.target.describe()}, {known}"
+        headings = ("class", "threshold", "precision", "recall")
+        return Listing(title, headings, rows, len(self.classes) - len(rows))
 
     @property
     def names(self) -> tuple[str, ...]:

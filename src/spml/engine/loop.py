@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..common.budget import Budget
 from ..common.errors import InputError, SpmlError, unexpected
 from ..common.torch_draws import TorchDraws
 from ..config import Config
@@ -174,6 +175,7 @@ class Trainer:
             after the other: before the first epoch, and after each one before its checkpoint is written, on
             the first process.
         draws: Random state of dropout and random codes, which `fit` seeds; None = one of its own.
+        budget: Time limit, which may leave out the last epochs; None = no limit.
     """
 
     def __init__(
@@ -194,7 +196,9 @@ class Trainer:
         recorded: Sequence[Samples] = (),
         on_scores: OnScores = lambda epoch, scores: None,
         draws: TorchDraws | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget or Budget()
         self.config, self.fabric, self.judge = config, fabric, judge
         self.folder, self.workers, self.identity = folder, workers, identity
         self.on_epoch, self.on_step = on_epoch, on_step
@@ -247,6 +251,7 @@ class Trainer:
     def _fit(self, resume: bool) -> LoopState:
         if resume:
             self._resume()
+            self.state.finished = bool(self.state.epoch) and not self.state.batch and self._is_finished()
             in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
             self.on_step(self.state.epoch * len(self.train) + in_epoch)
         with stop_on_signal(self._request_stop):
@@ -254,7 +259,7 @@ class Trainer:
                 with self.draws.drawing():
                     self._record()
             while not self.state.finished:
-                progress = Progress(self.state.epoch, self.config.epochs)
+                begun, progress = time.perf_counter(), Progress(self.state.epoch, self.config.epochs)
                 with self.draws.drawing():
                     self.objective.on_epoch_start(progress)
                 started = self._train_epoch()
@@ -265,6 +270,7 @@ class Trainer:
                     metrics = self.judge(scores)
                 self.state.seconds += time.perf_counter() - started
                 self._end_epoch(metrics)
+                self.state.finished = self._is_finished(time.perf_counter() - begun)
                 with self.draws.drawing():
                     self._record(scores)
                 self.save()
@@ -336,9 +342,16 @@ class Trainer:
         record = {"epoch": state.epoch + 1, "step": state.step, "lr": self._learning_rate(state.step - 1)}
         record |= {"train/loss": sum(terms.values()), **terms, **metrics}
         state.end_epoch(record, self.judge.metric, self.judged_model, self.objective)
-        patience = self.config.patience
+
+    def _is_finished(self, seconds: float = 0.0) -> bool:
+        """Whether training is over after an epoch; `seconds` is what the next one will take."""
+        state, epochs, patience = self.state, self.config.epochs, self.config.patience
         exhausted = bool(patience) and state.epoch - 1 - state.best_epoch >= patience
-        state.finished = state.epoch >= self.config.epochs or exhausted
+        if state.epoch >= epochs or exhausted:
+            return True
+        left = f"epochs {state.epoch + 1} to {epochs}" if state.epoch + 1 < epochs else f"epoch {epochs}"
+        over = not self.budget.allows(f"{left} of {epochs}", seconds)
+        return self._any_process(over)
 
     def _learning_rate(self, step: int) -> float:
         steps_per_epoch = math.ceil(len(self.train) / self.config.batch_size)
@@ -455,9 +468,12 @@ class Trainer:
 
     def _agree_to_stop(self) -> bool:
         """Whether a signal has arrived at any process."""
+        return self._any_process(self._stop_requested)
+
+    def _any_process(self, fact: bool) -> bool:
         if self.fabric.world_size == 1:
-            return self._stop_requested
-        return bool(self.fabric.all_gather(torch.tensor(self._stop_requested)).any())
+            return fact
+        return bool(self.fabric.all_gather(torch.tensor(fact)).any())
 
     # -- divergence ----------------------------------------------------------------------------------------
 

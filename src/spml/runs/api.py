@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +13,22 @@ from torch import nn
 
 from ..common.errors import InputError
 from ..common.files import same_path
-from ..common.messages import shown
+from ..common.messages import log, shown
 from ..config import Config, from_dict
 from ..methods.registry import load_own
 from ..models import OwnNetwork, at_hand
-from ..short_names import from_arguments
+from ..short_names import from_arguments, text_columns
 from .folder.contents import load_model
+from .folder.layout import holds_run
 from .inputs import labelled
 from .predict.cluster import check_engine
 from .run import Run
+from .settle.resolve import run_folder
 from .train import run_training
 
 _ARGUMENTS = (
-    "y", "classes", "groups", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
-    "logger",
+    "y", "classes", "groups", "text", "transform", "resume", "overwrite", "quiet", "pictures", "engine",
+    "address", "logger",
 )  # fmt: skip
 
 
@@ -42,6 +46,7 @@ def train(
     classes: Sequence[str] | None = None,
     split: Sequence[str] | None = None,
     groups: Sequence[Any] | None = None,
+    text: str | Sequence[str] | bool = False,
     transform: Any = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -64,8 +69,8 @@ def train(
               H, W);
             - a pandas or polars DataFrame with a column of image files and a column of labels, as in a CSV
               file, without `y`;
-            - with `data={"text": "title,abstract"}`, a DataFrame whose columns of these names hold texts, or
-              a list of texts;
+            - a list of texts, with `text=True`, or a DataFrame some columns of which hold texts, with
+              `text="title,abstract"`;
             - a torch Dataset of (image or features, label), without `y`. Its images are loaded several times
               and must not change; where it has `classes`, they name its indices.
 
@@ -83,6 +88,8 @@ def train(
             `data={"split_column": NAME}` names its column. None = as `data={"val_share": ...}` says.
         groups: Group of each sample in memory, as text or numbers, such as its patient or recording, which
             splits and folds keep together; of a DataFrame, `data={"group": NAME}` names its column.
+        text: Columns that hold the text of a sample, as a list or after commas; True = the samples are texts.
+            Otherwise strings are paths of images. It is the setting `data.text`.
         transform: How images are prepared for a network of your own (`backbone=module`): a dictionary with
             `size`, `mean`, `std` and `interpolation`, a transform of torchvision or timm for evaluation, or
             an image processor of transformers. Images are resized to a square, never cropped; a line says
@@ -98,7 +105,8 @@ def train(
         logger: Where settings and metrics are logged, too, while the model is trained: `tensorboard` (in the
             folder of the run), `wandb` or `mlflow`.
         settings: Fields of `Config`, nested as in config.yaml, or by the short names of the command line:
-            `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`.
+            `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`. Without
+            `output`, the folder is named after data and method, with a number if it holds a run already.
             `backbone` may also be a network of your own, an `nn.Module` from normalised images, float32 (B,
             3, size, size), to features (B, D) or maps (B, D, h, w). It is copied, so training does not change
             it.
@@ -118,7 +126,7 @@ def train(
     """
     cluster, records, network = check_engine(engine, address), None, None
     if isinstance(source, Config):
-        if settings or any(argument is not None for argument in (y, classes, split, groups)):
+        if settings or text or any(argument is not None for argument in (y, classes, split, groups)):
             raise InputError("give either a Config or settings by name, not both")
         config = source
         if not isinstance(config.model.backbone, str):
@@ -129,11 +137,14 @@ def train(
         data = settings.get("data", {})
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
+        if text and "text" in data:
+            raise InputError("data.text is set by the argument text, too: leave out one of the two.")
+        settings["data"] = data = data | ({"text": text_columns(text)} if text else {})
         config = from_dict(settings)  # refuses wrong settings before samples are looked at
         config.data, records = labelled(source, y, data, classes=classes, split=split, groups=groups)
     with nullcontext() if quiet else shown(), at_hand(network):
         folder = run_training(
-            config,
+            config if config.output or resume or overwrite else replace(config, output=_free_folder(config)),
             resume=resume,
             overwrite=overwrite,
             data=records,
@@ -142,6 +153,18 @@ def train(
             logger=logger,
         )
         return load(folder)
+
+
+def _free_folder(config: Config) -> str:
+    """Folder of a run for which none is stated, so that the cell of a notebook can be run again."""
+    folder = chosen = run_folder(config)
+    for number in count(2):
+        if not holds_run(chosen):
+            break
+        chosen = folder.with_name(f"{folder.name}-{number}")
+    if chosen != folder:
+        log.info(f"{folder} holds a run already, so this one is written to {chosen} (or pass output=FOLDER)")
+    return str(chosen)
 
 
 def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:

@@ -21,6 +21,7 @@ from .. import models
 from ..common.errors import InputError, SpmlError, nearest, require_packages
 from ..common.label_checks import rows_of
 from ..common.messages import log, progress
+from ..common.notebook import SHOWN
 from ..common.phrases import first_few
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs, wanted_names
@@ -45,6 +46,7 @@ from .settle.conflicts import check_mean_labels
 if TYPE_CHECKING:
     from ..export import Model
     from .judge.common_classes import UnknownClasses
+    from .judge.evaluate import Evaluation
 
 GLOBAL = "global"
 """One threshold for all classes, in place of thresholds.json."""
@@ -582,7 +584,9 @@ class Run:
         for batch in self.stream(inputs, computing, where=where):
             parts.append(self.labelled(ids, batch, decide, sparse=sparse))
             skipped |= batch.unreadable
-        return join_predictions(parts, notes=(*left_out, *self.notes(ids, skipped)))
+        notes = (*left_out, *self.notes(ids, skipped))
+        first = inputs.take([row for row in range(len(ids)) if row not in skipped][:SHOWN])
+        return replace(join_predictions(parts, notes), first=first)
 
     def predict_batches(
         self,
@@ -639,7 +643,7 @@ class Run:
         workers: int = 0,
         device: str = "auto",
         **settings: Any,
-    ) -> dict[str, Any]:
+    ) -> Evaluation:
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:

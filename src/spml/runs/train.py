@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..common.budget import Budget
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
 from ..common.messages import log, muted, progress
@@ -22,6 +23,7 @@ from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.checkpoint import data_changed
 from ..engine.process_memory import give_back_freed_memory, peak_memory
+from ..methods.base import Objective
 from .by_names import open_unlabelled, run_by_names
 from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
@@ -36,7 +38,7 @@ from .predict.batches import Engine
 from .report.page import write_report
 from .run import Run
 from .settle.conflicts import check_recording
-from .settle.resolve import Opened, check_stated, open_for_backbone, resolve, run_folder
+from .settle.resolve import Opened, Resolved, check_stated, open_for_backbone, resolve, run_folder
 
 
 def run_training(
@@ -70,7 +72,7 @@ def run_training(
         InputError: A setting, the data or the folder does not suit; nothing was written.
         SpmlError: Training failed; the last checkpoint is in the folder.
     """
-    started = time.perf_counter()
+    started, budget = time.perf_counter(), Budget(config.minutes)
     check_logger(logger)
     config = _with_folder(config, resume)
     folder = Path(config.output)
@@ -97,7 +99,7 @@ def run_training(
             run.settle_scaling(some_features(run))
         config, fingerprint = run.config, run.data.fingerprint()
         if resume:
-            _check_same_settings(config)
+            _check_same_settings(run)
         if run.fine_tunes:
             options: dict[str, Any] = {"data": data, "pictures": pictures, "cluster": cluster}
             train = partial(run_training, **options, logger=logger)
@@ -118,6 +120,7 @@ def run_training(
 
         # The method, the backbone and the head.
         build = Build(run, make_fabric(config.accelerator, config.devices, config.precision))
+        build.budget = budget
         if run.start and build.carried:
             log.info(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
         stack.enter_context(
@@ -154,7 +157,7 @@ def run_training(
             cache = Path(config.data.cache or folder / run_files.FEATURES)
             backbone = build.backbone.to(fabric.device)
             on_features = frozen_features(run, backbone, fabric, cache, cluster=cluster)
-            seconds = time.perf_counter() - placing
+            build.pass_seconds = seconds = time.perf_counter() - placing
             count = sum(len(samples) for samples in on_features.splits.values())
             features = {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
             build.place(on_features)
@@ -263,7 +266,13 @@ def _with_folder(config: Config, resume: bool) -> Config:
         folder = Path(config.output)
         if not (folder / run_files.CONFIG).exists():
             raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
-        config = replace(run_files.read_config(folder), output=config.output)  # it may have been moved
+        stated = {
+            name: getattr(config, name)
+            for name in ("epochs", "minutes")
+            if getattr(config, name) != getattr(Config(), name)
+        }
+        # The folder may have been moved.
+        config = replace(run_files.read_config(folder), output=config.output, **stated)
     return replace(config, output=str(run_folder(config)))
 
 
@@ -279,9 +288,22 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _check_same_settings(config: Config) -> None:
+def _check_same_settings(run: Resolved) -> None:
+    config, objective = run.config, run.objective
     saved = run_files.read_config(Path(config.output))
-    changed = [key for key in differences(saved, config) if key != "output"]
+    changed = [key for key in differences(saved, config) if key not in ("output", "minutes")]
+    if changed == ["epochs"] and config.epochs > saved.epochs and (run.fine_tunes or not run.solved):
+        # A hook of the epochs says that the loss changes with the share of the training that is over.
+        hooks = ("on_epoch_start", "on_epoch_end")
+        by_epoch = any(getattr(type(objective), name) is not getattr(Objective, name) for name in hooks)
+        if run.fine_tunes or (config.optim.schedule == "constant" and not by_epoch):
+            return
+        what = f"method {config.method}" if by_epoch else f"optim.schedule={config.optim.schedule}"
+        raise InputError(
+            f"{config.output}: can't go on to epoch {config.epochs}, because {what} follows a schedule over "
+            f"the {saved.epochs} epochs that it was started with. Train a new run from its model "
+            f"(init_from={config.output}, another `output`), or start again with epochs={config.epochs}."
+        )
     if changed:
         raise InputError(
             f"{config.output}: can't be resumed with other settings; these differ from its "

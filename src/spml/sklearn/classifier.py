@@ -27,9 +27,9 @@ from ..runs.api import import_own_method, load, train
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.predict.batches import Engine
 from ..runs.run import Run
-from ..short_names import from_arguments
+from ..short_names import from_arguments, text_columns
 from ..version import __version__
-from .inputs import Labels, read_labels, text_columns, validated
+from .inputs import Labels, read_labels, validated
 from .scorers import map_of, sp_of
 
 _WEIGHTS, _CARD = MODEL

@@ -66,13 +66,6 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
     return validate_data(estimator, X, reset=reset, accept_sparse="csr")
 
 
-def text_columns(text: str | Sequence[str] | bool) -> str:
-    """The argument `text` as the setting `data.text`; empty if samples are not texts."""
-    if isinstance(text, (str, bool)):
-        return "text" if text is True else text or ""
-    return ",".join(text)
-
-
 def holds_images(X: Any) -> bool:
     """Whether samples are images, paths of images, or a data set of PyTorch."""
     if isinstance(X, torch.Tensor):

@@ -9,6 +9,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.runs.fit.fine_tune import fine_tune
+from spml.runs.folder.layout import write_config
 from tests.helpers.run_folders import SUMMARY, save_run
 
 # -- two runs of which one is kept, without training them ------------------------------------------------
@@ -24,6 +25,7 @@ def test_a_finished_part_is_not_reused_with_renamed_classes(tmp_path):
     save_run(head)
     (head / "summary.json").write_text(json.dumps(SUMMARY))
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "output": str(tmp_path)})
+    write_config(head, config)
     trained = []
 
     def resume(classes):

@@ -113,8 +113,9 @@ def check_target(logits: Tensor, target: Tensor, *, in_range: bool = True) -> bo
         )
     if target.is_floating_point() or target.is_complex():
         raise TypeError(
-            f"target must hold integers (class indices, or -1, 0, +1), got {target.dtype}. "
-            "Soft targets are a separate argument of the losses that take them."
+            f"target must hold integers (class indices, or -1, 0, +1), got {target.dtype}: pass "
+            "target.long() if it holds 0 for unknown and 1 for known labels. Soft targets are a separate "
+            "argument of the losses that take them."
         )
     rows, classes = logits.shape
     if target.shape not in ((rows,), (rows, classes)):
@@ -126,13 +127,13 @@ def check_target(logits: Tensor, target: Tensor, *, in_range: bool = True) -> bo
         return target.ndim == 2
     if target.ndim == 1:
         if target.dtype != torch.int64:
-            raise TypeError(f"class indices must be int64, got {target.dtype}")
+            raise TypeError(f"class indices must be int64, got {target.dtype}: pass target.long()")
         if not in_range:
             return False
     elif target.dtype in (torch.bool, torch.uint8):
         raise TypeError(
-            f"a target matrix must be of a signed integer type with -1, 0, +1, got {target.dtype}. An "
-            "unknown label is 0, a known negative is -1."
+            f"a target matrix must be of a signed integer type with -1, 0, +1, got {target.dtype}: pass "
+            "target.long(). An unknown label is 0, a known negative is -1."
         )
     bottom, top = (0, classes - 1) if target.ndim == 1 else (-1, 1)
     low, high = map(int, torch.aminmax(target))

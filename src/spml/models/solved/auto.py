@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...common.budget import Budget
 from ...common.draws import permutation
 from ...common.messages import log
 from ...data import Samples
@@ -134,6 +135,7 @@ def fit_auto(
     windows: bool = False,
     forest: bool = True,
     names: NameEvidence | None = None,
+    budget: Budget | None = None,
 ) -> AutoHead:
     """Solve the auto head.
 
@@ -167,12 +169,13 @@ def fit_auto(
             as those of a network do between devices, its scores jump.
         names: What a model knows of the names of classes, whose image tower computed the features. Of more
             than 4,096 classes, names are left out if some have no known label.
+        budget: Time limit, which may leave out spaces and the forest; None = no limit.
 
     Raises:
         InputError: All samples have the same features, no label is a known positive, or the heads of so many
             classes do not fit into memory.
     """
-    pool = Pool(train, val)
+    pool, budget = Pool(train, val), budget or Budget()
     groups = join_groups(train.groups, val.groups)
     cross_validate = cross_validate and count_groups(groups) != 1
     trees = MORE_TREES if cross_validate else TREES
@@ -199,6 +202,7 @@ def fit_auto(
         lambda scores, rows: score(scores, rows, chosen),
         seed,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
+        budget,
     )
     weighed = _weigh(candidates)
 
@@ -212,7 +216,8 @@ def fit_auto(
     def judge(scores: Scores) -> float:
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
 
-    if forest and not (windows or pool.wide) and affordable(pool):
+    forest = forest and not (windows or pool.wide) and affordable(pool)
+    if forest and budget.allows("a forest"):
         forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
         members = with_forest(members, forests, pool, held, judge)
     if names is not None and pool.columns.own is not None:

@@ -5,6 +5,7 @@ One solution at a time is scored, and only its score is kept.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...common.budget import Budget
 from ...common.errors import InputError
 from ...common.messages import log
 from ..scaling import SQRT_L2, STANDARD, TFIDF
@@ -68,6 +70,7 @@ def search(
     score: Callable[[Scores, Rows], float],
     seed: int,
     columns: Tensor | None = None,
+    budget: Budget | None = None,
 ) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[AnySpaces]]]:
     """Solve and score every head on every space.
 
@@ -79,6 +82,7 @@ def search(
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
         columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
+        budget: Time limit, which may leave out every scaling but the first; None = no limit.
 
     Returns:
         The best penalty of each head on each space; every solution with its score; and the spaces of each
@@ -91,8 +95,12 @@ def search(
     tried: list[dict[str, Any]] = []
     fitted: dict[str, list[AnySpaces]] = {}
     problem: InputError | None = None
+    budget, seconds = budget or Budget(), 0.0
     rows = np.concatenate([fold.held for fold in folds])
     for scaling in scalings:
+        if candidates and not budget.allows(f"spaces of {scaling} features", seconds):
+            continue
+        started = time.monotonic()
         try:
             of_folds = [fit_spaces(pool, fold.solved_on, scaling, widths, seed) for fold in folds]
             for spaces in of_folds:
@@ -109,6 +117,7 @@ def search(
             best, scored = best_of(scores_of, scaling, width, rows, score, held_out.solutions)
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
+        seconds = time.monotonic() - started
         highest = max(candidate.score for candidate in found)
         log.debug(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
     if problem and not candidates:

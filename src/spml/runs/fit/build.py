@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ... import models
+from ...common.budget import Budget
 from ...common.errors import InputError, SpmlError
 from ...common.torch_draws import TorchDraws, borrowed_generators
 from ...config import LBFGS
@@ -138,6 +139,8 @@ class Build:
         top: Part of the model from features to logits.
         classifier: Whole model; None without a backbone.
         trained: Module that is trained: the top on features, or the whole classifier.
+        budget: Time limit of the fit, for which there is none by default.
+        pass_seconds: Time that the backbone took for all images; 0 if it is not known.
 
     Raises:
         InputError: As `start_objective` and `make_backbone`.
@@ -157,6 +160,7 @@ class Build:
                 self.windows()
             except InputError as error:
                 raise no_windows("on", error) from error
+        self.budget, self.pass_seconds = Budget(), 0.0
         self._names: models.NameEvidence | None = None
         if run.config.model.names:
             self._names = models.read_name_evidence(run.config.model, run.data.classes)
@@ -257,6 +261,7 @@ class Build:
             judge,
             workers=self._workers,
             draws=self.draws,
+            budget=self.budget,
             **options,
         )
         network = self.classifier.backbone.network if self.run.config.compile and self.classifier else None
@@ -276,7 +281,13 @@ class Build:
         """What solves the head of the model, with the solution that `judge` prefers."""
         val = self.data.splits["val"]
         return Solver(
-            self.run, self.top, self.data, judge, predict=lambda: self.scores(val), names=self._names
+            self.run,
+            self.top,
+            self.data,
+            judge,
+            predict=lambda: self.scores(val),
+            names=self._names,
+            budget=self.budget,
         )
 
     def score_windows(self, local: models.LocalScores) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...common.budget import Budget
 from ...common.errors import InputError
 from ...common.files import write_checked_json, write_with
 from ...common.messages import log
@@ -74,7 +75,7 @@ def fine_tune(
             f"`devices` is {config.devices}: make the first (model.frozen=yes), then the second from it "
             f"(method={recipes.read('default')['trained']} init_from=RUN model.frozen=no)."
         )
-    folder = Path(config.output)
+    folder, budget = Path(config.output), Budget(config.minutes)
     if not resume:
         run_files.clear(folder)
         run_files.write_config(folder, config)
@@ -102,13 +103,15 @@ def fine_tune(
     summaries = {}
     for name, part in ((HEAD, head), (TUNED, tuned)):
         own = folder / name
-        if resume and (own / run_files.SUMMARY).is_file():
+        if complete := resume and (own / run_files.SUMMARY).is_file():
             check_classes(own, load_model(own)[1]["classes"], classes)
-        else:
+        if not complete or run_files.read_config(own).epochs < part.epochs:
             log.info(f"{own}:")
             goes_on = resume and run_files.holds_run(own)
+            part = replace(part, minutes=budget.minutes_left)
             train(part, resume=goes_on, overwrite=not goes_on)
         summaries[name] = read_summary(own)
+    run_files.write_config(folder, config)  # with more epochs, where it was resumed
     scores = {
         name: float(summary["validation"][summary["selected"]["metric"]])
         for name, summary in summaries.items()

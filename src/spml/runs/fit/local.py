@@ -91,6 +91,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     required = local in ("on", "crops")
     if local == "off" or build.backbone is None:
         return fitted
+    if local == "auto" and not build.budget.allows("parts of photos", build.pass_seconds):
+        return fitted
 
     # Windows, and a head that suits them: an auto head has other members then.
     solved: models.AutoHead | None = None

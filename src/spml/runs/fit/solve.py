@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import models
+from ...common.budget import Budget
 from ...common.errors import SpmlError
 from ...common.messages import log
 from ...config import AUTO
@@ -110,6 +111,7 @@ class Solver:
         judge: Scores the validation samples.
         predict: Computes the logits of the validation samples with the current head.
         names: What a model knows of the names of classes; None if none was named.
+        budget: Time limit of an auto head.
     """
 
     def __init__(
@@ -121,8 +123,9 @@ class Solver:
         *,
         predict: Callable[[], Scores],
         names: models.NameEvidence | None = None,
+        budget: Budget,
     ) -> None:
-        self._names = names
+        self._names, self._budget = names, budget
         self._config, self._top, self._judge = run.config, top, judge
         self._of_images = run.spec.size > 0
         self._train, self._val, self._predict = data.splits["train"], data.splits["val"], predict
@@ -226,6 +229,7 @@ class Solver:
             windows=windows,
             forest=not self._of_images,
             names=self._names,
+            budget=self._budget,
         )
 
     def _ensemble(self) -> Fitted:

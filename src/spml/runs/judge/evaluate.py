@@ -14,6 +14,7 @@ import numpy as np
 from ...common.errors import InputError
 from ...common.files import same_path
 from ...common.label_checks import rows_of
+from ...common.notebook import Listing
 from ...common.phrases import counted, first_few
 from ...data import Dataset, start_opening
 from ...data.groups import SEPARATED
@@ -312,15 +313,32 @@ def compare(
     )
 
 
-def of_one(result: dict[str, Any]) -> dict[str, Any]:
+class Evaluation(dict[str, Any]):
+    """Metrics of one run, which can be written as JSON; the prompt shows those over all classes."""
+
+    def __repr__(self) -> str:
+        return self._listing().text()
+
+    def _repr_html_(self) -> str:
+        return self._listing().html()
+
+    def _listing(self) -> Listing:
+        rows = [(key, f"{value:.4g}") for key, value in self.items() if isinstance(value, float)]
+        others = [key for key in self if key not in dict(rows)]
+        about = f"{counted(self['samples'], 'sample')}; further keys: {', '.join(others)}"
+        return Listing(f"Evaluation of {about}", ("metric", "value"), rows)
+
+
+def of_one(result: dict[str, Any]) -> Evaluation:
     """Reduce the result of `evaluate` for a single run: leave out what compares it with others."""
     if result["labels"] == "full":
         (metrics,) = result["runs"].values()
-        return {**{key: value for key, value in result.items() if key != "runs"}, **metrics}
+        return Evaluation({**{key: value for key, value in result.items() if key != "runs"}, **metrics})
     (candidate,) = result["candidates"]
     left_out = ("candidates", "tie_set", "cross_checks")
     about = {key: value for key, value in result.items() if key not in left_out}
-    return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
+    scores = {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
+    return Evaluation(about | scores)
 
 
 def check_classes(runs: Mapping[str, Run]) -> None:

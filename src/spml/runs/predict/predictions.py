@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import require_packages
+from ...common.notebook import SHOWN, Listing
+from ...common.phrases import counted
+from ...data import Inputs
 
 PROBABILITY = "probability of "
 """Start of the name of a column of probabilities of one class; the rest is its name."""
@@ -54,6 +57,7 @@ class Predictions:
         label_columns: Columns of `labels`, sample by sample; None = to be looked up by their names.
         where: Window of the image that speaks most for each label, in the order of `labels`: left, top, width
             and height as shares of the image. None where that was not asked for.
+        first: The first samples, which a notebook shows if they are images; None where they are not at hand.
     """
 
     ids: tuple[str, ...]
@@ -64,6 +68,31 @@ class Predictions:
     probabilities: Any = None
     label_columns: npt.NDArray[np.int64] | None = None
     where: list[list[list[float]]] | None = None
+    first: Inputs | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return self._listing().text()
+
+    def _repr_html_(self) -> str:
+        from ..report.samples import address_of, small_photo
+
+        listing, addresses = self._listing(), []
+        if self.first is not None and self.first.kind == "image":
+            photos = [small_photo(self.first, row) for row in range(len(listing.rows))]
+            addresses = ["" if photo is None else address_of(photo) for photo in photos]
+        return listing.html(addresses)
+
+    def _listing(self) -> Listing:
+        arrays = [array[:SHOWN] for array in self.arrays]
+        shown = Predictions(self.ids[:SHOWN], self.classes, arrays[0], self.labels[:SHOWN], (), *arrays[1:])
+        what, numbers = ("scores", "probabilities")[len(arrays) - 1], shown.of_labels()[-1]
+        rows = [
+            (name, ", ".join(f"{label} {value:.2f}" for label, value in zip(*each, strict=True)) or "none")
+            for name, *each in zip(shown.ids, shown.labels, numbers, strict=True)
+        ]
+        samples, classes = counted(len(self.ids), "sample"), counted(len(self.classes), "class", "classes")
+        title = f"Predictions of {samples}, {classes}, {what}"
+        return Listing(title, ("sample", "labels"), rows, len(self.ids) - len(rows))
 
     @property
     def sparse(self) -> bool:

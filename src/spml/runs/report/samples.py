@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from ...data import Samples, start_opening
+from ...data import Inputs, Samples, start_opening
 from ...data.images.decoding import UnreadableImageError
 from ...data.images.image_files import ImageFiles, thumbnail
 from ..folder.held_out import HeldOut
@@ -139,20 +139,29 @@ def read_photos(
                 for row, numbers in zip(batch.rows.tolist(), batch.windows, strict=True):
                     windows[row] = run.places[numbers]
         for row, name in enumerate(names):
-            try:
-                if isinstance(chosen, ImageFiles):
-                    picture = thumbnail(chosen.paths[row], SIDE, chosen.max_pixels)  # type: ignore[arg-type]
-                else:
-                    pixels = chosen.fetch([row], None)[0].numpy()
-                    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-                    picture.thumbnail((SIDE, SIDE))
-            except UnreadableImageError:
-                continue
-            stream = io.BytesIO()
-            picture.save(stream, "JPEG", quality=QUALITY)
-            address = data_address(stream.getvalue(), "image/jpeg")
-            photos[name] = Photo(address, *picture.size, windows.get(row))
+            if picture := small_photo(chosen, row):
+                photos[name] = Photo(address_of(picture), *picture.size, windows.get(row))
     return photos
+
+
+def small_photo(inputs: Inputs, row: int) -> Image.Image | None:
+    """Reduce a photo to at most `SIDE` pixels; None if it can't be read."""
+    if not isinstance(inputs, ImageFiles):
+        pixels = inputs.fetch([row], None)[0].numpy()
+        picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+        picture.thumbnail((SIDE, SIDE))
+        return picture
+    try:
+        return thumbnail(inputs.paths[row], SIDE, inputs.max_pixels)  # type: ignore[arg-type]
+    except UnreadableImageError:
+        return None
+
+
+def address_of(picture: Image.Image) -> str:
+    """Address that holds a picture itself, as JPEG."""
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=QUALITY)
+    return data_address(stream.getvalue(), "image/jpeg")
 
 
 def data_address(content: bytes, media_type: str) -> str:

@@ -132,6 +132,11 @@ def check_stated(config: Config) -> None:
             "epochs: leave out one of the two.",
         ),
         (
+            config.minutes and (closed_form or lbfgs),
+            f"minutes={config.minutes:g} limits an auto head, or a network that is trained, but {solver} "
+            "solves one head, of which nothing can be left out: leave out one of the two.",
+        ),
+        (
             same_path(config.init_from, config.output),
             f"{config.output}: can't be both the run to start from (`init_from`) and the folder of the new "
             "run (`output`): name another `output`.",
