@@ -11,11 +11,9 @@ from spml.common import budget
 from spml.common.budget import Budget
 from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.engine import loop
 from spml.metrics import sp_score
 from spml.models import fit_auto
 from spml.runs.train import run_training
-from tests.engine.test_loop import make_trainer
 from tests.helpers.training import make_data
 
 
@@ -43,14 +41,6 @@ def test_what_does_not_fit_is_left_out_with_a_line(clock, caplog):
     assert Budget().allows("everything", 1e9)
     assert Budget().minutes_left == 0
     assert Budget(5).minutes_left == 4
-
-
-def test_a_network_leaves_out_its_last_epochs(clock, caplog, monkeypatch):
-    monkeypatch.setattr(loop.time, "perf_counter", lambda: 0.0)
-    state = make_trainer(budget=Budget(3)).fit()
-    assert [record["epoch"] for record in state.history] == [1, 2, 3]
-    assert state.finished
-    assert caplog.messages == ["minutes=3: no time is left for epoch 4 of 4"]
 
 
 def test_an_auto_head_leaves_out_spaces_and_the_forest(clock, caplog):

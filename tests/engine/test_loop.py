@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from spml.common import budget
 from spml.common.errors import InputError, SpmlError
 from spml.decisions.selection import Judge
-from spml.engine import Interrupted, Trainer, predict, predict_logits
+from spml.engine import Interrupted, Trainer, loop, predict, predict_logits
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
 from spml.methods.base import Card, Facts, Needs, Objective
@@ -61,6 +62,15 @@ def test_patience_stops_early():
     )
     loop = make_trainer(config=config).fit()
     assert len(loop.history) == loop.best_epoch + 4 < 50
+
+
+def test_a_time_limit_leaves_out_the_last_epochs(monkeypatch):
+    minutes = iter(range(100))  # a clock that moves a minute at each look
+    monkeypatch.setattr(budget.time, "monotonic", lambda: 60.0 * next(minutes))
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: 0.0)
+    state = make_trainer(budget=budget.Budget(3)).fit()
+    assert [record["epoch"] for record in state.history] == [1, 2, 3]
+    assert state.finished
 
 
 def test_scores_of_recorded_samples_are_handed_over_before_the_first_and_after_each_epoch():
