@@ -30,6 +30,7 @@ CONTENT = {
 
 _LOADING = (
     "path", "images", "rename", "cache", "workers", "draft", "decoder", "marks", "one_hot", "present_above",
+    "keywords",
 )  # fmt: skip
 """Settings of the data that only say where it lies and how it is read; its fingerprint identifies it."""
 

@@ -329,8 +329,12 @@ class Parser(argparse.ArgumentParser):
                 option = known.get(plain, name)
                 if option not in self.actions:
                     raise InputError(self._unknown_option(name))
+                action, follows = self.actions[option], words[number + 1 : number + 2]
+                alone = not equals and not (follows and not is_option(follows[0]))
+                if alone and action.nargs is None and self.hints.get(action.dest) is bool:
+                    equals, value = "=", "true"  # a setting as a flag
                 word = option + equals + value
-                is_value = not equals and self.actions[option].nargs != 0
+                is_value = not equals and action.nargs != 0
             elif word in ("true", "false") and spelled and self._is_flag(spelled[-1]):
                 spelled = spelled if word == "true" else spelled[:-1]  # as if it took a value
                 continue

@@ -85,8 +85,8 @@ def convert(value: Any, kind: type[T], where: str) -> T:
         return msgspec.convert(value, kind)
 
 
-def parse_xml(path: Path, limit: int) -> ET.Element:
-    """Parse an XML file of at most `limit` bytes.
+def parse_xml(path: Path, limit: int, content: bytes | None = None) -> ET.Element:
+    """Parse an XML file of at most `limit` bytes, or XML that the file holds. Names are `NAMESPACE}NAME`.
 
     A document type and entities, which can make a small file large, are refused.
     """
@@ -95,7 +95,7 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
         raise InputError(f"{path}: has a document type or entities, which are not read. Remove them.")
 
     builder = ET.TreeBuilder()
-    parser = ParserCreate()
+    parser = ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
@@ -103,7 +103,7 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     with _input_errors(path):
-        parser.Parse(_read_bytes(path, limit), True)
+        parser.Parse(_read_bytes(path, limit) if content is None else content, True)
         return builder.close()
 
 

@@ -23,6 +23,8 @@ class DataConfig:
             next to it. For an image folder: a further folder that links in it may point to.
         classes: Text file with the name of a class per line, for photos of which no label is known: a folder
             of them at any depth, or a table that names them. `model.names` then scores them by these names.
+        keywords: The labels of photos in a folder are their keywords, as photo programs write them: in the
+            photo (IPTC, XMP) or in an XMP file next to it. Names of folders are not read.
         unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, all absent, so that
             the data is fully labelled; `negative:cat,dog`, absent for these classes only; or `column:NAME`,
             absent for the classes that this column of a table lists.
@@ -104,6 +106,7 @@ class DataConfig:
     path: str = ""
     images: str | None = None
     classes: str = ""
+    keywords: bool = False
     unlisted: str = "unknown"
     rename: str | dict[str, str] = ""
     observe: Literal[

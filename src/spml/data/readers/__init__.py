@@ -133,6 +133,7 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         InputError: The path does not exist or can't be read, no reader recognises it, or its content has a
             mistake.
     """
+    from .keywords import read_keywords
     from .not_read import not_read, recognise
     from .unlabelled import read_unlabelled
 
@@ -147,6 +148,9 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
     check_readable(source.path)
     if config.classes:
         of_path = partial(read_unlabelled, source.path)
+        return select(read_as_stated(of_path, config, may_lack=may_lack), config)
+    if config.keywords:
+        of_path = partial(read_keywords, source.path)
         return select(read_as_stated(of_path, config, may_lack=may_lack), config)
     if is_sources(source.path):
         return select(read_sources(source.path, config, read), config)

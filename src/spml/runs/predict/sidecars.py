@@ -16,10 +16,11 @@ from ...common.files import write_text
 from ...common.phrases import counted, first_few
 from ...data import Inputs
 from ...data.images.image_files import ImageFiles
+from ...data.readers.keywords import TOOLKIT
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
-<x:xmpmeta xmlns:x="adobe:ns:meta/">
+<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="{toolkit}">
  <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
   <rdf:Description rdf:about=""
     xmlns:dc="http://purl.org/dc/elements/1.1/"
@@ -38,7 +39,7 @@ def packet(labels: Sequence[str]) -> str:
     items = "".join(f"\n     <rdf:li>{text}</rdf:li>" for text in texts)
     bag = f"\n    <rdf:Bag>{items}\n    </rdf:Bag>\n   "
     return _PACKET.format(
-        properties="".join(f"\n   <{name}>{bag}</{name}>" for name in _PROPERTIES if labels)
+        toolkit=TOOLKIT, properties="".join(f"\n   <{name}>{bag}</{name}>" for name in _PROPERTIES if labels)
     )
 
 
