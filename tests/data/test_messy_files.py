@@ -74,14 +74,14 @@ REFUSED = {
         r"row 14: there is no file '12\.jpg' in .* \(3 of 15 files are missing: '12\.jpg', '13\.jpg', '14\.j"
         r".*data\.missing=skip",
     ),
-    "case": (("file,label", ("{}.JPG", "{one}")), {}, r"There is '0\.jpg': names must have the same"),
-    "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"form of Unicode\. Rename"),
+    "case": (("file,label", ("{}.JPG", "{one}")), {}, r"Did you mean '0\.jpg'\?"),
+    "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"mean 'cafe\\u03010\.jpg'"),
     "folder": (
         ("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
-        r"in another folder: pass data\.images=\S+photos\.",
+        r"That folder holds 'data\.csv', 'photos'\. .*pass data\.images with",
     ),
     "folder of ids": (
-        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass data\.images=\S+images\.",
+        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"holds 'data\.csv', 'images'\.",
     ),
     "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "remove 'https://host/'"),
     "two columns of files": (

@@ -276,13 +276,12 @@ def test_inputs_for_prediction(tmp_path, picture):
     assert inputs.fetch([1], Augment(0, 0)).equal(
         open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None)
     )
-    assert notes[:3] == (
+    assert notes[:2] == (
         f"{folder}: 1 file is not read: 1 .txt.",
-        f"{folder}: 1 hidden or system folder is left out: .hidden.",
-        f"{folder}: 1 hidden image is left out: .x.png.",
+        f"{folder}: 2 hidden, system or linked entries are left out: .hidden, .x.png.",
     )
-    assert len(notes) == 4
-    assert notes[3].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
+    assert len(notes) == 3
+    assert notes[2].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
 
 
 def test_bad_inputs_for_prediction(tmp_path, picture, features):

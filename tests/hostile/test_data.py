@@ -191,7 +191,7 @@ def test_the_note_about_a_hidden_folder_is_one_line(tmp_path):
             tmp_path / folder / f"{name}{suffix}"
         )
     notes = open_dataset(DataConfig(path=str(tmp_path)), size=8).notes
-    assert r"1 hidden or system folder is left out: .\n." in notes
+    assert r"1 hidden, system or linked entry is left out: .\n." in notes
 
 
 # -- PASCAL VOC ----------------------------------------------------------------------------------------------

@@ -37,10 +37,8 @@ def test_folders_and_the_positions_of_their_images(tmp_path, picture):
 
 def test_notes_by_suffix():
     names = ["a.cr2", "b.CR2", "x", "c.svg", "d.txt", "e.txt", "f.txt", "archive.tar.gz"]
-    assert note_unread(names) == (
-        "8 files are not read: 2 .cr2 (raw photo: convert it to JPEG), 1 .svg (picture: convert it to PNG), "
-        "1 .gz (archive: unpack it), 3 .txt, 1 without a suffix."
-    )
+    assert note_unread(names) == ("8 files are not read: 3 .txt, 2 .cr2, 1 without a suffix, 1 .svg, 1 .gz.")
+    assert note_unread(["a.HEIC"]) == "1 file is not read: 1 .heic; pip install pillow-heif reads .heic."
     assert note_unread([]) == ""
 
 
@@ -50,7 +48,7 @@ def test_links_to_folders_are_followed_on_demand(tmp_path, picture):
     (tmp_path / "a" / "up").symlink_to("..")
     listing = list_images(tmp_path)
     assert listing.images == ["a/1.png"]
-    assert listing.notes() == ["2 folders that are links are left out: b, a/up."]
+    assert listing.notes() == ["2 hidden, system or linked entries are left out: b, a/up."]
     listing = list_images(tmp_path, follow=2)
     assert listing.images == ["a/1.png", "b/1.png"]
     assert listing.links == [tmp_path / "b"]
@@ -78,8 +76,8 @@ def test_prediction_names_what_is_left_out(tmp_path, picture):
     assert isinstance(ids, PackedNames)
     assert isinstance(inputs.paths, FilesBelow), "no Python object per file of a folder"
     assert lines == [
-        f"{tmp_path}/in: 1 file is not read: 1 .cr2 (raw photo: convert it to JPEG).",
-        f"{tmp_path}/in: 1 hidden or system folder is left out: @eaDir.",
+        f"{tmp_path}/in: 1 file is not read: 1 .cr2.",
+        f"{tmp_path}/in: 1 hidden, system or linked entry is left out: @eaDir.",
     ]
     (tmp_path / "in" / "1.png").unlink()
     with pytest.raises(InputError, match=r"holds no image \(.*\)\. .*1 file is not read: 1 \.cr2"):

@@ -118,7 +118,7 @@ def test_notes_name_the_files_and_the_images_that_none_of_them_names(folder_of):
     assert "train/metadata.csv was read as a table." in notes
     assert "The split in train/metadata.csv is not used: its name says train." in notes
     assert "1 image is in no annotation file and left out: train/3.png." in notes
-    assert "1 file is not read: 1 .svg (picture: convert it to PNG)." in notes
+    assert "1 file is not read: 1 .svg." in notes
 
 
 def test_images_elsewhere_keep_their_names(folder_of, picture, tmp_path_factory):

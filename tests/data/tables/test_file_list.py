@@ -68,7 +68,7 @@ def test_names_relative_to_another_folder_and_absolute_ones_in_it(tmp_path: Path
         ("file\na.png\nb.png\nc.png\n", r"l\.csv: row 3: there is no file 'b\.png' in .* \(2 of 3 files are"),
         (
             "file\nb.png\n",
-            r"no file 'b\.png' in [^(]*\. Add the file, remove what names it, or pass `images` with",
+            r"no file 'b\.png' in [^(]*\. That folder holds 'a\.png', .* pass `images` with",
         ),
         ("file,n\n,1\n", r"l\.csv: row 2: the name of a file is empty"),
         ("file\n../x.png\n", r"row 2: '\.\./x\.png' lies outside the folder .* `images`"),

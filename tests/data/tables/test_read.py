@@ -152,7 +152,7 @@ def test_rows_without_label(table):
         ),
         (
             ["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
-            r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. Add",
+            r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. That",
         ),
         (["file,label", "../a.png,cat"], "row 2: '../a.png' lies outside the folder"),
         (["file,label", "a/../../a.png,cat"], "row 2: .* lies outside the folder"),

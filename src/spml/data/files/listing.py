@@ -20,17 +20,6 @@ SYSTEM_FOLDERS = {
 }  # fmt: skip
 """Names, in lower case and with `_` for blanks, of folders that systems and programs make on their own."""
 
-_ADVICE = {
-    "photo: pip install pillow-heif": "heic heif hif",
-    "photo: install a newer Pillow": "avif",
-    "raw photo: convert it to JPEG": "3fr arw cr2 cr3 crw dng nef nrw orf pef raf raw rw2 srw x3f",
-    "picture: convert it to PNG": "svg psd ai eps pdf tga ppm pgm pbm pnm exr hdr jp2 j2k jxl ico pcx dds",
-    "medical image: convert it to PNG": "dcm dicom nii mha mhd nrrd",
-    "video: extract its frames": "mp4 m4v mov avi mkv webm mpg mpeg wmv 3gp",
-    "archive: unpack it": "zip tar tgz gz bz2 xz 7z rar",
-}
-_ADVICE_OF = {f".{suffix}": text for text, suffixes in _ADVICE.items() for suffix in suffixes.split()}
-
 
 @dataclass(eq=False)
 class Folder:
@@ -68,9 +57,7 @@ class Listing:
     images: list[str]  # relative, with slashes: in every folder its own images, sorted, then those below
     root: Folder  # the folder itself
     links: list[Path]  # the images and folders that are links
-    system: list[str]  # folders of systems and programs, and hidden ones, which are left out
-    hidden: list[str]  # names of hidden images, which are left out
-    unfollowed: list[str]  # folders that are links and are left out
+    left_out: list[str]  # hidden images and folders, folders of systems, and folders that are links
 
     def notes(self, used: Iterable[str] = ()) -> list[str]:
         """Notes on what is left out, one line each.
@@ -81,14 +68,14 @@ class Listing:
         done = {*used}
         files = ((folder.prefix, name) for folder in self.root.walk() for name in folder.files)
         notes = [note_unread([name for prefix, name in files if prefix + name not in done])]
-        for names, noun, plural in (
-            (self.system, "hidden or system folder is", "hidden or system folders are"),
-            (self.hidden, "hidden image is", "hidden images are"),
-            (self.unfollowed, "folder that is a link is", "folders that are links are"),
-        ):
-            if names:
-                listed = one_line(first_few(names, 5))
-                notes.append(f"{counted(len(names), noun, plural)} left out: {listed}.")
+        if self.left_out:
+            listed = one_line(first_few(self.left_out, 5))
+            number = counted(
+                len(self.left_out),
+                "hidden, system or linked entry is",
+                "hidden, system or linked entries are",
+            )
+            notes.append(f"{number} left out: {listed}.")
         return [note for note in notes if note]
 
 
@@ -98,23 +85,14 @@ def list_images(path: Path, follow: int = 0) -> Listing:
     Links to folders are followed in `follow` levels of folders, unless they lead to a folder that they are
     in.
     """
-    listing = Listing([], Folder(""), [], [], [], [])
+    listing = Listing([], Folder(""), [], [])
     left, order = [(listing.root, 0)], []
     while left:
         folder, level = left.pop()
         order.append(folder)
         start = len(listing.images)
-        links = _list_folder(path, folder, listing)
+        _list_folder(path, folder, listing, followed=level < follow)
         folder.images = range(start, len(listing.images))
-        for link in links:
-            target = os.path.realpath(path / link.prefix)
-            if level < follow and not Path(os.path.realpath(path / folder.prefix)).is_relative_to(target):
-                folder.folders.append(link)
-                listing.links.append(path / link.prefix[:-1])
-            else:
-                listing.unfollowed.append(link.prefix[:-1])
-        if links:
-            folder.folders.sort(key=attrgetter("prefix"))
         left += [(below, level + 1) for below in reversed(folder.folders)]
     for folder in reversed(order):
         last = folder.folders[-1].below.stop if folder.folders else folder.images.stop
@@ -123,23 +101,18 @@ def list_images(path: Path, follow: int = 0) -> Listing:
 
 
 def note_unread(names: Sequence[str]) -> str:
-    """Note on files that are not read, by suffix, with what would read them; empty if there are none."""
+    """Note on files that are not read, by suffix; empty if there are none."""
     if not names:
         return ""
     suffixes = Counter(os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
-    phrases = [
-        f"{count:,} {suffix}" + (f" ({_ADVICE_OF[suffix]})" if suffix in _ADVICE_OF else "")
-        for suffix, count in suffixes.most_common()
-    ]
-    # What has advice comes first, since it probably is an image.
-    phrases.sort(key=lambda phrase: "(" not in phrase)
-    return f"{counted(len(names), 'file is', 'files are')} not read: {first_few(phrases, 8)}."
+    listed = first_few([f"{count:,} {suffix}" for suffix, count in suffixes.most_common()], 8)
+    photos = "; pip install pillow-heif reads .heic" if ".heic" in suffixes else ""
+    return f"{counted(len(names), 'file is', 'files are')} not read: {listed}{photos}."
 
 
-def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
-    """Add the content of one folder to a listing. Returns the folders in it that are links."""
-    prefix, images = folder.prefix, listing.images
-    links: list[Folder] = []
+def _list_folder(path: Path, folder: Folder, listing: Listing, *, followed: bool) -> None:
+    """Add the content of one folder to a listing, links among its folders if they are `followed`."""
+    prefix, sort_again = folder.prefix, False
     try:
         with os.scandir(path / prefix) as entries:
             found = sorted(entries, key=attrgetter("name"))
@@ -154,20 +127,26 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
             )
         is_link = entry.is_symlink()  # perhaps to itself, which `entry.is_dir` refuses to follow
         if os.path.isdir(entry) if is_link else entry.is_dir():
-            if name[0] == "." or name.lower().replace(" ", "_") in SYSTEM_FOLDERS:
-                listing.system.append(prefix + name)
+            ignored = name[0] == "." or name.lower().replace(" ", "_") in SYSTEM_FOLDERS
+            if is_link and not ignored:
+                sort_again = True
+                here = Path(os.path.realpath(path / prefix))
+                ignored = not followed or here.is_relative_to(os.path.realpath(entry))
+                listing.links += [] if ignored else [Path(entry.path)]
+            if ignored:
+                listing.left_out.append(prefix + name)
             else:
-                (links if is_link else folder.folders).append(Folder(f"{prefix}{name}/"))
+                folder.folders.append(Folder(f"{prefix}{name}/"))
             continue
-        plain = entry.is_file(follow_symlinks=False)
         image = name[name.rfind(".") :].lower() in SUFFIXES
         if name[0] == ".":
             if image and name[1:2] != "_":  # `._name` is metadata that macOS writes next to a file
-                listing.hidden.append(prefix + name)
-        elif image and (plain or not is_special(Path(entry.path))):
-            images.append(prefix + name)
-            if not plain:
+                listing.left_out.append(prefix + name)
+        elif image and (entry.is_file(follow_symlinks=False) or not is_special(Path(entry.path))):
+            listing.images.append(prefix + name)
+            if is_link:
                 listing.links.append(Path(entry.path))
         else:
             folder.files.append(name)
-    return links
+    if sort_again:  # `b-/` before `b/`, so that samples have the order that they had in earlier versions
+        folder.folders.sort(key=attrgetter("prefix"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import itertools
 import os
 import posixpath
 import re
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from ...common.phrases import first_few
 from ...common.safe import CONTROL, inside, is_file, quote, shorter_name, shown
 from ...config import DataConfig
 from ..images.image_files import SUFFIXES
+from ..inspection.class_names import spelled
 from .names import FilesBelow
 
 Missing = Literal["stop", "skip"]
@@ -28,9 +30,7 @@ IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
-_SEARCHED = 1000  # folders in which missing files are looked for, and files that are looked for
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_ELSEWHERE = "pass data.images with the folder that the names are relative to"
+_NEAR = 500  # names before and after a missing one, in alphabetical order, that are compared with it
 
 
 def images_folder(config: DataConfig) -> Path | None:
@@ -56,26 +56,24 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
         InputError: No folder has an image, two folders have different ones of this name, or the name of the
             first image leads out of all folders.
     """
-    folders = list(dict.fromkeys(folders))
-    for number, options in enumerate(names):
+    folders = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+    for options in names:
         found: dict[str, Path] = {}
-        outside: InputError | None = None
         for folder, name in itertools.product(folders, options):
-            try:
+            with suppress(InputError):
                 if is_file(path := inside(folder, name, where)):
                     found.setdefault(os.path.realpath(path), folder)
-            except InputError as error:
-                if outside is None or shorter_name(folder, name):
-                    outside = error
         if len({*found.values()}) > 1:
-            raise InputError(f"{where}: fits {' and '.join(map(quote, found))}. {_ELSEWHERE.capitalize()}.")
+            raise InputError(
+                f"{where}: fits {' and '.join(map(quote, found))}. Pass data.images with the folder that the "
+                "names are relative to."
+            )
         if found:
             return next(iter(found.values()))
-        if outside and number == 0:
-            raise outside
-    present = [folder for folder in folders if folder.is_dir()]
-    hint = next(filter(None, (hint_at(folder, names[0], names) for folder in present)), "")
-    raise _absent(where, present, len(names), names, hint or f"If the images are elsewhere, {_ELSEWHERE}.")
+    # A name that leads out of the folders may end in a file of one of them, which its error then names.
+    name = names[0][0]
+    inside(next((each for each in folders if shorter_name(each, name)), folders[0]), name, where)
+    raise _absent(where, folders, len(names), names)
 
 
 def find_files(
@@ -129,11 +127,7 @@ def locate_names(
                     "the suffix of the one that is meant."
                 )
     if absent and (missing == "stop" or len(absent) == len(names)):
-        missed = [names[image] for image in absent]
-        # There is nothing to skip to if no file exists.
-        skip = "Or leave out what is missing: data.missing=skip." if len(absent) < len(names) else ""
-        hint = hint_at(root, missed[0], names) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
-        raise _absent(where(absent[0]), [root], len(names), missed, hint + skip)
+        raise _absent(where(absent[0]), [root], len(names), [names[image] for image in absent])
     return located
 
 
@@ -146,77 +140,54 @@ def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
 
 
 def _listed(root: Path, names: Sequence[str]) -> set[str]:
-    """Files in the folders that many names are in: listing takes a tenth of the time of asking for each."""
+    """Files in the folders that many names are in, without links and names that `inside` may change or
+    refuse: listing takes a tenth of the time of asking for each."""
+    listed: set[str] = set()
     folders = Counter(name[: name.rfind("/") + 1] for name in names)
-    return {name for folder, count in folders.items() if count >= MANY for name in _files_in(root, folder)}
-
-
-def _files_in(root: Path, folder: str) -> list[str]:
-    """Paths relative to `root` of the files in a folder, written as `a/b/`, without links and names that
-    `inside` may change or refuse; none if it is not below root in just this form."""
-    if folder.startswith("/") or posixpath.normpath(folder + "file") != folder + "file":
-        return []
-    try:
-        with os.scandir(inside(root, folder + "file", "").parent) as entries:
-            files = [folder + entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-    except (InputError, OSError):
-        return []
-    return [name for name in files if not _ODD.search(name)] if _ODD.search("/".join(files)) else files
-
-
-def hint_at(root: Path, options: Sequence[str], names: Sequence[Sequence[str]] = ()) -> str:
-    """Sentence on the file that may be meant by the possible names of a missing one, and a blank; or nothing.
-
-    It may have nearly this name, or all files that the data `names` may lie in another folder.
-    """
-    name = options[0]
-    if address := _ADDRESS.match(name):
-        return shorter_name(root, name) or (
-            "This is the address of a file: name it relative to the folder of the images. "
-            if address[0].lower() == "file://"
-            else "This is an address. Only files on this machine are read: download the images. "
-        )
-    folder, _, last = name.replace("\\", "/").rpartition("/")
-    files = [path for path in sorted((root / folder).glob("*")) if is_file(path)] if folder[:1] != "/" else []
-    if near := next((path for path in files if _loosely(path.name) == _loosely(last)), None):
-        return (
-            f"There is {quote(near.relative_to(root).as_posix())}: names must have the same upper and lower "
-            "case, zeros in front, suffix and form of Unicode. Rename the files or correct the names. "
-        )
-    above, elsewhere = folder_above(root), ""
-    for place in (above, *(Path(each) for each, *_ in itertools.islice(os.walk(root), _SEARCHED))):
-        if not (file := _in_folder(place, options)):
+    for folder, count in folders.items():
+        # A folder that is written in another form, such as `a//b/`, is not listed either.
+        if count < MANY or folder[:1] == "/" or posixpath.normpath(folder + "file") != folder + "file":
             continue
-        if all(_in_folder(place, each) for each in names[:_SEARCHED]):
-            return f"It is in another folder: pass data.images={shlex.quote(shown(place))}. "
-        if place != above and not elsewhere:
-            full = quote(file.relative_to(root).as_posix())
-            elsewhere = (
-                f"It is in {place}, others are elsewhere: write the names with folders, as in {full}. "
-            )
-    if hint := shorter_name(root, name) or elsewhere:
-        return hint
-    stems = {posixpath.splitext(path.name)[0]: path.name for path in files[:_SEARCHED]}
-    alike = difflib.get_close_matches(posixpath.splitext(last)[0], stems, n=2, cutoff=0.75)
-    return f"Did you mean {' or '.join(quote(stems[stem]) for stem in alike)}? " if alike else ""
+        with suppress(InputError, OSError), os.scandir(inside(root, folder + "file", "").parent) as entries:
+            files = [folder + entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+            odd = _ODD.search("/".join(files))
+            listed.update([name for name in files if not _ODD.search(name)] if odd else files)
+    return listed
 
 
-def _in_folder(folder: Path, options: Sequence[str]) -> Path | None:
-    """The first of the possible names of a file that exists in a folder."""
-    return next(filter(is_file, (folder / each.replace("\\", "/") for each in options)), None)
+def _absent(where: str, folders: Sequence[Path], total: int, missing: Sequence[Sequence[str]]) -> InputError:
+    """Error for images without a file, with the file or the folder that may be meant."""
+    name, *further = [spelled(options[0]) for options in missing]
+    text = f"{where}: there is no file {name} in {' or '.join(map(shown, folders))}"
+    if further:
+        text += f" ({len(missing):,} of {total:,} files are missing: {first_few([name, *further], 3)})"
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", missing[0][0]):
+        advice = "This is an address: download the images, and write the names of their files."
+    else:
+        advice = f"{_nearest(folders[0], missing[0][0])}If the images are elsewhere, pass data.images with "
+        advice += "the folder that the names are relative to."
+    advice = next(filter(None, (shorter_name(folder, missing[0][0]) for folder in folders)), advice)
+    if len(missing) < total:  # otherwise, there is nothing to skip to
+        advice = f"{advice.rstrip()} Or leave out what is missing: data.missing=skip."
+    return InputError(f"{text}. {advice}".rstrip())
 
 
-def _absent(
-    where: str, folders: Sequence[Path], total: int, missing: Sequence[Sequence[str]], advice: str
-) -> InputError:
-    names = [quote(options[0]) for options in missing]
-    more = f" ({len(names):,} of {total:,} files are missing: {first_few(names, 3)})" if names[1:] else ""
-    place = " or ".join(map(shown, folders))
-    return InputError(f"{where}: there is no file {names[0]} in {place}{more}. {advice}".rstrip())
+def _nearest(root: Path, name: str) -> str:
+    """Sentence and a blank on the names in a folder that are most like that of a missing file."""
+    folder, _, last = name.replace("\\", "/").rpartition("/")
+    try:
+        entries = sorted(os.listdir(root / folder), key=_folded)
+    except OSError:
+        return f"There is no folder {quote(folder)} in it. "
+    at = bisect.bisect(entries, _folded(last), key=_folded)
+    near = {_folded(entry): entry for entry in entries[max(0, at - _NEAR) : at + _NEAR]}
+    if alike := difflib.get_close_matches(_folded(last), near, n=2, cutoff=0.75):
+        return f"Did you mean {' or '.join(spelled(near[entry]) for entry in alike)}? "
+    return (
+        f"That folder holds {first_few([*map(quote, entries)], 3)}. " if entries else "That folder is empty. "
+    )
 
 
-def _loosely(name: str) -> str:
-    """Name without what is easily lost: case, form of Unicode, suffix of an image, and zeros of a number."""
-    stem, suffix = posixpath.splitext(unicodedata.normalize("NFC", name).casefold())
-    stem = unicodedata.normalize("NFC", stem if suffix in SUFFIXES else stem + suffix)
-    return stem.lstrip("0") if stem.isdigit() else stem
+def _folded(name: str) -> str:
+    """Name without its suffix, case and form of Unicode."""
+    return unicodedata.normalize("NFC", posixpath.splitext(name)[0]).casefold()
