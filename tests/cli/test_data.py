@@ -73,8 +73,7 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     assert "data: 6 images; train 4, val 1, test 1" in text
     assert "duplicates: 2 groups of equal samples" in text
     assert "  a.png (train), copy.png (test)" in text
-    assert "class names, same up to case, blanks, hyphens, " in text
-    assert "underscores and invisible characters: 'Traffic Light', 'traffic_light'" in text
+    assert "class names, 1 probable mistake: 'traffic_light' -> 'Traffic Light' (other spelling)\n" in text
     assert "unreadable: 1 of 6 images\n  broken.png: not an image" in text
     assert {path.name for path in out.iterdir()} == {
         "inspect.json", "inspect.png", "classes.csv", "duplicates.csv", "unreadable.csv",

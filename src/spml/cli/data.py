@@ -18,7 +18,7 @@ from .arguments import DataSettings
 from .shared import Network, Tables, data_config, new_table, print_table
 
 if TYPE_CHECKING:
-    from ..data.inspection.class_names import Finding
+    from ..data.inspection.class_names import Proposal
     from ..data.inspection.report import Inspection
     from ..data.records import Records
     from ..data.writers import Inferred
@@ -82,9 +82,8 @@ def _check_names(path: Path, config: DataConfig, *, overwrite: bool) -> None:
 def _write_names(path: Path, inspection: Inspection, config: DataConfig) -> str:
     """Write proposed names, next to those that were applied. Returns a line that says so and how to go on."""
     from ..data import wanted_names, write_names
-    from ..data.inspection.class_names import propose_names
 
-    proposals = propose_names({each.name: each.positive for each in inspection.classes})
+    proposals = inspection.names
     if not proposals:
         return f"{path}: not written, since no class name looks like a mistake"
     wanted = {each.given: each.wanted for each in proposals}
@@ -125,7 +124,7 @@ def print_inspection(inspection: Inspection) -> None:
     _print_label_means(inspection)
     _print_content(inspection)
     _print_classes(inspection)
-    _print_imbalance(inspection)
+    _print_rare_classes(inspection)
     _print_names(inspection.names)
     _print_duplicates(inspection)
     if inspection.unreadable:
@@ -163,30 +162,18 @@ def _print_label_means(inspection: Inspection) -> None:
 
 
 def _print_content(inspection: Inspection) -> None:
-    images, features = inspection.images, inspection.features
-    if inspection.words:
-        shortest, median, longest = inspection.words
-        print(f"words: {shortest:,} to {longest:,} per text, median {median:,.0f}")
-    if images:
-        for side, sizes in (("width", images.width), ("height", images.height)):
-            smallest, median, largest = sizes
-            print(f"{side}: {smallest:,} to {largest:,} pixels, median {median:,.0f}")
-        (tallest, low), (widest, high) = images.tallest, images.widest
-        if low < high:
-            print(f"width / height: {low:.2f} ({tallest}) to {high:.2f} ({widest})")
-    if features:
-        low, high = features.scales
+    for name, unit in (("width", "pixels"), ("height", "pixels"), ("words", "per text")):
+        if numbers := getattr(inspection, name):
+            print(f"{name}: {numbers[0]:,} to {numbers[2]:,} {unit}, median {numbers[1]:,.0f}")
+    if features := inspection.features:
         parts = f" (mean of {features.parts:,} parts)" if features.parts else ""
         print(
             f"features: {features.width:,} per sample{parts}, {features.density:.1%} of the values are not "
-            f"0; {features.smallest:.4g} to {features.largest:.4g}; ranges of columns {low:.3g} to {high:.3g}"
+            f"0; {features.smallest:.4g} to {features.largest:.4g}"
         )
         if features.constant:
             count = counted(len(features.constant), "feature is", "features are")
             print(f"  {count} constant: columns {_first(features.constant)}")
-        if features.non_finite:
-            count = counted(features.non_finite, "value is", "values are")
-            print(f"  {count} NaN or infinite: rows {_first(features.rows_non_finite)}")
 
 
 def _print_classes(inspection: Inspection) -> None:
@@ -219,16 +206,11 @@ def _print_classes(inspection: Inspection) -> None:
     print()
 
 
-def _print_imbalance(inspection: Inspection) -> None:
-    imbalance = inspection.imbalance
-    if imbalance:
-        (most, many), (least, few), rare = imbalance["most"], imbalance["least"], imbalance["rare"]
-        positives = counted(many, "positive")
-        print(f"imbalance: {most!r} has {positives}, {least!r} {few:,}: {many / few:,.0f} to 1")
-        if rare:
-            print(
-                f"  {counted(len(rare), 'class', 'classes')} with 1 to 9 positives: {_first(map(repr, rare))}"
-            )
+def _print_rare_classes(inspection: Inspection) -> None:
+    if rare := inspection.rare:
+        print(
+            f"rare: {counted(len(rare), 'class', 'classes')} with 1 to 9 positives: {_first(map(repr, rare))}"
+        )
     for split, names in inspection.without_positive.items():
         if names:
             where = "" if split == "all" else f" in {split}"
@@ -236,13 +218,11 @@ def _print_imbalance(inspection: Inspection) -> None:
             print(f"no positive{where}: {len(names):,} of {total}: {_first(map(repr, names))}")
 
 
-def _print_names(findings: Sequence[Finding]) -> None:
-    by_problem: dict[str, list[str]] = {}
-    for finding in findings:
-        by_problem.setdefault(finding.problem, []).append(_first(map(repr, finding.names)))
-    for problem, groups in by_problem.items():
-        more = f" (and {len(groups) - _LIMIT:,} more)" if len(groups) > _LIMIT else ""
-        print(f"class names, {problem}: {'; '.join(groups[:_LIMIT])}{more}")
+def _print_names(proposals: Sequence[Proposal]) -> None:
+    if proposals:
+        names = [f"{each.given!r} -> {each.wanted!r} ({each.why})" for each in proposals]
+        print(f"class names, {counted(len(names), 'probable mistake')}: {_first(names)}")
+        print("  --propose_names FILE writes them for --data.rename")
 
 
 def _print_duplicates(inspection: Inspection) -> None:

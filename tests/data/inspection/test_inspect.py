@@ -12,7 +12,7 @@ from PIL import Image
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect
-from spml.data.inspection.class_names import ALIKE, NUMBERS, ONE_LETTER
+from spml.data.inspection.class_names import TWIN, Proposal
 from tests.helpers import write_odd_photos
 
 
@@ -42,16 +42,8 @@ def test_counts_of_a_table(photos):
     assert inspection.nothing_known == 0
     assert inspection.without_positive["train"] == ("traffic_light", "horses")
     assert inspection.without_positive["val"] == ("Traffic Light", "traffic_light", "horses")
-    assert inspection.imbalance == {
-        "most": ["horse", 3],
-        "least": ["traffic_light", 1],
-        "ratio": 3.0,
-        "rare": ["horse", "Traffic Light", "traffic_light"],
-    }
-    assert [(f.problem, f.names) for f in inspection.names] == [
-        (ALIKE, ("Traffic Light", "traffic_light")),
-        (ONE_LETTER, ("horse", "horses")),
-    ]
+    assert inspection.rare == ("horse", "Traffic Light", "traffic_light")
+    assert inspection.names == (Proposal("traffic_light", "Traffic Light", TWIN),)
     assert any("4 columns stand for a class" in note for note in inspection.notes)
 
 
@@ -84,8 +76,7 @@ def test_a_class_is_rare_below_ten_positives(tmp_path):
     labels = np.zeros((30, 3), np.uint8)
     labels[:20, 0], labels[:10, 1], labels[:9, 2] = 1, 1, 1
     np.savez(tmp_path / "x.npz", X=np.eye(30), Y=labels, classes=np.array(["a", "b", "c"]))
-    imbalance = inspect(DataConfig(path=str(tmp_path / "x.npz"))).imbalance
-    assert imbalance == {"most": ["a", 20], "least": ["c", 9], "ratio": 20 / 9, "rare": ["c"]}
+    assert inspect(DataConfig(path=str(tmp_path / "x.npz"))).rare == ("c",)
 
 
 def test_duplicates_unreadable_files_and_sizes(photos):
@@ -98,10 +89,8 @@ def test_duplicates_unreadable_files_and_sizes(photos):
     ((file, reason),) = inspection.unreadable
     assert file == "broken.png"
     assert reason.startswith("not an image of a known format")
-    assert inspection.images.width == (10, 20, 30)
-    assert inspection.images.height == (10, 30, 40)
-    assert inspection.images.tallest == ("b.png", 0.25)
-    assert inspection.images.widest == ("a.png", 2.0)
+    assert inspection.width == (10, 20, 30)
+    assert inspection.height == (10, 30, 40)
     assert inspection.features is None
     assert dict(inspection.examples) == {
         "a.png": ("horse",),
@@ -112,7 +101,7 @@ def test_duplicates_unreadable_files_and_sizes(photos):
     }
     assert inspection.thumbnails.shape == (5, 3, 160, 160)
     assert "thumbnails" not in inspection.to_dict()
-    assert inspection.to_dict()["images"]["tallest"] == ["b.png", 0.25]
+    assert inspection.to_dict()["width"] == [10, 20, 30]
     assert inspection.to_dict()["labels_per_sample"] == {"1": 5, "2": 1}
 
 
@@ -124,8 +113,7 @@ def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
     (tmp_path / "cat" / "3.png").write_bytes(b"")
     inspection = inspect(DataConfig(path=str(tmp_path)))
     assert inspection.unreadable == (("cat/3.png", "the file is empty"),)
-    assert inspection.images.width == (10, 20, 24)
-    assert inspection.images.widest == ("dog/4.png", 2.4)
+    assert inspection.width == (10, 20, 24)
     assert inspection.duplicates == ()
 
 
@@ -153,7 +141,7 @@ def test_the_size_of_a_truncated_image_does_not_count(tmp_path, picture):
     path.write_bytes(path.read_bytes()[:-30])
     inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.5))
     assert len(inspection.unreadable) == 1
-    assert inspection.images.width == (30, 31.5, 33)
+    assert inspection.width == (30, 31.5, 33)
 
 
 def test_size_is_that_of_the_upright_image(tmp_path, picture):
@@ -162,8 +150,7 @@ def test_size_is_that_of_the_upright_image(tmp_path, picture):
     picture("cat/1.jpg", (40, 20), exif=exif)
     picture("dog/1.jpg", (40, 20))
     inspection = inspect(DataConfig(path=str(tmp_path)))
-    assert (inspection.images.width, inspection.images.height) == ((20, 30, 40), (20, 30, 40))
-    assert inspection.images.tallest == ("cat/1.jpg", 0.5)
+    assert (inspection.width, inspection.height) == ((20, 30, 40), (20, 30, 40))
 
 
 def test_what_training_would_see_or_refuse(photos):
@@ -207,26 +194,24 @@ def test_feature_sets(tmp_path):
         names=np.array(["r", "s", "t", "u"]),
     )
     inspection = inspect(DataConfig(path=str(tmp_path / "x.npz")))
-    assert inspection.images is None
+    assert inspection.width is None
     f = inspection.features
-    assert (f.width, f.constant, f.non_finite) == (3, (1,), 0)
+    assert (f.width, f.constant) == (3, (1,))
     assert f.density == pytest.approx(8 / 12)
-    assert (f.smallest, f.largest, f.scales) == (-1, 7, (2, 5))
+    assert (f.smallest, f.largest) == (-1, 7)
     assert [(d.ids, d.across) for d in inspection.duplicates] == [(("r", "t"), True)]
     assert inspection.nothing_known == 1
-    assert [(g.problem, g.names) for g in inspection.names] == [(NUMBERS, ("7",))]
+    assert inspection.names == ()
     assert inspection.thumbnails is None
 
 
-def test_numbers_that_are_not_finite_are_counted(tmp_path):
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
     matrix = np.arange(12, dtype=np.float64).reshape(4, 3)
     matrix[1, 0], matrix[1, 2], matrix[3, 1] = np.nan, -np.inf, 1e300
     matrix[:, 1] = np.nan
     np.savez(tmp_path / "x.npz", X=matrix, Y=np.eye(4, 2), classes=np.array(["a", "b"]))
     inspection = inspect(DataConfig(path=str(tmp_path / "x.npz")))
-    assert inspection.features.non_finite == 6
-    assert inspection.features.rows_non_finite == ("0", "1", "2", "3")
-    assert (inspection.features.smallest, inspection.features.largest) == (0, 11)
+    assert (inspection.features.smallest, inspection.features.largest) == (-np.inf, 11)
     assert inspection.features.constant == ()
     assert "X holds nan at row 0, column 1" in inspection.refused
     json.dumps(inspection.to_dict(), allow_nan=False)
@@ -254,7 +239,7 @@ def test_sparse_features_give_the_same_report_as_dense_ones(tmp_path):
 def test_embedded_digits():
     inspection = inspect(DataConfig(path="digits"))
     assert (inspection.kind, inspection.extent) == ("image", "full")
-    assert inspection.images.width == (40, 40, 40)
+    assert inspection.width == (40, 40, 40)
     assert inspection.thumbnails.shape == (12, 1, 40, 40)
     assert inspection.duplicates == ()
 

@@ -1,5 +1,5 @@
-"""Class names that are probably mistakes: spelled in two ways, with stray or invisible characters, empty, or
-numbers; and wanted names for them."""
+"""Class names that are probably mistakes, and wanted names for them: other spellings of a class, words for a
+missing value, and misspelled names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from ..values import is_blank
 
 MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter
-EMPTY, SPACES, NUMBERS = "empty", "spaces around the name", "numbers only"
-INVISIBLE = "invisible characters"
-ALIKE = "same up to case, blanks, hyphens, underscores and invisible characters"
-ONE_LETTER = "one letter apart"
 MISSING, TWIN, RARE = "word for a missing value", "other spelling", "rare name one letter from a frequent one"
 FREQUENT = 10  # times as often as a rare name, at least
 # Joiners and variation selectors belong to emoji and to some scripts, so they only count as no difference.
@@ -28,35 +24,47 @@ _APOSTROPHES = re.compile("[\u2018\u2019\u02bc\u00b4`]")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Class names with the same oddity."""
+class Proposal:
+    """Another name for a class."""
 
-    problem: str  # what is odd about them
-    names: tuple[str, ...]  # the names; those of `ALIKE` and `ONE_LETTER` may mean the same class
+    given: str  # name in the data
+    wanted: str  # name to use; empty to leave the class out
+    why: str  # `MISSING`, `TWIN` or `RARE`
 
 
-def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
-    """Find odd class names; none is changed or merged.
+def propose_names(counts: Mapping[str, int]) -> tuple[Proposal, ...]:
+    """Propose wanted names for class names that are probably mistakes, given the number of samples of each.
 
-    Names are one letter apart if one letter was added, left out or replaced, or two neighbours swapped; names
-    of fewer than 5 letters and names that differ in their digits only (`part 1`, `part 2`) are not reported.
+    Words for missing values are left out; of several spellings the most frequent one is wanted; a name of
+    which a `FREQUENT` times more frequent one is one letter apart is treated as a misspelling of it. Names
+    are one letter apart if one letter was added, left out or replaced, or two neighbours swapped; names of
+    fewer than 5 letters and names that differ in their digits only (`part 1`, `part 2`) are not compared.
 
     Example:
-        >>> suspicious_names(["traffic light", "Traffic_Light", "horse", "hrose"])[1].names
-        ('horse', 'hrose')
+        >>> counts = {"cat": 30, "Cat": 2, "null": 3}
+        >>> [(each.given, each.wanted) for each in propose_names(counts)]
+        [('Cat', 'cat'), ('null', '')]
     """
-    odd_alone = {
-        EMPTY: [name for name in classes if not name.strip()],
-        INVISIBLE: [name for name in classes if _INVISIBLE.search(name)],
-        SPACES: [name for name in classes if name.strip() and name != name.strip()],
-        NUMBERS: [name for name in classes if re.fullmatch(r"[-+]?\d+([.,]\d+)?", name.strip())],
-    }
-    findings = [Finding(problem, tuple(names)) for problem, names in odd_alone.items() if names]
-    alike = group_alike(name for name in classes if name.strip())
-    findings += [Finding(ALIKE, tuple(names)) for names in alike.values() if len(names) > 1]
-    pairs = _one_letter_pairs(list(alike))
-    findings += [Finding(ONE_LETTER, (alike[left][0], alike[right][0])) for left, right in pairs]
-    return tuple(findings)
+    missing = {name for name in counts if is_blank(_INVISIBLE.sub("", name).strip())}
+    groups = group_alike(name for name in counts if name not in missing)
+    total = {key: sum(counts[name] for name in names) for key, names in groups.items()}
+    most = {key: max(names, key=lambda name: (counts[name], name)) for key, names in groups.items()}
+    wanted = {key: _INVISIBLE.sub("", name).strip() for key, name in most.items()}
+    near: dict[str, list[str]] = defaultdict(list)
+    for pair in _one_letter_pairs(list(groups)):
+        rare, frequent = sorted(pair, key=lambda key: total[key])
+        if total[frequent] >= FREQUENT * total[rare] > 0:
+            near[rare].append(frequent)
+    for key in sorted(near, key=lambda key: -total[key]):  # so that a target has its own name already
+        wanted[key] = wanted[max(near[key], key=lambda other: total[other])]
+    proposals = []
+    for name in counts:
+        key = folded(name)
+        if name in missing:
+            proposals.append(Proposal(name, "", MISSING))
+        elif name != wanted[key]:
+            proposals.append(Proposal(name, wanted[key], RARE if key in near else TWIN))
+    return tuple(proposals)
 
 
 def group_alike(classes: Iterable[str]) -> dict[str, list[str]]:
@@ -87,48 +95,6 @@ def folded(name: str) -> str:
 def spelled(name: str) -> str:
     """A quoted name in which spellings that look alike differ: other Unicode forms are escaped."""
     return quote(name) if unicodedata.is_normalized("NFC", name) else ascii(name)
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Another name for a class."""
-
-    given: str  # name in the data
-    wanted: str  # name to use; empty to leave the class out
-    why: str  # `MISSING`, `TWIN` or `RARE`
-
-
-def propose_names(counts: Mapping[str, int]) -> list[Proposal]:
-    """Propose wanted names for class names that are probably mistakes, given the number of samples of each.
-
-    Words for missing values are left out; of several spellings the most frequent one is wanted; a name of
-    which a `FREQUENT` times more frequent one is one letter apart is treated as a misspelling of it.
-
-    Example:
-        >>> counts = {"cat": 30, "Cat": 2, "null": 3}
-        >>> [(each.given, each.wanted) for each in propose_names(counts)]
-        [('Cat', 'cat'), ('null', '')]
-    """
-    missing = {name for name in counts if is_blank(_INVISIBLE.sub("", name).strip())}
-    groups = group_alike(name for name in counts if name not in missing)
-    total = {key: sum(counts[name] for name in names) for key, names in groups.items()}
-    most = {key: max(names, key=lambda name: (counts[name], name)) for key, names in groups.items()}
-    wanted = {key: _INVISIBLE.sub("", name).strip() for key, name in most.items()}
-    near: dict[str, list[str]] = defaultdict(list)
-    for pair in _one_letter_pairs(list(groups)):
-        rare, frequent = sorted(pair, key=lambda key: total[key])
-        if total[frequent] >= FREQUENT * total[rare] > 0:
-            near[rare].append(frequent)
-    for key in sorted(near, key=lambda key: -total[key]):  # so that a target has its own name already
-        wanted[key] = wanted[max(near[key], key=lambda other: total[other])]
-    proposals = []
-    for name in counts:
-        key = folded(name)
-        if name in missing:
-            proposals.append(Proposal(name, "", MISSING))
-        elif name != wanted[key]:
-            proposals.append(Proposal(name, wanted[key], RARE if key in near else TWIN))
-    return proposals
 
 
 def _one_letter_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
 from ..texts import Texts
-from .class_names import Finding, suspicious_names
+from .class_names import Proposal, propose_names
 
 RARE = 10  # positives below which a class is called rare
 ALL = "all"  # name under which samples are counted if the data has no split
@@ -62,37 +62,24 @@ class Duplicate:
     labels_differ: bool  # whether they have different known labels
 
 
-@dataclass(frozen=True)
-class ImageSizes:
-    """Sizes in pixels of images that are turned upright."""
+class Range(NamedTuple):
+    """Smallest, median and largest of some numbers."""
 
-    width: tuple[int, float, int]  # smallest, median and largest width
-    height: tuple[int, float, int]  # smallest, median and largest height
-    tallest: tuple[str, float]  # image with the smallest width / height, and that ratio
-    widest: tuple[str, float]  # image with the largest width / height, and that ratio
-
-
-class Words(NamedTuple):
-    """Numbers of words of texts."""
-
-    fewest: int
+    smallest: int
     median: float
-    most: int
+    largest: int
 
 
 @dataclass(frozen=True)
 class Features:
-    """Statistics of feature vectors."""
+    """Statistics of feature vectors. Smallest and largest value do not count NaN."""
 
     width: int  # features per sample
     parts: int  # parts of each sample, whose mean the other numbers describe; 0 = none
     density: float  # share of values that are not 0
     constant: tuple[int, ...]  # columns with the same value in all samples
-    non_finite: int  # number of values that are NaN or infinite, also as float32
-    rows_non_finite: tuple[str, ...]  # samples with such values, at most 100
-    smallest: float  # smallest finite value
-    largest: float  # largest finite value
-    scales: tuple[float, float]  # smallest and largest range of a column that is not constant
+    smallest: float
+    largest: float
 
 
 class PositiveCounts(NamedTuple):
@@ -137,15 +124,14 @@ class Inspection:
         label_means: Mean numbers of true, observed and hidden labels per sample of each split, after hiding
             and holding out; empty if the data can't be trained on.
         nothing_known: Samples without any known label.
-        without_positive: Names of classes without a known positive, per split.
-        names: Class names that are probably mistakes.
+        names: Class names that are probably mistakes, and what is proposed instead.
         duplicates: Groups of samples with the same content.
         unreadable: (file, reason) of images that can't be used.
-        images: Sizes, if the samples are images.
-        features: Statistics, if the samples are feature vectors.
-        words: Numbers of words, if the samples are texts.
         training: Remarks that training with these settings would make, one line each.
         refused: Reason why training with these settings is refused; empty if it is not.
+        width, height: Sizes in pixels of images that are turned upright; None for other samples.
+        features: Statistics, if the samples are feature vectors.
+        words: Numbers of words, if the samples are texts.
         skipped: (sample, reason) of the samples that training would leave out; empty if it is refused.
         examples: (sample, its known positive labels) of the pictures in `thumbnails`.
         thumbnails: uint8 (n, channels, H, W), images for a figure; not part of `to_dict`.
@@ -163,15 +149,15 @@ class Inspection:
     labels_per_sample: Mapping[int, int]
     label_means: Mapping[str, LabelMeans]
     nothing_known: int
-    without_positive: Mapping[str, tuple[str, ...]]
-    names: tuple[Finding, ...]
+    names: tuple[Proposal, ...]
     duplicates: tuple[Duplicate, ...]
     unreadable: tuple[tuple[str, str], ...]
-    images: ImageSizes | None
-    features: Features | None
-    words: Words | None
     training: tuple[str, ...]
     refused: str
+    width: Range | None = None
+    height: Range | None = None
+    features: Features | None = None
+    words: Range | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     examples: tuple[tuple[str, tuple[str, ...]], ...] = ()
     thumbnails: npt.NDArray[np.uint8] | None = field(default=None, repr=False, compare=False)
@@ -182,24 +168,25 @@ class Inspection:
         return sum(count * samples for count, samples in self.labels_per_sample.items()) / self.samples
 
     @property
-    def imbalance(self) -> dict[str, Any]:
-        """Positives of the most and the least frequent class that occur, their ratio, and rare classes."""
-        ranked = sorted((c for c in self.classes if c.positive), key=lambda c: -c.positive)
-        if not ranked:
-            return {}
-        most, least = ranked[0], ranked[-1]
+    def rare(self) -> tuple[str, ...]:
+        """Classes with fewer than `RARE` known positives but at least one, the most frequent first."""
+        ranked = sorted(self.classes, key=lambda each: -each.positive)
+        return tuple(each.name for each in ranked if 0 < each.positive < RARE)
+
+    @property
+    def without_positive(self) -> dict[str, tuple[str, ...]]:
+        """Names of classes without a known positive, per split."""
         return {
-            "most": [most.name, most.positive],
-            "least": [least.name, least.positive],
-            "ratio": most.positive / least.positive,
-            "rare": [c.name for c in ranked if c.positive < RARE],
+            split: tuple(each.name for each in self.classes if not each.by_split[split])
+            for split in self.splits
         }
 
     def to_dict(self) -> dict[str, Any]:
         """All values except the pictures, as types that JSON has."""
         values = msgspec.json.decode(msgspec.json.encode(replace(self, thumbnails=None)))
         del values["thumbnails"]
-        return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
+        derived = {name: getattr(self, name) for name in ("mean_labels", "rare", "without_positive")}
+        return {**values, **derived}
 
     def write(self, folder: Path) -> None:
         """Write inspect.json, classes.csv, duplicates.csv, unreadable.csv and skipped.csv."""
@@ -278,70 +265,61 @@ def inspect(config: DataConfig) -> Inspection:
         dataset = to_dataset(records, config, inputs, skipped)
     except InputError as refusal:
         refused = str(refusal)
-    split = records.split or (ALL,) * len(records.ids)
-    split_names = np.asarray(split)
-    of_split = {name: np.flatnonzero(split_names == name) for name in (*SPLITS, ALL)}
-    by_split = {
-        name: records.labels.take(rows).positives_per_class() for name, rows in of_split.items() if len(rows)
-    }
-    labels, positive = records.labels, records.labels.positives_per_class()
-    # Examples: the classes take turns with their next sample, beginning with the most frequent one. That many
-    # of each class are enough to find one that is readable and not chosen yet.
-    candidates = [
-        [row for row in labels.positive_rows(column)[: _EXAMPLES * _EXAMPLES].tolist() if row not in skipped]
-        for column in np.argsort(-positive, kind="stable")[:_EXAMPLES].tolist()
-        if inputs.kind == "image"
-    ]
-    rows: list[int] = []
-    for _ in range(_EXAMPLES):
-        for own in candidates:
-            rows += [row for row in own if row not in rows][:1]
-    rows = sorted(rows[:_EXAMPLES])
+    split = np.asarray(records.split or (ALL,) * len(records.ids))
+    labels, positive = records.labels, records.labels.positives_per_class().tolist()
+    of_split = {name: np.flatnonzero(split == name) for name in (*SPLITS, ALL) if (split == name).any()}
+    by_split = {name: labels.take(rows).positives_per_class() for name, rows in of_split.items()}
+    training = dataset.splits["train"].observed.positives_per_class().tolist() if dataset else None
     duplicates = []
     for equal in group_equal(digests):
         known = labels.take(equal)
         counts = np.stack([known.positives_per_class(), known.negatives_per_class()])
         differ = bool(((counts > 0) & (counts < len(equal))).any())
-        ids, splits = tuple(records.ids[row] for row in equal), tuple(split[row] for row in equal)
-        duplicates.append(Duplicate(ids, splits, len({*splits}) > 1, differ))
-    negative = labels.negatives_per_class()
-    columns = {
-        "positive": positive.tolist(),
-        "negative": negative.tolist(),
-        "unknown": (len(records.ids) - positive - negative).tolist(),
-        "by_split": [
-            dict(zip(by_split, each, strict=True))
-            for each in zip(*(counts.tolist() for counts in by_split.values()), strict=True)
-        ],
-        "training": dataset.splits["train"].observed.positives_per_class().tolist()
-        if dataset
-        else [None] * len(positive),
-    }
-    names = records.labels.take(rows).to_names(records.classes) if rows else []
-    per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
+        splits = tuple(split[equal].tolist())
+        duplicates.append(
+            Duplicate(tuple(records.ids[row] for row in equal), splits, len({*splits}) > 1, differ)
+        )
+    # The most frequent classes take turns with their next readable sample. So many of each are enough to find
+    # one that is not chosen yet.
+    rows: list[int] = []
+    if inputs.kind == "image":
+        frequent = np.argsort(-np.array(positive), kind="stable")[:_EXAMPLES].tolist()
+        own = [labels.positive_rows(column)[: _EXAMPLES * _EXAMPLES].tolist() for column in frequent]
+        for _ in range(_EXAMPLES):
+            for some in own:
+                rows += [row for row in some if row not in rows and row not in skipped][:1]
+        rows = sorted(rows[:_EXAMPLES])
+    names = labels.take(rows).to_names(records.classes) if rows else []
+    per_sample = np.bincount(labels.positives_per_sample()).tolist()
     return Inspection(
         source=records.source,
         name=records.name,
         kind=inputs.kind,
         notes=records.notes,
         samples=len(records.ids),
-        splits={name: len(of_split[name]) for name in by_split},
+        splits={name: len(rows) for name, rows in of_split.items()},
         groups=count_groups(group_codes(records.groups)) if records.groups else 0,
         extent=records.labels.extent,
-        classes=tuple(map(ClassCounts, records.classes, *columns.values())),
+        classes=tuple(
+            ClassCounts(
+                name,
+                positive[column],
+                negative,
+                len(records.ids) - positive[column] - negative,
+                {part: int(counts[column]) for part, counts in by_split.items()},
+                None if training is None else training[column],
+            )
+            for column, (name, negative) in enumerate(
+                zip(records.classes, labels.negatives_per_class().tolist(), strict=True)
+            )
+        ),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
         label_means=label_means(dataset) if dataset else {},
         nothing_known=int((records.labels.known_per_sample() == 0).sum()),
-        without_positive={
-            name: tuple(records.classes[column] for column in np.flatnonzero(counts == 0))
-            for name, counts in by_split.items()
-        },
-        names=suspicious_names(records.classes),
+        names=propose_names(dict(zip(records.classes, positive, strict=True))),
         duplicates=tuple(duplicates),
         unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
-        images=statistics if isinstance(statistics, ImageSizes) else None,
-        features=statistics if isinstance(statistics, Features) else None,
-        words=statistics if isinstance(statistics, Words) else None,
+        **statistics,
         training=tuple(note for note in dataset.notes if note not in records.notes) if dataset else (),
         refused=refused,
         skipped=dataset.skipped if dataset else (),
@@ -350,41 +328,37 @@ def inspect(config: DataConfig) -> Inspection:
     )
 
 
-def _scan(
-    records: Records, config: DataConfig
-) -> tuple[Checked, Inputs, ImageSizes | Features | Words | None]:
+def _scan(records: Records, config: DataConfig) -> tuple[Checked, Inputs, dict[str, Any]]:
     """Read every sample completely: the records, in which equal files may be one sample now, with a digest of
-    each; the samples, images in files as thumbnails; and their statistics, None if no image can be used.
+    each; the samples, images in files as thumbnails; and statistics as `Inspection` names them.
     """
     inputs, ids = records.inputs, records.ids
     if isinstance(inputs, FeatureMatrix):
         with progress(len(ids), "reading samples") as advance:
-            digests, features = _scan_features(inputs, ids, advance)
-        return Checked(records, digests, {}), inputs, features
+            digests, features = _scan_features(inputs, advance)
+        return Checked(records, digests, {}), inputs, {"features": features}
     if isinstance(inputs, ImageInputs):
         digests = [identity.tobytes().hex() for identity in inputs.identities()]
+        checked = Checked(records, digests, {})
         if isinstance(inputs, Texts):
-            lengths = np.array([len(text.split()) for text in inputs])
-            words = Words(int(lengths.min()), float(np.median(lengths)), int(lengths.max()))
-            return Checked(records, digests, {}), inputs, words
+            return checked, inputs, {"words": _range([len(text.split()) for text in inputs])}
         *_, height, width = inputs.fetch([0], None).shape
-        return Checked(records, digests, {}), inputs, _summarise(np.tile([width, height], (len(ids), 1)), ids)
+        return checked, inputs, {"width": _range([width]), "height": _range([height])}
     assert isinstance(inputs, Sequence)
     log.info(f"{records.source}: reading {counted(len(ids), 'image')}")
     skipped: dict[int, str] = {}
-    digests, sizes = [], np.zeros((len(ids), 2), np.int64)
+    digests, sizes = [], []
     with progress(len(ids), "reading images") as advance:
         for start in range(0, len(ids), BLOCK):
             files = inputs[start : start + BLOCK]
             some, unusable = check_images(files, max_pixels=config.max_pixels, workers=config.workers)
             digests += some
             skipped |= {start + row: reason for row, reason in unusable.items()}
-            for row, (file, digest) in enumerate(zip(files, some, strict=True), start):
-                if digest:
-                    with suppress(OSError, UnreadableImageError):  # it has vanished since it was read
-                        data = file.read_bytes()
-                        size, turn = decode(data, config.max_pixels, lambda i: (i.size, orientation(i)))
-                        sizes[row] = size[::-1] if turn >= 5 else size
+            for file, digest in zip(files, some, strict=True):
+                with suppress(OSError, UnreadableImageError):  # it may have vanished since it was read
+                    data = file.read_bytes() if digest else b""
+                    size, turn = decode(data, config.max_pixels, lambda i: (i.size, orientation(i)))
+                    sizes.append(size[::-1] if turn >= 5 else size)
             advance(len(files))
     checked = merge_same_content(Checked(records, digests, skipped), config)
     records, digests, _ = checked
@@ -392,51 +366,30 @@ def _scan(
     thumbnails = ImageFiles(records.inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
     if note := note_twelve_bits(digests):
         checked = checked._replace(records=replace(records, notes=(*records.notes, note)))
-    return checked, thumbnails, _summarise(sizes, ids)
+    sides = dict(zip(("width", "height"), map(_range, zip(*sizes, strict=True)), strict=False))
+    return checked, thumbnails, sides
 
 
-def _scan_features(
-    features: FeatureMatrix, ids: Sequence[str], advance: Advance
-) -> tuple[list[str], Features]:
+def _scan_features(features: FeatureMatrix, advance: Advance) -> tuple[list[str], Features]:
     width, count = features.width, len(features)
     low, high = np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)
-    digests, rows_non_finite, nonzero, non_finite = [], [], 0, 0
+    digests, nonzero = [], 0
     for rows in chunks(count, width):
         block = features.dense(rows) + 0  # -0.0 becomes 0.0
         digests += [hashlib.sha256(row.data).hexdigest() for row in block]
-        finite = np.isfinite(block)
         nonzero += int(np.count_nonzero(block))
-        non_finite += int((~finite).sum())
-        rows_non_finite += rows[~finite.all(axis=1)].tolist()
-        low = np.minimum(low, np.where(finite, block, np.inf).min(axis=0))
-        high = np.maximum(high, np.where(finite, block, -np.inf).max(axis=0))
+        low = np.fmin(low, np.fmin.reduce(block))
+        high = np.fmax(high, np.fmax.reduce(block))
         advance(len(rows))
-    ranges = high.astype(np.float64) - low
-    varying = ranges[ranges > 0]
-    any_finite = np.isfinite(low)
     return digests, Features(
         width=width,
         parts=features.num_parts,
         density=nonzero / (count * width),
-        constant=tuple(np.flatnonzero(ranges == 0).tolist()),
-        non_finite=non_finite,
-        rows_non_finite=tuple(ids[row] for row in rows_non_finite[:100]),
-        smallest=float(low[any_finite].min()) if any_finite.any() else 0.0,
-        largest=float(high[any_finite].max()) if any_finite.any() else 0.0,
-        scales=(float(varying.min()), float(varying.max())) if len(varying) else (0.0, 0.0),
+        constant=tuple(np.flatnonzero(low == high).tolist()),
+        smallest=float(low.min()),
+        largest=float(high.max()),
     )
 
 
-def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes | None:
-    rows = np.flatnonzero(sizes.all(axis=1))
-    if not len(rows):
-        return None
-    width, height = sizes[rows].T
-    ratio = width / height
-    tallest, widest = int(ratio.argmin()), int(ratio.argmax())
-    return ImageSizes(
-        width=(int(width.min()), float(np.median(width)), int(width.max())),
-        height=(int(height.min()), float(np.median(height)), int(height.max())),
-        tallest=(ids[rows[tallest]], float(ratio[tallest])),
-        widest=(ids[rows[widest]], float(ratio[widest])),
-    )
+def _range(numbers: Sequence[int]) -> Range:
+    return Range(min(numbers), float(np.median(numbers)), max(numbers))
