@@ -7,13 +7,23 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..common.errors import InputError
-from ..common.files import check_folder, check_output, check_writable, make_folder, same_path, write_json
+from ..common.files import (
+    check_folder,
+    check_output,
+    check_writable,
+    make_folder,
+    same_path,
+    write_checked_json,
+)
 from ..common.phrases import counted, first_few
 from .arguments import DataSettings
 from .shared import Decision, Prediction, Tables, new_table, print_table, runs_and_data
+
+if TYPE_CHECKING:
+    from ..runs.run import Run
 
 _LISTED = 500
 """Largest number of classes that are printed one by one."""
@@ -99,14 +109,14 @@ def evaluate(
         draws=draws,
     )
     print_evaluation(result)
-    for line in _write(result, runs, output, folder):
+    for line in _write(result, loaded, output, folder):
         print(line)
     if len(runs) == 1 and (output is None or same_path(output, loaded[0].folder / EVALUATION)):
         renew_report(loaded[0], engine)
 
 
 def _write(
-    result: dict[str, Any], runs: Sequence[str], output: Path | None, folder: Path | None
+    result: dict[str, Any], loaded: Sequence[Run], output: Path | None, folder: Path | None
 ) -> list[str]:
     """Write the result. Returns a line for each file."""
     from ..runs.folder.layout import EVALUATION
@@ -116,10 +126,10 @@ def _write(
     if folder:
         make_folder(folder)
         return [f"{folder}: {', '.join(write_comparison(folder, result))} written"]
-    if output is None and len(runs) > 1:
+    if output is None and len(loaded) > 1:
         return []
-    file = output or Path(runs[0]) / EVALUATION
-    write_json(file, of_one(result) if len(runs) == 1 else result)
+    file = output or loaded[0].folder / EVALUATION
+    write_checked_json(file, {**of_one(result), "run": loaded[0].identity} if len(loaded) == 1 else result)
     return [f"{file}: written"]
 
 

@@ -35,6 +35,10 @@ _NAMES = (CURRENT, NEW, PREVIOUS)
 _VERSION = 2
 
 
+class OtherRun(InputError):
+    """A file lies in the folder of another run than the one that it belongs to."""
+
+
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """Write a state of nested dicts, lists, tuples, tensors, numbers, strings and None to a folder.
 
@@ -97,6 +101,20 @@ def data_changed(folder: Path) -> InputError:
         "labels, your own network, or the run that it started from). Restore it, or start again with "
         "`overwrite`."
     )
+
+
+def check_run(path: Path, stated: object, expected: object, source: Path) -> None:
+    """Check that a file belongs to the run that `source` does; an empty identity is that of an old version.
+
+    Raises:
+        OtherRun: It belongs to another run; the message names both.
+    """
+    if stated != expected:
+        of, other = (f"run {each}" if each else "a run of an earlier version" for each in (stated, expected))
+        raise OtherRun(
+            f"{path}: is of {of}, but {source} is of {other}. Restore the file that was replaced, or start "
+            "again with `overwrite`."
+        )
 
 
 def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> None:

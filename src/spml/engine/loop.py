@@ -27,7 +27,9 @@ from ..data import Dataset, Samples
 from ..methods.base import Batch, Objective, Progress
 from ..scores import Scores
 from .checkpoint import (
+    CURRENT,
     check_classes,
+    check_run,
     data_changed,
     finish_saving,
     load_checkpoint,
@@ -166,6 +168,7 @@ class Trainer:
         folder: Folder for checkpoints; None = no checkpoints are written.
         workers: Number of processes that decode images.
         identity: Fingerprint of the data. A checkpoint with another one is not resumed.
+        run: Identity of the run, which its checkpoints state.
         on_epoch: Called with this trainer after each epoch, on the first process.
         on_step: Called after each step with the number of samples in it, and when a training is resumed with
             the number of those that were trained on before.
@@ -191,6 +194,7 @@ class Trainer:
         folder: Path | None = None,
         workers: int = 0,
         identity: str = "",
+        run: str = "",
         on_epoch: Callable[[Trainer], None] = lambda trainer: None,
         on_step: Callable[[int], None] = lambda samples: None,
         recorded: Sequence[Samples] = (),
@@ -200,7 +204,7 @@ class Trainer:
     ) -> None:
         self.budget = budget or Budget()
         self.config, self.fabric, self.judge = config, fabric, judge
-        self.folder, self.workers, self.identity = folder, workers, identity
+        self.folder, self.workers, self.identity, self.run = folder, workers, identity, run
         self.on_epoch, self.on_step = on_epoch, on_step
         self.recorded, self.on_scores, self.draws = recorded, on_scores, draws or TorchDraws(config.seed)
         self.train, self.val, self.classes = data.splits["train"], data.splits["val"], data.classes
@@ -406,6 +410,7 @@ class Trainer:
             return
         checkpoint = {
             "identity": self.identity,
+            "run": self.run,
             "classes": list(self.classes),
             "model": dict(self.model.state_dict()),
             "objective": dict(self.objective.state_dict()),
@@ -425,6 +430,7 @@ class Trainer:
         self.fabric.barrier()
         checkpoint = load_checkpoint(folder)
         try:
+            check_run(folder / CURRENT, checkpoint.get("run", ""), self.run, folder)
             check_classes(folder, checkpoint["classes"], self.classes)
             if checkpoint["identity"] != self.identity:
                 raise data_changed(folder)

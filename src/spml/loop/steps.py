@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from ..runs.audits.find import Limits, run_audit
 from ..runs.audits.sample import sample_for_audit
 from ..runs.audits.use import use_audit
 from ..runs.folder import layout as run_files
+from ..runs.folder.contents import read_document
 from ..runs.folder.held_out import read_held_out
 from ..runs.predict.batches import Engine
 from ..runs.run import Run
@@ -163,7 +165,9 @@ class _Steps:
         """Learn from the samples that were labelled in full, unless the run already has; the run after it."""
         about, report = here.run / run_files.AUDITED, here.run / run_files.REPORT
         digest = sha256_file(self._labelled)
-        used_before = about.is_file() and parse_json(read_bytes(about)).get("sha256") == digest
+        used_before = False
+        with suppress(InputError):  # missing, damaged or of another run: it is written again
+            used_before = read_document(about).get("file_sha256") == digest
         if used_before and report.stat().st_mtime_ns >= about.stat().st_mtime_ns:  # it is written after it
             return run
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)

@@ -41,6 +41,7 @@ from .decide.policies import HELD_OUT, write_thresholds
 from .fit.build import frozen_features
 from .folder import layout as run_files
 from .folder.held_out import HeldOut, drawn_part, keep_scores, write_held_out
+from .folder.identity import identity_in, identity_of
 from .settle.resolve import Resolved, settle_data
 
 _MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have in common
@@ -98,7 +99,8 @@ def run_by_names(config: Config, *, resume: bool, overwrite: bool, cluster: str 
     fabric = make_fabric(config.accelerator, precision=config.precision)
     with run_files.only_trainer(folder, resume=False, overwrite=overwrite):
         run_files.clear(folder)
-        run_files.write_config(folder, run.config)
+        identity = identity_of(run.config, run.data.fingerprint(), run.data.classes)
+        run_files.write_config(folder, run.config, identity)
         if run.data.skipped:
             write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
         backbone, data = backbone.to(fabric.device), run.data
@@ -243,6 +245,7 @@ def _write(
         "by_name": list(classes),
         "feature_names": [],
         "spml": __version__,
+        "run": identity_in(folder),
     }
     held_out = HeldOut(tuple(part.ids), keep_scores(kept, part.observed), part.observed)
     write_held_out(folder, held_out, classes)

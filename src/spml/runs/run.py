@@ -178,6 +178,11 @@ class Run:
         return str(self.card["weights_sha256"])
 
     @property
+    def identity(self) -> str:
+        """Identity of the run, which its files state; empty if an earlier version trained it."""
+        return str(self.card.get("run", ""))
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features in the order of the training; empty if that data did not name them."""
         return tuple(self.card.get("feature_names", ()))

@@ -33,6 +33,7 @@ from .fit.recording import Recorder, choose_samples
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
 from .folder.contents import load_model, read_summary
+from .folder.identity import continued, identity_of
 from .folder.summary import final_scores, write_results
 from .predict.batches import Engine
 from .report.page import write_report
@@ -98,14 +99,19 @@ def run_training(
         if run.scaling_open:
             run.settle_scaling(some_features(run))
         config, fingerprint = run.config, run.data.fingerprint()
+        # Weights that the settings do not name: of the run to start from, and of a network of the user's own.
+        weights = run.start.weights if run.start else ""
+        weights += run.spec.sha256 if run.frozen and run.spec.is_own else ""
+        identity = identity_of(config, fingerprint, run.data.classes, weights)
         if resume:
             _check_same_settings(run)
+            identity = continued(folder, identity)
         if run.fine_tunes:
             options: dict[str, Any] = {"data": data, "pictures": pictures, "cluster": cluster}
             train = partial(run_training, **options, logger=logger)
             with only_trainer:
                 summary = fine_tune(
-                    config, run.data.classes, command, resume=resume, train=train, pictures=pictures
+                    config, identity, run.data.classes, command, resume=resume, train=train, pictures=pictures
                 )
                 if pictures:
                     kept = Run(folder, *load_model(folder), summary)
@@ -144,7 +150,7 @@ def run_training(
             else:
                 run_files.clear(folder)
             # Of a resumed run, too: the folder may have been moved, or the line with the checksum be damaged.
-            run_files.write_config(folder, config)
+            run_files.write_config(folder, config, identity)
             if run.data.skipped:
                 write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
         fabric.barrier()
@@ -179,9 +185,6 @@ def run_training(
             scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, judge)}"
             log.info(f"epoch {last['epoch']:>3}/{config.epochs}  {scores}  {last['seconds']:.1f} s")
 
-        # A checkpoint goes on with the same data, and with the same weights where it does not hold them.
-        own = run.spec.sha256 if run.frozen and run.spec.is_own else ""
-        identity = fingerprint + (run.start.weights if run.start else "") + own
         steps = 0 if run.solved else len(run.data.splits["train"]) * config.epochs
 
         def fit() -> Fitted:
@@ -190,7 +193,8 @@ def run_training(
                     judge,
                     folder=folder,
                     resume=resume,
-                    identity=identity,
+                    identity=fingerprint + weights,
+                    run=identity,
                     on_epoch=end_epoch,
                     on_step=advance,
                     recorded=recorder.samples,

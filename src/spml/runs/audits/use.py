@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...audit.selection import Selection, select_by_audit
-from ...common.files import sha256_file, write_json
+from ...common.files import sha256_file, write_checked_json
 from ...common.label_checks import rows_of
 from ...common.locks import only_writer
 from ...decisions import Interval, Policy, Priors, Target, priors_from_shares
@@ -103,7 +103,7 @@ class UsedAudit(NamedTuple):
             "format": FORMAT,
             "spml": __version__,
             "file": str(self.file),
-            "sha256": sha256_file(self.file),
+            "file_sha256": sha256_file(self.file),
             "samples": self.samples,
             "mean_labels": self.mean_labels._asdict(),
             "gamma": self.gamma,
@@ -130,7 +130,7 @@ class UsedAudit(NamedTuple):
                 stack.enter_context(only_writer(run.folder, inside=True))
             for name, run in runs.items():
                 write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
-                write_json(run.folder / run_files.AUDITED, told)
+                write_checked_json(run.folder / run_files.AUDITED, {**told, "run": run.identity})
                 renew_report(run, engine)
 
 

@@ -13,19 +13,19 @@ from ...common.budget import Budget
 from ...common.errors import InputError
 from ...common.files import write_checked_json, write_with
 from ...common.messages import log
+from ...common.parsing import parse_json
 from ...config import Config
 from ...engine.checkpoint import check_classes
 from ...metrics import TRUSTED, compare_ranks, ranks_of, shown_score
 from .. import recipes
 from ..folder import layout as run_files
 from ..folder.contents import load_model, read_summary
-from ..folder.held_out import read_held_out
+from ..folder.held_out import read_held_out, write_held_out
 from ..folder.summary import next_steps
 
 HEAD, TUNED = "head", "fine-tuned"
 _KEPT = (
-    *run_files.MODEL,
-    run_files.HELD_OUT,
+    run_files.MODEL[0],
     run_files.THRESHOLDS,
     run_files.THRESHOLDS_PICTURE,
     run_files.METRICS,
@@ -37,6 +37,7 @@ _KEPT = (
 
 def fine_tune(
     config: Config,
+    identity: str,
     classes: Sequence[str],
     command: str = "",
     *,
@@ -54,6 +55,7 @@ def fine_tune(
 
     Args:
         config: Complete settings with method `auto` and a backbone that is not frozen.
+        identity: Identity of the run.
         classes: Class names of the data.
         command: Command that makes the run, for its summary.
         resume: Go on with what the folder holds.
@@ -78,7 +80,7 @@ def fine_tune(
     folder, budget = Path(config.output), Budget(config.minutes)
     if not resume:
         run_files.clear(folder)
-        run_files.write_config(folder, config)
+        run_files.write_config(folder, config, identity)
     frozen = replace(config.model, frozen="yes", scaling="auto", scores="auto")
     # What says how to train is for the second run.
     defaults = Config()
@@ -126,11 +128,16 @@ def fine_tune(
         if (folder / chosen / name).is_file():
             with (folder / chosen / name).open("rb") as source:
                 write_with(folder / name, partial(shutil.copyfileobj, source))
+    # What states a run is that of this one.
+    write_held_out(folder, read_held_out(folder / chosen), classes)
+    card = parse_json((folder / chosen / run_files.MODEL[1]).read_bytes())
+    write_checked_json(folder / run_files.MODEL[1], {**card, "run": identity})
     candidates = [
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    summary = {**summaries[chosen], "candidates": candidates, "lead_z": z, "command": command}
+    own = {"run": identity, "candidates": candidates, "lead_z": z, "command": command}
+    summary = {**summaries[chosen], **own}
     write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {shown_score(score)}" for name, score in scores.items())
     names = {"val/mAP": "mAP on validation samples", "val/SP": "SP-score on validation samples"}

@@ -148,13 +148,14 @@ class Recorder:
             write_tensors(
                 self._folder / run_files.SCORED_SAMPLES,
                 {name: torch.from_numpy(array) for name, array in labels.items()},
+                self._folder.parent,
                 method=self._config.method,
                 output=self._config.model.scores,
                 classes=self._data.classes,
                 ids=self._ids,
             )
         halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
-        write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, epoch=epoch)
+        write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, self._folder.parent, epoch=epoch)
 
 
 def _take(samples: Any, rows: Rows | None) -> Any:
@@ -217,7 +218,7 @@ class Recording:
         """
         self.check_epoch(epoch)
         path = self.folder / run_files.SCORES / _epoch_file(epoch)
-        with open_tensors(path, _AGAIN) as (stored, about):
+        with open_tensors(path, _AGAIN, self.folder) as (stored, about):
             if (number := about["epoch"]) != epoch:
                 raise ValueError(f"it is the file of epoch {number!r}")
             logits = read_tensor(stored, "logits", "F16", self.observed.shape).astype(np.float32)
@@ -262,14 +263,14 @@ def read_recording(run: str | Path) -> Recording:
     recording = replace(_read_samples(path), folder=folder, epochs=epochs)
     for epoch in epochs:
         # The scores themselves are checked when they are read.
-        with open_tensors(scores / _epoch_file(epoch), _AGAIN, check=False) as (stored, _):
+        with open_tensors(scores / _epoch_file(epoch), _AGAIN, folder, check=False) as (stored, _):
             check_tensor(stored, "logits", "F16", recording.observed.shape)
     return recording
 
 
 def _read_samples(path: Path) -> Recording:
     """Read the file that says which samples were recorded, without epochs."""
-    with open_tensors(path, _AGAIN) as (stored, about):
+    with open_tensors(path, _AGAIN, path.parents[1]) as (stored, about):
         method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
         check_names([method, output], classes, ids)
         "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed

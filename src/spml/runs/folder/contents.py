@@ -20,9 +20,11 @@ from ... import models
 from ...common.errors import InputError
 from ...common.files import check_json_sha256
 from ...common.parsing import parse_json
-from ...common.safe import is_special
+from ...common.safe import is_special, read_bytes
+from ...engine.checkpoint import OtherRun
 from ...engine.checksum import BLANK, has_checksum, write_checked
 from . import layout as run_files
+from .identity import check_identity, identity_in
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -108,11 +110,30 @@ def read_summary(folder: Path) -> dict[str, Any]:
         summary: dict[str, Any] = parse_json(path.read_bytes())
         msgspec.convert(summary, _Summary)
         check_json_sha256(summary)
-        return summary
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
         ) from error
+    check_identity(path, summary.get("run", ""))
+    return summary
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read evaluation.json or audited.json in the folder of a run.
+
+    Raises:
+        InputError: It can't be read, is damaged or of another run.
+    """
+    try:
+        content: dict[str, Any] = parse_json(read_bytes(path))
+        stated = content.get("run", "")
+        # Of an earlier version: its field `sha256` is that of a table.
+        if stated:
+            check_json_sha256(content)
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        raise InputError(f"{path}: can't be read ({error}). Make it again, or remove it.") from error
+    check_identity(path, stated)
+    return content
 
 
 def read_metrics(folder: Path, summary: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -165,6 +186,7 @@ def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
             raise ValueError(f"{len(names)} names for {width} features - at `$.feature_names`")
     except ValueError as error:
         raise InputError(f"{folder / run_files.MODEL[1]}: damaged: {error}. Train again.") from error
+    check_identity(folder / run_files.MODEL[1], card.get("run", ""))
     return classifier, card
 
 
@@ -176,37 +198,41 @@ _KEY = "spml scores"
 _VERSION = 2
 
 
-def write_tensors(path: Path, tensors: dict[str, torch.Tensor], **about: Any) -> None:
-    """Write a file with these tensors, what it says about itself, and a checksum of all of it.
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], folder: Path, **about: Any) -> None:
+    """Write a file of the run in `folder`: tensors, what it says about itself, and a checksum of all of it.
 
     Raises:
         SpmlError: The file could not be written.
     """
     # The checksum comes before any text of a user.
-    text = json.dumps({"checksum": BLANK, "version": _VERSION, **about})
+    text = json.dumps({"checksum": BLANK, "version": _VERSION, "run": identity_in(folder), **about})
     write_checked(path, tensors, {_KEY: text})
 
 
 @contextmanager
-def open_tensors(path: Path, advice: str, *, check: bool = True) -> Iterator[tuple[Any, dict[str, Any]]]:
+def open_tensors(
+    path: Path, advice: str, folder: Path, *, check: bool = True
+) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Open a file that `write_tensors` has written.
 
     Args:
         path: File to read.
         advice: Last sentence of the message if the file is damaged, whether this is found here or by the code
             that reads the open file.
+        folder: Folder of the run that it must be of.
         check: Whether the whole file is read to check it against its checksum.
 
     Yields:
         The open file, and what it says about itself.
 
     Raises:
-        InputError: The file is damaged or of another version.
+        InputError: The file is damaged, of another version or of another run.
     """
     with open_checked(path, advice, check=check) as stored:
         about = parse_json((stored.metadata() or {})[_KEY])
         if about["version"] != _VERSION:
             raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
+        check_identity(path, about.get("run", ""), folder)
         yield stored, about
 
 
@@ -219,6 +245,8 @@ def open_checked(path: Path, advice: str, *, check: bool = True) -> Iterator[Any
             if not checked:
                 raise ValueError("its checksum is missing")
             yield stored
+    except OtherRun:
+        raise
     except (SafetensorError, OSError, ValueError, TypeError, LookupError) as error:
         raise InputError(
             f"{path}: damaged, or not written by this version of spml ({error}). {advice}"

@@ -206,7 +206,7 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
     if held_out.groups is not None:
         arrays["groups"] = held_out.groups
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    write_tensors(folder / run_files.HELD_OUT, tensors, classes=classes)
+    write_tensors(folder / run_files.HELD_OUT, tensors, folder, classes=classes)
 
 
 def _label_tensors(labels: ObservedLabels) -> dict[str, npt.NDArray[Any]]:
@@ -260,7 +260,7 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             f"{path}: is missing, so there are no scores of samples that the model was not fitted to. An "
             "unfinished run has none: train it again."
         )
-    with open_tensors(path, "Train the run again.") as (stored, about):
+    with open_tensors(path, "Train the run again.", folder) as (stored, about):
         names, keys = about["classes"], set(stored.keys())
         ids = parse_json(stored.get_tensor("ids").numpy().tobytes())
         learned: Collection[str]

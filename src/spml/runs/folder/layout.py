@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from ...common.errors import InputError
-from ...common.files import check_folder, make_folder, remove_leftovers, write_text
+from ...common.files import check_folder, make_folder, remove_leftovers, sha256_file, write_text
 from ...common.locks import check_no_writer, only_writer
 from ...common.parsing import read_yaml_text
 from ...config import Config, read_yaml, to_yaml
 from ...data import read_names, wanted_names, write_names
 from ...engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
+from .identity import CONFIG as CONFIG
+from .identity import line_of
 
-CONFIG = "config.yaml"
 NAMES = "names.csv"
 METRICS = "metrics.jsonl"
 SUMMARY = "summary.json"
@@ -159,19 +160,22 @@ def clear(folder: Path) -> None:
                 inner.rmdir()
 
 
+_NAMES_SHA256 = f"# SHA-256 of {NAMES}: "
 _CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "
 
 
-def write_config(folder: Path, config: Config) -> None:
-    """Write the settings of a run, with their SHA-256 in a comment in the last line, and `data.rename`.
+def write_config(folder: Path, config: Config, identity: str = "") -> None:
+    """Write the settings of a run and `data.rename`, with checksums and the identity of the run in comments.
 
     Raises:
         SpmlError: A file could not be written.
     """
+    about = line_of(identity)
     if names := wanted_names(config.data):
         write_names(folder / NAMES, names)
         config = replace(config, data=replace(config.data, rename=str(folder / NAMES)))
-    text = to_yaml(config)
+        about += f"{_NAMES_SHA256}{sha256_file(folder / NAMES)}\n"
+    text = to_yaml(config) + about
     write_text(folder / CONFIG, f"{text}{_CONFIG_SHA256}{_sha256(text)}\n")
 
 
@@ -190,6 +194,12 @@ def read_config(folder: Path) -> Config:
         )
     config = read_yaml(path)
     data = config.data
+    of_names = re.search(f"^{re.escape(_NAMES_SHA256)}([0-9a-f]{{64}})$", text, re.M)
+    if data.rename and of_names and of_names[1] != sha256_file(folder / NAMES):
+        raise InputError(
+            f"{folder / NAMES}: damaged, or of another run: it does not have the SHA-256 that {CONFIG} "
+            "states. Restore it."
+        )
     # Relative paths belong to the folder in which the training ran, which follows from that of its output.
     depth = len(Path(config.output or "runs/x").parts)
     started = Path(*folder.resolve().parts[:-depth])

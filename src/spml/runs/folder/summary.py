@@ -33,6 +33,7 @@ from ..run import Run
 from ..settle import init_from
 from . import layout as run_files
 from .held_out import drawn_part, gather_held_out, keep_scores, write_held_out
+from .identity import identity_in
 
 _EXAMPLES = 12
 
@@ -138,6 +139,7 @@ def write_results(
         "by_name": [data.classes[column] for column in np.flatnonzero(by_name)],
         "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
+        "run": identity_in(folder),
     }
     models.save_classifier(folder, build.classifier, build.classifier.spec, card)
     weights = sha256_file(folder / run_files.MODEL[0])
@@ -184,6 +186,7 @@ def write_results(
         "command": command,
         "versions": versions(),
         "metrics_sha256": sha256_file(folder / run_files.METRICS),
+        "run": card["run"],
     }
     write_checked_json(folder / run_files.SUMMARY, summary)
     finished = Run(folder, build.classifier, {**card, "weights_sha256": weights}, summary)

@@ -13,7 +13,6 @@ import numpy as np
 from ...common.errors import InputError, escaped
 from ...common.files import write_text
 from ...common.messages import log
-from ...common.parsing import parse_json
 from ...common.phrases import counted, one_per_cause, shorten
 from ...config import AUTO
 from ...data import Samples
@@ -21,6 +20,7 @@ from ...decisions import ClassCut
 from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
 from ..folder import layout as run_files
+from ..folder.contents import read_document
 from ..folder.held_out import HeldOut, read_held_out
 from ..headline import Headline, headline, scored_in_turn
 from ..predict.batches import Engine
@@ -181,8 +181,8 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         warnings=warnings,
         fewest=FEWEST_SHOWN,
         shown_score=shown_score,
-        evaluation=_optional(folder / run_files.EVALUATION, _Evaluation),
-        audited=_optional(folder / run_files.AUDITED, _Audited),
+        evaluation=_optional(run, run_files.EVALUATION, _Evaluation),
+        audited=_optional(run, run_files.AUDITED, _Audited),
         held_out=len(held_out.ids),
         rows=class_rows(run, held_out, cuts),
         shown=shown,
@@ -292,9 +292,17 @@ def _picture(path: Path) -> str | None:
 _T = TypeVar("_T")
 
 
-def _optional(path: Path, kind: type[_T]) -> _T | None:
-    """Content of a JSON file; None if there is none, or it holds something else."""
+def _optional(run: Run, name: str, kind: type[_T]) -> _T | None:
+    """Content of a JSON file of a run; None if there is none, or it holds something else.
+
+    A damaged file, or one of another run, is left out with a line.
+    """
+    if not (run.folder / name).is_file():
+        return None
     try:
-        return msgspec.convert(parse_json(path.read_bytes()), kind)
-    except (OSError, ValueError, RecursionError):
+        return msgspec.convert(read_document(run.folder / name), kind)
+    except msgspec.ValidationError:
+        return None
+    except InputError as error:
+        log.info(f"{run_files.REPORT} does not show {name}: {error}")
         return None

@@ -27,6 +27,7 @@ from ...models.classifier import no_folder
 from ...models.spec import OWN, origin_of
 from ..folder import layout as run_files
 from ..folder.contents import load_model, open_checked
+from ..folder.identity import check_identity, identity_in
 
 _NAMES = 1 << 16  # names of samples that are hashed at a time
 _FORMAT = "spml objective 2"
@@ -220,7 +221,12 @@ def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:
         SpmlError: The file could not be written.
     """
     tensors = {name: tensor.contiguous() for name, tensor in state.items()}
-    metadata = {"format": _FORMAT, "labels": fingerprint(train), "checksum": BLANK}
+    metadata = {
+        "format": _FORMAT,
+        "labels": fingerprint(train),
+        "run": identity_in(folder),
+        "checksum": BLANK,
+    }
     write_checked(folder / run_files.OBJECTIVE, tensors, metadata)
 
 
@@ -240,6 +246,7 @@ def _read_state(path: Path) -> State:
         metadata = stored.metadata() or {}
         if metadata.get("format") != _FORMAT:
             raise ValueError(f"format {metadata.get('format')!r} instead of {_FORMAT!r}")
+        check_identity(path, metadata.get("run", ""))
         return {name: stored.get_tensor(name) for name in stored.keys()}, metadata["labels"]  # noqa: SIM118
 
 

@@ -16,7 +16,6 @@ from ...common.errors import InputError
 from ...common.files import same_path, sha256_file
 from ...common.locks import only_writer
 from ...common.messages import log
-from ...common.parsing import parse_json
 from ...common.phrases import shorten
 from ...config import Config, DataConfig, flat
 from ...data import MEMORY, wanted_names
@@ -35,7 +34,7 @@ from ..decide.policies import (
     write_thresholds,
 )
 from ..folder import layout as run_files
-from ..folder.contents import load_model
+from ..folder.contents import load_model, read_document
 from ..folder.held_out import HeldOut, read_held_out
 from ..headline import headline, scored_in_turn
 from ..predict.batches import Engine
@@ -226,8 +225,10 @@ def _table(before: Run) -> tuple[Path, str]:
     """
     path, data = before.folder / run_files.AUDITED, before.settings.data
     try:
-        told = msgspec.convert(parse_json(path.read_bytes()), _Told)
-    except (OSError, ValueError, RecursionError) as error:
+        content = read_document(path)
+        digest = content.get("file_sha256", content.get("sha256"))  # as earlier versions name it
+        told = msgspec.convert({"file": content.get("file"), "sha256": digest}, _Told)
+    except ValueError as error:
         raise InputError(f"{path}: does not say which table it was ({error}).") from error
     places = Path(told.file), path.parent / Path(told.file).name
     sheet = next((place for place in places if place.is_file()), None)
