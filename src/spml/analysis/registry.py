@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..common.errors import InputError, nearest
 from ..common.files import check_folder, check_new, make_folder, write_rows
 from ..common.plugins import Registry
-from ..plots.style import save
+from ..plots.style import own_style, save
 
 Column: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 
@@ -73,7 +73,8 @@ class Analysis:
             self.figure.suptitle(title, fontsize=10, parse_math=False)
         pictures = (*PICTURES, *([".pdf"] if pdf else []))
         for suffix in pictures:
-            save(self.figure, folder / (name + suffix))
+            with own_style():
+                save(self.figure, folder / (name + suffix))
         columns = [c.tolist() if hasattr(c, "tolist") else c for c in self.table.values()]
         write_rows(folder / (name + TABLE), list(self.table), zip(*columns, strict=True))
         return [folder / (name + suffix) for suffix in (*pictures, TABLE)]
@@ -131,7 +132,8 @@ def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:
     known = figures()
     if name not in known:
         raise InputError(f"there is no figure {name!r}. {nearest(name, known)}")
-    return known[name].draw(sources, **options)
+    with own_style():
+        return known[name].draw(sources, **options)
 
 
 def check_free(folder: Path, name: str, *, overwrite: bool) -> None:

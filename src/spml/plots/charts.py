@@ -20,6 +20,7 @@ from .style import (
     label_axes,
     new_figure,
     new_sheet,
+    picture,
     save,
     single_panel,
     style_axes,
@@ -32,6 +33,7 @@ _STYLES = {"ridge": "-", "lda": (0, (4, 2)), "multinomial": (0, (1, 1.5))}
 _TITLES = {_LOSS: "training loss", "val/SP": "validation SP-score, %", _MAP: "validation mAP, %"}
 
 
+@picture
 def fit_curves(path: Path, history: Sequence[Mapping[str, Any]], *, metric: str, best: int) -> None:
     """Draw training loss, the selecting validation metric and, if known, the true mAP, a panel for each.
 
@@ -85,6 +87,7 @@ def _panel(axes: Any, positions: Sequence[int], values: Sequence[float], best: i
     axes.margins(y=0.12)
 
 
+@picture
 def member_curves(
     path: Path, tried: Sequence[Mapping[str, Any]], members: Sequence[Mapping[str, Any]], *, metric: str
 ) -> None:
@@ -131,6 +134,7 @@ def member_curves(
     save(figure, path)
 
 
+@picture
 def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, ylabel: str) -> None:
     """Draw one line per method with a band of one standard deviation, named at its right end.
 
@@ -164,6 +168,7 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     save(figure, path)
 
 
+@picture
 def tie_set(
     path: Path,
     candidates: Sequence[Mapping[str, Any]],
@@ -241,6 +246,7 @@ class ThresholdCurve(NamedTuple):
     threshold: float | None  # the chosen one; None = the class is never predicted
 
 
+@picture
 def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str) -> None:
     """Draw estimated precision and recall over the threshold, a panel per class, with the chosen threshold.
 
@@ -282,6 +288,7 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
     save(figure, path)
 
 
+@picture
 def reliability_diagram(path: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw the share of positives over the mean probability of each bin, and how full the bins are.
 
@@ -324,6 +331,7 @@ class ClassBar(NamedTuple):
     learnable: bool
 
 
+@picture
 def audit_sheet(
     path: Path, classes: Sequence[ClassBar], precision: npt.NDArray[np.float64], listed: int
 ) -> None:

@@ -19,6 +19,7 @@ from .style import (
     cut,
     image_at,
     new_sheet,
+    picture,
     save,
     text_at,
     text_width,
@@ -66,6 +67,7 @@ class ExampleLabel(NamedTuple):
     window: Sequence[float] = ()  # where it is: left, top, width and height as shares of the image
 
 
+@picture
 def example_sheet(
     path: Path, images: npt.NDArray[np.uint8], labels: Sequence[Sequence[ExampleLabel]], *, with_truth: bool
 ) -> None:
@@ -220,6 +222,7 @@ def _fitted(label: ExampleLabel, width: float) -> str:
     return text
 
 
+@picture
 def inspection_sheet(path: Path, inspection: Inspection) -> None:
     """Draw examples with their known labels, and below them the known positives of each class, sorted.
 

@@ -5,17 +5,24 @@ Colour-blind readers can tell the colours apart. matplotlib is imported when a f
 
 from __future__ import annotations
 
+import functools
 import re
+import threading
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import SpmlError, first_line
 from ..common.files import write_with
+from ..common.messages import log
+
+P = ParamSpec("P")
 
 # Okabe and Ito's palette, without yellow, which is too light for lines and text.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -39,6 +46,40 @@ def colours_of(names: Iterable[str]) -> list[str]:
         left = [colour for colour in COLOURS if colour not in colours]
         colours.append(own if own in left or not left else left[0])
     return colours
+
+
+_drawing = threading.RLock()
+"""Settings of matplotlib are those of the whole process."""
+
+
+@contextmanager
+def own_style() -> Iterator[None]:
+    """Draw with matplotlib's defaults, whatever the matplotlibrc file or the program of a user has set."""
+    import matplotlib
+
+    with _drawing, matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        yield
+
+
+def picture(draw: Callable[Concatenate[Path, P], None]) -> Callable[Concatenate[Path, P], None]:
+    """Decorate a function that writes a picture beside a result: if it can't be drawn, a line says so.
+
+    An earlier picture of this name is removed then. A full disk is still an error.
+    """
+
+    @functools.wraps(draw)
+    def drawn(path: Path, *arguments: P.args, **named: P.kwargs) -> None:
+        try:
+            with own_style():
+                draw(path, *arguments, **named)
+        except SpmlError:
+            raise
+        except Exception as error:  # libraries of fonts and images raise almost anything
+            path.unlink(missing_ok=True)
+            log.info(f"{path} is left out: matplotlib can't draw it ({first_line(error)})")
+
+    return drawn
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.special import expit, log_softmax
@@ -240,9 +239,10 @@ def test_overwriting_removes_a_recording_and_nothing_else(features, run, tmp_pat
 
 def test_a_run_of_an_earlier_version_goes_on_without_recording(features, tmp_path):
     run = train(features, tmp_path / "run", record="none")
-    saved = yaml.safe_load((run / "config.yaml").read_text())
-    assert (saved.pop("record"), saved.pop("record_samples")) == ("none", "val")
-    (run / "config.yaml").write_text(yaml.safe_dump(saved))
+    *lines, _ = (run / "config.yaml").read_text().splitlines(keepends=True)  # without its checksum
+    lines.remove("record: none\n")
+    lines.remove("record_samples: val\n")
+    (run / "config.yaml").write_text("".join(lines))
     assert run_training(from_dict({"output": str(run)}), resume=True) == run
     with pytest.raises(InputError, match=r"other settings; these differ from its config\.yaml: record\."):
         train(features, run, resume=True)

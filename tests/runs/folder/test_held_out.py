@@ -240,11 +240,11 @@ def test_tensors_that_can_not_be_are_refused(many, tmp_path, tensor, change, sai
     path = tmp_path / "held_out.safetensors"
     tensors = load_file(path)
     tensors[tensor] = change(tensors[tensor]).contiguous()
-    write_tensors(path, tensors, classes=tuple("abcdef"))
+    write_tensors(path, tensors, tmp_path, classes=tuple("abcdef"))
     with pytest.raises(InputError, match=said):
         read_held_out(tmp_path)
     del tensors[tensor]
-    write_tensors(path, tensors, classes=tuple("abcdef"))
+    write_tensors(path, tensors, tmp_path, classes=tuple("abcdef"))
     with pytest.raises(InputError, match=r"held_out\.safetensors: "):
         read_held_out(tmp_path)
 

@@ -193,6 +193,8 @@ def test_one_run_alone(folder, names, tmp_path, capsys):
     assert "tie set" not in said
     assert found["warnings"] == []
     assert not {"tie_set", "candidates", "cross_checks", "mAP"} & set(found)
+    assert found.pop("run") == spml.load(run).identity
+    del found["sha256"]
     assert spml.load(run).evaluate(str(folder / "known.npz")) == found
     main(["evaluate", str(run), str(folder / "known.npz"), "--output", str(tmp_path / "out")])
     assert len(json.loads((tmp_path / "out" / "comparison.json").read_text())["candidates"]) == 1
