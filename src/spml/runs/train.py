@@ -111,7 +111,7 @@ def run_training(
             train = partial(run_training, **options, logger=logger)
             with only_trainer:
                 summary = fine_tune(
-                    config, identity, run.data.classes, command, resume=resume, train=train, pictures=pictures
+                    config, run.data.classes, command, identity, resume=resume, train=train, pictures=pictures
                 )
                 if pictures:
                     kept = Run(folder, *load_model(folder), summary)

@@ -33,7 +33,7 @@ def test_a_finished_part_is_not_reused_with_renamed_classes(tmp_path):
             trained.append(part.output)
             raise Started
 
-        fine_tune(config, "", classes, resume=True, train=train, pictures=False)
+        fine_tune(config, classes, resume=True, train=train, pictures=False)
 
     with pytest.raises(InputError) as caught:
         resume(["a", "x", "c"])

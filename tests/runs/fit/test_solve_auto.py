@@ -284,8 +284,11 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     ahead = scores["fine-tuned"] > scores["head"]
     assert (summary["lead_z"] is not None) == ahead
     assert kept == ["fine-tuned" if ahead and summary["lead_z"] > 2.5 else "head"]
-    for name in ("model.safetensors", "model.json", "thresholds.json", "held_out.safetensors"):
+    for name in ("model.safetensors", "thresholds.json"):
         assert (tuned / name).read_bytes() == (tuned / kept[0] / name).read_bytes()
+    whole, part = (held_out.read_held_out(folder) for folder in (tuned, tuned / kept[0]))
+    assert (whole.ids, whole.scores.gather().tolist()) == (part.ids, part.scores.gather().tolist())
+    assert spml.load(tuned).identity != spml.load(tuned / kept[0]).identity
     for name, score in scores.items():
         assert summary_of(tuned / name)["validation"]["val/SP"] == score
     assert read_yaml(tuned / "fine-tuned" / "config.yaml").method == "gr"

@@ -37,9 +37,9 @@ _KEPT = (
 
 def fine_tune(
     config: Config,
-    identity: str,
     classes: Sequence[str],
     command: str = "",
+    identity: str = "",
     *,
     resume: bool,
     train: Callable[..., object],
@@ -55,9 +55,9 @@ def fine_tune(
 
     Args:
         config: Complete settings with method `auto` and a backbone that is not frozen.
-        identity: Identity of the run.
         classes: Class names of the data.
         command: Command that makes the run, for its summary.
+        identity: Identity of the run.
         resume: Go on with what the folder holds.
         train: `run_training`, which trains one of the two.
         pictures: Whether a report is drawn afterwards.
@@ -129,9 +129,9 @@ def fine_tune(
             with (folder / chosen / name).open("rb") as source:
                 write_with(folder / name, partial(shutil.copyfileobj, source))
     # What states a run is that of this one.
-    write_held_out(folder, read_held_out(folder / chosen), classes)
-    card = parse_json((folder / chosen / run_files.MODEL[1]).read_bytes())
-    write_checked_json(folder / run_files.MODEL[1], {**card, "run": identity})
+    write_held_out(folder, read_held_out(folder / chosen), tuple(classes))
+    if (card := folder / chosen / run_files.MODEL[1]).is_file():
+        write_checked_json(folder / card.name, {**parse_json(card.read_bytes()), "run": identity})
     candidates = [
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries

@@ -20,7 +20,7 @@ from ...config import Config, read_yaml, to_yaml
 from ...data import read_names, wanted_names, write_names
 from ...engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from .identity import CONFIG as CONFIG
-from .identity import line_of
+from .identity import identity_in, line_of
 
 NAMES = "names.csv"
 METRICS = "metrics.jsonl"
@@ -164,13 +164,15 @@ _NAMES_SHA256 = f"# SHA-256 of {NAMES}: "
 _CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "
 
 
-def write_config(folder: Path, config: Config, identity: str = "") -> None:
+def write_config(folder: Path, config: Config, identity: str | None = None) -> None:
     """Write the settings of a run and `data.rename`, with checksums and the identity of the run in comments.
+
+    Without an `identity`, the run keeps the one that it has.
 
     Raises:
         SpmlError: A file could not be written.
     """
-    about = line_of(identity)
+    about = line_of(identity_in(folder) if identity is None else identity)
     if names := wanted_names(config.data):
         write_names(folder / NAMES, names)
         config = replace(config, data=replace(config.data, rename=str(folder / NAMES)))
