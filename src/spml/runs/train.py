@@ -102,9 +102,9 @@ def run_training(
         # Weights that the settings do not name: of the run to start from, and of a network of the user's own.
         weights = run.start.weights if run.start else ""
         weights += run.spec.sha256 if run.frozen and run.spec.is_own else ""
-        identity = identity_of(config, fingerprint, run.data.classes, weights)
+        started_with = _check_same_settings(run) if resume else config
+        identity = identity_of(started_with, fingerprint, run.data.classes, weights)
         if resume:
-            _check_same_settings(run)
             identity = continued(folder, identity)
         if run.fine_tunes:
             options: dict[str, Any] = {"data": data, "pictures": pictures, "cluster": cluster}
@@ -292,7 +292,8 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _check_same_settings(run: Resolved) -> None:
+def _check_same_settings(run: Resolved) -> Config:
+    """Settings that a run which is resumed was started with: the same, or with fewer epochs."""
     config, objective = run.config, run.objective
     saved = run_files.read_config(Path(config.output))
     changed = [key for key in differences(saved, config) if key not in ("output", "minutes")]
@@ -301,7 +302,7 @@ def _check_same_settings(run: Resolved) -> None:
         hooks = ("on_epoch_start", "on_epoch_end")
         by_epoch = any(getattr(type(objective), name) is not getattr(Objective, name) for name in hooks)
         if run.fine_tunes or (config.optim.schedule == "constant" and not by_epoch):
-            return
+            return replace(config, epochs=saved.epochs)
         what = f"method {config.method}" if by_epoch else f"optim.schedule={config.optim.schedule}"
         raise InputError(
             f"{config.output}: can't go on to epoch {config.epochs}, because {what} follows a schedule over "
@@ -314,6 +315,7 @@ def _check_same_settings(run: Resolved) -> None:
             f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` and "
             "`resume` alone), or start again in another folder."
         )
+    return config
 
 
 def is_first(config: Config) -> bool:

@@ -27,7 +27,7 @@ from ...models.classifier import CARD
 CONFIG = "config.yaml"
 _LINE = "# Run, which the other files name too (keep this line): "
 _OTHER = {
-    "output", "threads", "accelerator", "init_from", "checkpoint_steps",
+    "output", "threads", "accelerator", "init_from", "checkpoint_steps", "minutes",
     *(f"data.{name}" for name in ("path", "images", "classes", "cache", "workers")),
 }  # fmt: skip
 """Settings that say where files are, or how a machine computes what it computes."""
