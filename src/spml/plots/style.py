@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from ..common.errors import SpmlError, first_line
 from ..common.files import write_with
 from ..common.messages import log
 
-P = ParamSpec("P")
+Draw = TypeVar("Draw", bound=Callable[..., None])
 
 # Okabe and Ito's palette, without yellow, which is too light for lines and text.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -62,14 +62,14 @@ def own_style() -> Iterator[None]:
         yield
 
 
-def picture(draw: Callable[Concatenate[Path, P], None]) -> Callable[Concatenate[Path, P], None]:
+def picture(draw: Draw) -> Draw:
     """Decorate a function that writes a picture beside a result: if it can't be drawn, a line says so.
 
     An earlier picture of this name is removed then. A full disk is still an error.
     """
 
     @functools.wraps(draw)
-    def drawn(path: Path, *arguments: P.args, **named: P.kwargs) -> None:
+    def drawn(path: Path, *arguments: Any, **named: Any) -> None:
         try:
             with own_style():
                 draw(path, *arguments, **named)
@@ -79,7 +79,7 @@ def picture(draw: Callable[Concatenate[Path, P], None]) -> Callable[Concatenate[
             path.unlink(missing_ok=True)
             log.info(f"{path} is left out: matplotlib can't draw it ({first_line(error)})")
 
-    return drawn
+    return cast(Draw, drawn)
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -136,8 +136,8 @@ def fine_tune(
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    own = {"run": identity, "candidates": candidates, "lead_z": z, "command": command}
-    summary = {**summaries[chosen], **own}
+    added = {"run": identity, "candidates": candidates, "lead_z": z, "command": command}
+    summary = {**summaries[chosen], **added}
     write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {shown_score(score)}" for name, score in scores.items())
     names = {"val/mAP": "mAP on validation samples", "val/SP": "SP-score on validation samples"}
