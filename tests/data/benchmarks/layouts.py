@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from spml.data.benchmarks.official import VOC_CLASSES
+from spml.data.benchmarks import VOC_CLASSES
 
 TRAIN, TEST = 20, 8
 

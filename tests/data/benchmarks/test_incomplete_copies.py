@@ -10,7 +10,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.benchmarks import BENCHMARKS, official, prepare
+from spml.data.benchmarks import BENCHMARKS, _numbered, prepare
 from tests.data.benchmarks.layouts import LAYOUTS, formatted_nuswide
 
 # -- what is missing -------------------------------------------------------------------------------------
@@ -190,4 +190,4 @@ def test_a_link_out_of_the_root_is_refused(tmp_path):
 def test_a_number_of_thousands_of_digits(tmp_path):
     (tmp_path / "images.txt").write_text("1 a.jpg\n" + "9" * 5000 + " b.jpg\n")
     with pytest.raises(InputError, match=r"images\.txt: line 2 is '9999.*must be the number 2"):
-        official._numbered(tmp_path / "images.txt")
+        _numbered(tmp_path / "images.txt")

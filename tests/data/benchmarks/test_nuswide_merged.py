@@ -9,8 +9,8 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
+from spml.data import benchmarks as module
 from spml.data import open_dataset
-from spml.data.benchmarks import official as module
 from spml.data.benchmarks import prepare, protocol_observed, protocol_split
 from spml.data.readers import read
 from tests.data.benchmarks.layouts import TEST, TRAIN, formatted_nuswide, nuswide

@@ -1,24 +1,38 @@
-"""The official files of the four benchmarks of the field, in their folder layouts."""
+"""The four benchmarks of the field: their official files, and the protocol of the publications.
+
+The protocol says which images of the official training set are held out, and which positive label of each
+image is observed: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021; later papers
+kept it. Results are comparable with published ones only with these draws, reproduced to the bit, so they use
+NumPy's legacy generator, whose stream is frozen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...common.documents import MAX_BYTES, load_json, read_text
-from ...common.draws import permutation
-from ...common.errors import InputError
-from ...common.phrases import counted
-from ...common.safe import is_file, quote
-from ...labels import LabelError, ObservedLabels
-from ..readers.coco import Document
-from ..readers.manifest import image_paths
-from ..readers.shards import load_array
+from ..common.documents import MAX_BYTES, load_json, read_text
+from ..common.draws import permutation
+from ..common.errors import InputError, nearest
+from ..common.files import json_sha256, write_text
+from ..common.locks import only_writer
+from ..common.messages import log
+from ..common.phrases import counted
+from ..common.safe import is_file, quote
+from ..labels import LabelError, ObservedLabels
+from .readers.coco import Document
+from .readers.manifest import FORMAT, PARTS, image_paths
+from .readers.shards import load_array
+from .writers.samples import known_by_sample
+
+SEED = 1200
+VAL_SHARE = 0.2
 
 
 class Part(NamedTuple):
@@ -57,11 +71,6 @@ class Benchmark:
         return f"{self.obtain} Official page: {self.page}"
 
 
-def find_folder(root: Path, candidates: Sequence[str], marker: str) -> str:
-    """Return the first candidate (relative to the root) that contains `marker`, or the first if none does."""
-    return next((folder for folder in candidates if (root / folder / marker).exists()), candidates[0])
-
-
 def existing(path: Path) -> Path:
     """The path of an official file."""
     if not path.exists():
@@ -85,8 +94,7 @@ VOC_CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
     "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
-_VOC_FOLDERS = ("VOCdevkit/VOC2012", "VOC2012", ".")
-_LISTS, _IMAGES = "ImageSets/Main", "JPEGImages"
+_VOC = Path("VOCdevkit/VOC2012")
 
 
 def _read_voc(root: Path) -> Official:
@@ -95,12 +103,11 @@ def _read_voc(root: Path) -> Official:
     1 = present, -1 = absent, 0 = present but difficult, which is treated as absent. Images are sorted by
     name; images without a present class are left out.
     """
-    folder = find_folder(root, _VOC_FOLDERS, _LISTS)
     parts, notes = [], []
     for phase in ("train", "val"):
         present: dict[str, list[str]] = {}
         for name in VOC_CLASSES:
-            path = root / folder / _LISTS / f"{name}_{phase}.txt"
+            path = root / _VOC / "ImageSets/Main" / f"{name}_{phase}.txt"
             for number, line in enumerate(read_lines(path), start=1):
                 image, _, value = line.partition(" ")
                 if value.strip() not in ("1", "0", "-1"):
@@ -121,7 +128,7 @@ def _read_voc(root: Path) -> Official:
             (present[image] for image in images), VOC_CLASSES, unlisted="negative"
         )
         files = tuple(f"{image}.jpg" for image in images)
-        parts.append(Part(Path(folder, _IMAGES).as_posix(), files, labels))
+        parts.append(Part((_VOC / "JPEGImages").as_posix(), files, labels))
     return Official(VOC_CLASSES, parts[0], parts[1], tuple(notes))
 
 
@@ -160,8 +167,6 @@ def _read_coco_part(path: Path) -> tuple[dict[int, str], Part]:
     Categories have the order of the file, which is that of the label columns. Images have at least one
     annotation, crowds included, and are ordered by their ids as strings ('100010' before '9').
     """
-    phase = path.stem.removeprefix("instances_")
-    folder = find_folder(path.parents[1], (phase, f"images/{phase}"), "")
     document = load_json(existing(path), Document)
     try:
         categories = {int(category.id): category.name for category in document.categories}
@@ -178,7 +183,7 @@ def _read_coco_part(path: Path) -> tuple[dict[int, str], Part]:
         raise InputError(
             f"{path}: is not the official annotation file, or is damaged ({type(error).__name__}: {error})."
         ) from error
-    return categories, Part(folder, names, labels)
+    return categories, Part(path.stem.removeprefix("instances_"), names, labels)
 
 
 COCO2014 = Benchmark(
@@ -198,30 +203,25 @@ COCO2014 = Benchmark(
 
 # -- CUB-200-2011: 312 binary attributes of birds, with the official split ---------------------------------
 
-_CUB_FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
-_CUB_LABELS = "attributes/image_attribute_labels.txt"
-# The list of attributes is next to the folder in the official archive and inside it in others.
-_CUB_LISTS = (".", "CUB_200_2011", "CUB_200_2011/attributes", "attributes")
-
 
 def _read_cub(root: Path) -> Official:
-    folder = find_folder(root, _CUB_FOLDERS, "images.txt")
-    base = root / folder
-    files = _numbered(base / "images.txt")
-    attributes = _numbered(root / find_folder(root, _CUB_LISTS, "attributes.txt") / "attributes.txt")
+    base = root / "CUB_200_2011"
+    files, attributes = _numbered(base / "images.txt"), _numbered(root / "attributes.txt")
     is_train = _numbered(base / "train_test_split.txt")
     if len(is_train) != len(files) or not {*is_train} <= {"0", "1"}:
         raise InputError(
             f"{base / 'train_test_split.txt'}: must say 1 (training) or 0 (test) of each of the "
             f"{len(files):,} images of images.txt."
         )
-    present = _attributes(existing(base / _CUB_LABELS), len(files), len(attributes))
+    present = _attributes(
+        existing(base / "attributes/image_attribute_labels.txt"), len(files), len(attributes)
+    )
     parts = []
     for value in ("1", "0"):
         rows = [row for row, stated in enumerate(is_train) if stated == value]
         labels = ObservedLabels.from_multi_hot(present[rows], unlisted="negative")
         names = tuple(files[row] for row in rows)
-        parts.append(Part(Path(folder, "images").as_posix(), names, labels))
+        parts.append(Part("CUB_200_2011/images", names, labels))
     return Official(tuple(attributes), parts[0], parts[1])
 
 
@@ -278,7 +278,6 @@ CUB200 = Benchmark(
 # Publications on single positives use 150,000 training and 60,260 test images, in two ways: `nuswide` are the
 # lists that some of them give as files, `nuswide-merged` is a random split of the official sets.
 
-_FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
 
 TRAIN, TEST = 150_000, 60_260
@@ -329,7 +328,7 @@ def _read_formatted(root: Path) -> Official:
             raise InputError(f"{path}: {error}.") from error
         if len(labels) != len(names):
             raise InputError(f"{path}: has {len(labels):,} rows for {len(names):,} images.")
-        parts.append(_nuswide_part(root, names.tolist(), labels))
+        parts.append(_nuswide_part(names.tolist(), labels))
     width = parts[0].labels.num_classes
     if parts[1].labels.num_classes != width:
         raise InputError(f"{path}: has {parts[1].labels.num_classes} columns, but that of training {width}.")
@@ -355,7 +354,7 @@ def _read_nuswide_part(root: Path, phase: str) -> Part:
                 f"{phase}Imagelist.txt, but has {len(values):,} lines."
             )
         matrix[:, column] = np.array(values) == "1"
-    return _nuswide_part(root, names, ObservedLabels.from_multi_hot(matrix, unlisted="negative"))
+    return _nuswide_part(names, ObservedLabels.from_multi_hot(matrix, unlisted="negative"))
 
 
 def _read_merged(root: Path) -> Official:
@@ -375,13 +374,12 @@ def _read_merged(root: Path) -> Official:
         drawn = permutation(len(present), "nuswide-merged", phase)[: MERGED[phase]]
         rows[phase] = present[np.sort(drawn)]
     files = tuple(parts[phase].files[row] for phase in MERGED for row in rows[phase])
-    folder = parts["Train"].folder
     if not files:
-        raise InputError(f"{root / folder}: contains none of the images of the lists.")
+        raise InputError(f"{root / 'Flickr'}: contains none of the images of the lists.")
     labels = ObservedLabels.join([parts[phase].labels.take(rows[phase]) for phase in MERGED])
     order, training = permutation(len(files), "nuswide-merged"), round(len(files) * TRAIN / (TRAIN + TEST))
     split = [np.sort(order[:training]), np.sort(order[training:])]
-    train, test = (Part(folder, tuple(files[row] for row in part), labels.take(part)) for part in split)
+    train, test = (Part("Flickr", tuple(files[row] for row in part), labels.take(part)) for part in split)
     sizes = " and ".join(f"{len(rows[phase]):,}" for phase in MERGED)
     notes = [
         f"{sizes} images of the official training and test sets were merged and split at random, as in the "
@@ -392,10 +390,10 @@ def _read_merged(root: Path) -> Official:
     return Official(_concepts(root), train, test, tuple(notes))
 
 
-def _nuswide_part(root: Path, names: list[str], labels: ObservedLabels) -> Part:
+def _nuswide_part(names: list[str], labels: ObservedLabels) -> Part:
     """Make a part of listed names, which have `\\` between folder and file."""
     files = tuple(name.strip().replace("\\", "/") for name in names)
-    return Part(find_folder(root, _FLICKR, ""), files, labels)
+    return Part("Flickr", files, labels)
 
 
 _OBTAIN = (
@@ -426,3 +424,156 @@ NUSWIDE_MERGED = replace(
 )
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUSWIDE, NUSWIDE_MERGED, CUB200)}
+
+
+# -- the protocol, and the manifest that `spml train` reads ------------------------------------------------
+
+
+def prepare(name: str, root: str | Path) -> Path:
+    """Check that a benchmark is complete, and write the manifest that `spml train` reads.
+
+    The manifest contains the files, their labels, the published split and the labels that the published
+    protocol observes (`--data.observe protocol`). Nothing is downloaded or copied.
+
+    Args:
+        name: `voc2012`, `coco2014`, `nuswide`, `nuswide-merged` or `cub200`.
+        root: Folder that contains the official folders.
+
+    Returns:
+        Path of the manifest, ROOT/spml-NAME.json.
+
+    Raises:
+        InputError: The benchmark is unknown, incomplete (the message names what is missing and where to get
+            it), or one of its files is damaged; or another process prepares it in this folder.
+        SpmlError: The manifest can't be written.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
+    benchmark, root = BENCHMARKS[name], Path(root)
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder. {benchmark.source}")
+    manifest = root / f"spml-{benchmark.name}.json"
+    with only_writer(manifest):
+        log.info(f"{root}: reading {benchmark.title}")
+        try:
+            official = benchmark.read(root)
+        except InputError as error:
+            raise InputError(f"{error} {benchmark.source}") from error
+        _write_manifest(benchmark, manifest, official)
+    return manifest
+
+
+def protocol_split(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Training and validation rows, ascending: round(0.2 * count) of the official training set are held out.
+
+    The held-out rows are the last of RandomState(1200).permutation(count). The protocol then draws a share of
+    1 of both parts with RandomState(999) and sorts it, which has no effect and is left out here.
+    """
+    held = round(VAL_SHARE * count)
+    if not 0 < held < count:
+        raise InputError(
+            f"the official training set has {count} images, too few to hold out {VAL_SHARE:.0%} for "
+            "validation. Check that the copy is complete."
+        )
+    order = np.random.RandomState(SEED).permutation(count).astype(np.int64)
+    return np.sort(order[:-held]), np.sort(order[-held:])
+
+
+def protocol_observed(labels: ObservedLabels) -> npt.NDArray[np.int64]:
+    """Column of the one positive label per sample that the protocol observes; -1 if the sample has none.
+
+    A single RandomState(1200) shuffles the positive columns of each sample, of which the first is taken, and
+    then the negative columns; none of those is taken, but the shuffle advances the generator. So `labels`
+    must be those of a complete official part, in the row order of the protocol.
+    """
+    generator = np.random.RandomState(SEED)
+    columns = np.nonzero(labels.to_multi_hot())[1]
+    observed = np.full(len(labels), -1, np.int64)
+    start = 0
+    for row, count in enumerate(labels.positives_per_sample().tolist()):
+        positives = columns[start : start + count]
+        start += count
+        generator.shuffle(positives)
+        if count:
+            observed[row] = positives[0]
+        generator.shuffle(np.arange(labels.num_classes - count))
+    return observed
+
+
+def _write_manifest(benchmark: Benchmark, path: Path, official: Official) -> None:
+    """Split a benchmark, draw the observed labels, check the images, and write the manifest next to them."""
+    root = path.parent
+    parts: dict[str, dict[str, Any]] = {}
+    for name, part in zip(PARTS, (official.train, official.test), strict=True):
+        if not part.files:
+            raise InputError(
+                f"{root}: the official {name} list of {benchmark.title} is empty. {benchmark.source}"
+            )
+        absent = [name for name, there in zip(part.files, images_exist(root, part), strict=True) if not there]
+        if len(absent) == len(part.files):
+            raise InputError(
+                f"{root / part.folder}: contains none of the {len(absent):,} images, such as {absent[0]}. "
+                f"{benchmark.source}"
+            )
+        if absent:
+            log.info(
+                f"{root / part.folder}: {len(absent):,} of {len(part.files):,} images are missing, such as "
+                f"{absent[0]}. Check that the copy is complete; training skips a few missing images as "
+                "unreadable."
+            )
+        parts[name] = {
+            "folder": part.folder,
+            "files": list(part.files),
+            "labels": list(known_by_sample(part.labels, 1)),
+            "observed": protocol_observed(part.labels).tolist(),
+        }
+    train, val = protocol_split(len(official.train.files))
+    labels = {
+        "train": official.train.labels.take(train),
+        "val": official.train.labels.take(val),
+        "test": official.test.labels,
+        "official_train": official.train.labels,
+    }
+    statistics = {
+        name: {"images": len(each), "mean_labels": round(float(each.positives_per_sample().mean()), 4)}
+        for name, each in labels.items()
+    }
+    notes = [*official.notes, *_differences(benchmark, statistics)]
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "name": benchmark.name,
+        "classes": list(official.classes),
+        "parts": parts,
+        "val": val.tolist(),
+        "statistics": statistics,
+        "notes": notes,
+    }
+    content["sha256"] = json_sha256(content)
+    write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
+    for note in notes:
+        log.info(note)
+    for name, numbers in statistics.items():
+        log.info(f"{name}: {numbers['images']:,} images, {numbers['mean_labels']:.2f} labels per image")
+
+
+def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) -> list[str]:
+    """A note on the differences between this copy and the published benchmark."""
+    train, test = statistics["official_train"], statistics["test"]
+    differences = [
+        f"{actual:,} {what} images instead of {published:,}"
+        for what, actual, published in (
+            ("training", train["images"], benchmark.train),
+            ("test", test["images"], benchmark.test),
+        )
+        if actual != published
+    ]
+    # Publications round; a misread label file changes the mean by far more than a hundredth.
+    if abs(train["mean_labels"] / benchmark.mean_labels - 1) > 0.01:
+        mean = train["mean_labels"]
+        differences.append(f"{mean:.2f} labels per training image instead of {benchmark.mean_labels}")
+    if not differences:
+        return []
+    return [
+        f"This copy is not the published {benchmark.title}: {'; '.join(differences)}. Its results can't be "
+        "compared with published ones."
+    ]
