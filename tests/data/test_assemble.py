@@ -46,7 +46,7 @@ def test_equal_images(notes):
     lines = ("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,dog,val", "d.png,cat,test")
     assert "byte for byte" not in notes(*lines)
     text = notes(*lines, "e.png,dog,train", copies="e")
-    assert "1 image occurs several times, byte for byte: a.png = e.png." in text
+    assert "1 image occurs several times, byte for byte: a.png (train) = e.png (train)." in text
     text = notes(*lines, "x.png,dog,test", "y.png,dog,train", copies="x y")
     assert (
         "1 image occurs several times, byte for byte, 1 of them in several splits, which makes results there "

@@ -271,22 +271,21 @@ def _equal_images(data: Dataset) -> str:
     digests: list[str] = []
     for split, samples in data.splits.items():
         if isinstance(samples.inputs, ImageFiles):
-            places += zip(samples.ids, repeat(split))
+            places += zip(repeat(split), samples.ids)
             digests += samples.inputs.digests
     groups = [[places[row] for row in rows] for rows in group_equal(digests)]
     if not groups:
         return ""
+    # Of a group in several splits, the first image of each.
+    across = [first for group in groups if len(first := dict(reversed(group))) > 1]
+    phrases = [
+        " = ".join(f"{name} ({split})" for split, name in group[:EXAMPLES])
+        for group in ([[*first.items()][::-1] for first in across] or groups)
+    ]
     text = f"{counted(len(groups), 'image occurs', 'images occur')} several times, byte for byte"
-    across = [group for group in groups if len({split for _, split in group}) > 1]
-    if not across:
-        phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
-        return f"{text}: {first_few(phrases, EXAMPLES, '; ')}."
-    firsts = ({split: name for name, split in reversed(group)}.items() for group in across)
-    phrases = [" = ".join(f"{name} ({split})" for split, name in reversed(first)) for first in firsts]
-    return (
-        f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
-        f"{first_few(phrases, EXAMPLES, '; ')}."
-    )
+    if across:
+        text += f", {len(across):,} of them in several splits, which makes results there too good"
+    return f"{text}: {first_few(phrases, EXAMPLES, '; ')}."
 
 
 def group_equal(digests: Iterable[str]) -> list[list[int]]:

@@ -17,7 +17,6 @@ from ..common.phrases import counted, first_few, shorten
 from ..common.safe import check_readable, quote
 from ..config import DataConfig
 from ..labels import ObservedLabels
-from .inspection.class_names import folded
 from .join import merge_rows
 from .records import Records, move_classes
 from .tables.columns import listed_names
@@ -30,8 +29,6 @@ UNUSED = "Given names of data.rename that do not occur in"
 """Start of the note on names without effect."""
 
 HEADER = ("given", "wanted")
-_GIVEN = frozenset({"given", "given name", "old", "old name", "old_name", "from", "before", "original"})
-_WANTED = frozenset({"wanted", "wanted name", "new", "new name", "new_name", "to", "after", "renamed"})
 
 NEGATIVE = "negative:"
 """Start of `data.unlisted` that names classes."""
@@ -83,7 +80,7 @@ def wanted_names(config: DataConfig) -> dict[str, str]:
 
 
 def read_names(path: Path) -> dict[str, str]:
-    """Read a CSV or TSV file of given and wanted names. A first row such as `given,wanted` is a header."""
+    """Read a CSV or TSV file of given and wanted names. A first row `given,wanted` is a header."""
     check_readable(path)
     delimiter = next((mark for mark in DELIMITERS if len(read_header(path, mark)) == 2), ",")
     names: dict[str, tuple[str, int]] = {}
@@ -96,7 +93,7 @@ def read_names(path: Path) -> dict[str, str]:
                 'quotes, such as "cat, dog".'
             )
         given, wanted = cells[0], cells[1].strip()
-        if not position and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
+        if not position and (given.strip().casefold(), wanted.casefold()) == HEADER:
             continue
         if not given.strip():
             raise InputError(f"{where}: the given name, in the first column, is empty. Fill it in.")
@@ -168,7 +165,8 @@ def with_negatives(records: Records, negative: Records, names: Sequence[str], *,
     return replace(records, labels=labels, notes=(*records.notes, note))
 
 
-def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> list[str]:
+def _notes(records: Records, wanted: Sequence[str], stated: Mapping[str, str]) -> list[str]:
+    """What was renamed and left out, and which given names have no effect."""
     pairs = [(given, name) for given, name in zip(records.classes, wanted, strict=True) if given != name]
     renamed = [f"{quote(given)} is {quote(name)}" for given, name in pairs if name]
     left_out = [quote(given) for given, name in pairs if not name]
@@ -183,24 +181,7 @@ def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> li
             f"{NOTE}{counted(len(left_out), 'class', 'classes')} left out with "
             f"{counted(int(entries), 'label')}: {first_few(left_out, 5)}."
         )
-    parts: dict[str, list[int]] = {}
-    for column, name in enumerate(wanted):
-        parts.setdefault(name, []).append(column)
-    parts.pop("", None)
-    negatives = records.labels.negatives_per_class()
-    mixed = [
-        f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
-        for name, some in parts.items()
-        if len({folded(records.classes[column]) for column in some}) > 1 and negatives[some].any()
-    ]
-    if mixed and not records.labels.full:
-        notes.append(
-            "A merged class is absent where one of its names is known to be absent and none is present: "
-            f"{first_few(mixed, 3)}."
-        )
-    occur = {*records.classes}
-    unused = [given for given in stated if given not in occur and given.strip() not in occur]
-    if unused:
+    if unused := [given for given in stated if not {given, given.strip()} & {*records.classes}]:
         notes.append(
             f"{UNUSED} {records.name}: {first_few([quote(name) for name in unused], 3)}. "
             f"{nearest(unused[0], records.classes)}"
