@@ -28,23 +28,20 @@ def words(preparation: Preparation) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("transform", "expected", "differs"),
+    ("transform", "expected"),
     [
         (
             {"size": 64, "mean": HALF, "std": [0.25] * 3, "interpolation": "nearest"},
             (64, 0.5, 0.25, "nearest"),
-            "",
         ),
-        ({}, (224, 0.485, 0.229, "bilinear"), ""),
-        ({"size": (64, 64), "mean": torch.tensor(HALF)}, (64, 0.5, 0.229, "bilinear"), ""),
-        ({"input_size": (3, 96, 96), "crop_pct": 0.875}, (96, 0.485, 0.229, "bilinear"), "to 109 pixels"),
-        (models.ResNet18_Weights.DEFAULT.transforms(), (224, 0.485, 0.229, "bilinear"), "to 256 pixels"),
+        ({}, (224, 0.485, 0.229, "bilinear")),
+        ({"size": (64, 64), "mean": torch.tensor(HALF)}, (64, 0.5, 0.229, "bilinear")),
+        ({"input_size": (3, 96, 96), "crop_pct": 0.875}, (96, 0.485, 0.229, "bilinear")),
+        (models.ResNet18_Weights.DEFAULT.transforms(), (224, 0.485, 0.229, "bilinear")),
     ],
 )
-def test_transforms_are_read(transform: Any, expected: tuple[Any, ...], differs: str) -> None:
-    preparation = read_transform(transform)
-    assert words(preparation) == expected
-    assert (differs in preparation.differs) if differs else not preparation.differs
+def test_transforms_are_read(transform: Any, expected: tuple[Any, ...]) -> None:
+    assert words(read_transform(transform)) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,27 +72,24 @@ PROCESSOR = {"image_mean": HALF, "image_std": [0.25] * 3, "resample": 3, "rescal
 
 
 @pytest.mark.parametrize(
-    ("processor", "expected", "differs"),
+    ("processor", "expected"),
     [
-        ({**PROCESSOR, "size": {"height": 64, "width": 64}}, (64, 0.5, 0.25, "bicubic"), ""),
-        ({**PROCESSOR, "size": {"shortest_edge": 64}}, (64, 0.5, 0.25, "bicubic"), "to 64 pixels"),
+        ({**PROCESSOR, "size": {"height": 64, "width": 64}}, (64, 0.5, 0.25, "bicubic")),
+        ({**PROCESSOR, "size": {"shortest_edge": 64}}, (64, 0.5, 0.25, "bicubic")),
         (
             {
                 **PROCESSOR, "size": {"shortest_edge": 80}, "do_center_crop": True,
                 "crop_size": {"height": 64, "width": 64},
             },
             (64, 0.5, 0.25, "bicubic"),
-            "to 80 pixels",
         ),
-        ({**PROCESSOR, "size": 64, "do_normalize": False, "resample": 2}, (64, 0.0, 1.0, "bilinear"), ""),
-        ({**PROCESSOR, "do_resize": False, "resample": None}, (224, 0.5, 0.25, "bilinear"), ""),
-        ({**PROCESSOR, "size": 64, "include_top": True}, (64, 0.5, 0.0625, "bicubic"), ""),
+        ({**PROCESSOR, "size": 64, "do_normalize": False, "resample": 2}, (64, 0.0, 1.0, "bilinear")),
+        ({**PROCESSOR, "do_resize": False, "resample": None}, (224, 0.5, 0.25, "bilinear")),
+        ({**PROCESSOR, "size": 64, "include_top": True}, (64, 0.5, 0.0625, "bicubic")),
     ],
 )  # fmt: skip
-def test_image_processors_are_read(processor: Any, expected: tuple[Any, ...], differs: str) -> None:
-    preparation = read_processor(processor, "preprocessor_config.json")
-    assert words(preparation) == expected
-    assert (differs in preparation.differs) if differs else not preparation.differs
+def test_image_processors_are_read(processor: Any, expected: tuple[Any, ...]) -> None:
+    assert words(read_processor(processor, "preprocessor_config.json")) == expected
     as_object = SimpleNamespace(image_mean=None, to_dict=lambda: processor)
     assert words(read_transform(as_object)) == expected
 

@@ -59,7 +59,7 @@ class OwnNetwork:
         self._module = module
         self._preparation = default_preparation(module)
         if transform is not None:
-            self._preparation = read_transform(transform, self._preparation._replace(differs=""))
+            self._preparation = read_transform(transform, self._preparation)
 
     def describe(self, config: ModelConfig, size: int) -> BackboneSpec:
         """Description of the network as a backbone.

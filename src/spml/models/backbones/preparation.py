@@ -1,7 +1,7 @@
 """Preparation of images for a network, read from what its user or its library states.
 
-Images are always resized to a square, scaled to [0, 1] and normalised. Where the network's own preparation
-crops, a line says where the two differ; anything else is refused.
+Images are always resized to a square, scaled to [0, 1] and normalised. A centre that the network's own
+preparation cuts out gives the size of the square; anything else is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class Preparation(NamedTuple):
         std: Standard deviation of each channel.
         interpolation: Name of the interpolation.
         origin: Words for what states this.
-        differs: Words for how the network's own preparation differs; empty if it does not.
     """
 
     size: int
@@ -32,13 +31,11 @@ class Preparation(NamedTuple):
     std: tuple[float, ...]
     interpolation: str
     origin: str
-    differs: str = ""
 
     def describe(self) -> str:
         """One line for the user."""
         mean, std = ("/".join(f"{value:.3g}" for value in values) for values in (self.mean, self.std))
-        line = f"images ({self.origin}): {self.size} pixels, {self.interpolation}, mean {mean}, std {std}"
-        return f"{line}. {self.differs}" if self.differs else line
+        return f"images ({self.origin}): {self.size} pixels, {self.interpolation}, mean {mean}, std {std}"
 
     def spec(self, name: str, weights: str, size: int = 0, **further: Any) -> BackboneSpec:
         """Description of a backbone whose images are prepared like this; `size` = 0 keeps the size."""
@@ -102,16 +99,8 @@ def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparatio
     if hasattr(transform, "image_mean") and hasattr(transform, "to_dict"):
         return read_processor(transform.to_dict(), type(transform).__name__, default)
     if hasattr(transform, "crop_size") and hasattr(transform, "resize_size"):  # of torchvision's weights
-        edge = list(transform.resize_size)
-        return _prepared(
-            "transform",
-            default,
-            resized={"shortest_edge": edge[0]} if len(edge) == 1 else edge,
-            cropped=transform.crop_size,
-            mean=transform.mean,
-            std=transform.std,
-            interpolation=transform.interpolation,
-        )
+        stated = {"size": transform.crop_size, "interpolation": transform.interpolation.value}
+        return read_settings(stated | {"mean": transform.mean, "std": transform.std}, "transform", default)
     raise InputError(
         f"transform: {quoted(transform)} is not read, because what its steps do is not known. State it: "
         "transform={'size': 224, 'mean': [...], 'std': [...], 'interpolation': 'bicubic'}, the preset of "
@@ -123,21 +112,26 @@ def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation
     """Read a dictionary of settings.
 
     Args:
-        settings: `size` or timm's `input_size`, `mean`, `std`, `interpolation`, and timm's `crop_pct`.
+        settings: `size` or timm's `input_size`, `mean`, `std`, and `interpolation`.
         origin: Words for where they come from.
-        default: For what is left out.
+        default: For what is left out, or None.
     """
     for key in settings:
         if key not in (*_SETTINGS, *_TIMM):
             raise InputError(f"{origin}: unknown setting {key!r}. {nearest(str(key), _SETTINGS)}")
-    return _prepared(
+    size = settings.get("size", settings.get("input_size"))
+    interpolation = settings.get("interpolation")
+    if interpolation is None:
+        interpolation = default.interpolation
+    if interpolation not in INTERPOLATIONS:
+        known = ", ".join(INTERPOLATIONS)
+        raise InputError(f"{origin}: interpolation must be one of {known}, got {interpolation!r}")
+    return Preparation(
+        default.size if size is None else _side(size, f"{origin}: size"),
+        _channels(settings.get("mean", default.mean), f"{origin}: mean"),
+        _channels(settings.get("std", default.std), f"{origin}: std"),
+        interpolation,
         origin,
-        default,
-        resized=settings.get("size", settings.get("input_size")),
-        share=settings.get("crop_pct"),
-        mean=settings.get("mean", default.mean),
-        std=settings.get("std", default.std),
-        interpolation=settings.get("interpolation"),
     )
 
 
@@ -162,62 +156,12 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
         std = _channels(processor.get("image_std"), f"{origin}: image_std")
         if processor.get("include_top"):  # of EfficientNet, which is divided by the deviation twice
             std = tuple(value**2 for value in std)
-    return _prepared(
-        origin,
-        default,
-        resized=processor.get("size") if processor.get("do_resize", True) else None,
-        cropped=processor.get("crop_size") if processor.get("do_center_crop") else None,
-        share=processor.get("crop_pct"),
-        mean=mean,
-        std=std,
-        interpolation=processor.get("resample"),
-    )
-
-
-def _prepared(
-    origin: str,
-    default: Preparation,
-    *,
-    resized: Any,
-    mean: Any,
-    std: Any,
-    interpolation: Any,
-    cropped: Any = None,
-    share: Any = None,
-) -> Preparation:
-    """The preparation that a library states in any of its forms; what is None is as in `default`.
-
-    `cropped` is the size of the centre that is cut out, or `share` its part of the side.
-    """
-    interpolation = getattr(interpolation, "value", interpolation)  # of an enumeration
-    if interpolation is None:
-        interpolation = default.interpolation
-    elif not isinstance(interpolation, str):
-        interpolation = _RESAMPLE.get(interpolation, interpolation)
-    if interpolation not in INTERPOLATIONS:
-        known = ", ".join(INTERPOLATIONS)
-        raise InputError(f"{origin}: interpolation must be one of {known}, got {interpolation!r}")
-    wanted = resized if cropped is None else cropped
-    side = default.size if wanted is None else _side(wanted, f"{origin}: size")
-    before = ""
-    if isinstance(share, float) and 0 < share < 1:
-        before = f"{math.floor(side / share)} pixels"
-    elif cropped is not None and resized is None:
-        before = "its size"
-    elif (isinstance(resized, Mapping) and "shortest_edge" in resized) or cropped is not None:
-        first = _side(resized, origin)
-        before = f"{first} pixels" if "shortest_edge" in resized or first != side else ""
-    return Preparation(
-        side,
-        _channels(mean, f"{origin}: mean"),
-        _channels(std, f"{origin}: std"),
-        interpolation,
-        origin,
-        f"Its own preparation resizes the shorter side to {before} and cuts out the centre; here the whole "
-        "image becomes a square"
-        if before
-        else "",
-    )
+    size = processor.get("size") if processor.get("do_resize", True) else None
+    if processor.get("do_center_crop") and processor.get("crop_size") is not None:
+        size = processor["crop_size"]
+    number = processor.get("resample")
+    stated = {"size": size, "mean": mean, "std": std, "interpolation": _RESAMPLE.get(number, number)}
+    return read_settings(stated, origin, default)
 
 
 def _side(size: Any, what: str) -> int:
