@@ -61,7 +61,7 @@ _STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_conve
 """Steps of an image processor of transformers that are done here, or do not concern images."""
 
 _NOT_NORMALISED: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,) * 3, (1.0,) * 3)
-_RESAMPLE = {number.value: name for name, number in INTERPOLATIONS.items()}
+_RESAMPLE: dict[Any, str] = {number.value: name for name, number in INTERPOLATIONS.items()}
 
 
 def default_preparation(module: Any) -> Preparation:
