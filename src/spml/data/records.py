@@ -88,7 +88,8 @@ Entries = tuple[npt.ArrayLike, npt.ArrayLike]
 
 def in_both(first: Entries, second: Entries) -> tuple[int, int] | None:
     """Row and column of the first entry, row by row, that two lists share; None if they share none."""
-    shared = np.intersect1d(_keys(first), _keys(second))
+    keys, others = _keys(first), np.unique(_keys(second))
+    shared = np.sort(keys[np.isin(keys, others)]) if len(others) else others  # usually there are none
     return (int(shared[0]) >> 32, int(shared[0]) & 0xFFFFFFFF) if len(shared) else None
 
 

@@ -13,7 +13,10 @@ from ..common.errors import InputError
 from ..labels import LabelError, ObservedLabels, Unlisted
 
 MAX_CLASSES = 1_000_000
-BLANK_WORDS = frozenset({"", "nan", "none", "null", "n/a", "#n/a", "<na>", "unknown", "-", "--", "?"})
+BLANK_WORDS = frozenset(
+    ["", "nan", "none", "null", "n/a", "n.a.", "#n/a", "<na>", "unknown", "undefined", "unlabeled",
+     "unlabelled", "-", "--", "?"]
+)  # fmt: skip
 """Words for a missing value, in lower case; `NA` in upper case is one, too."""
 
 _BLOCK = 1 << 24  # labels of a matrix that are read at a time
@@ -78,6 +81,20 @@ class _Marks(dict[object, int]):
 
 # True and 1.0 are the same key as 1. Missing cells are not added, so that memory stays bounded.
 MARKS = _Marks({**_WORDS, 1: 1, 0: 0, -1: -1, None: BLANK})
+
+
+_SAID = {"positive": 1, "pos": 1, "present": 1, "negative": 0, "neg": 0, "absent": 0}
+
+
+def presence(cells: Sequence[object]) -> list[int]:
+    """What each cell says about the label beside it: 1 (present), 0 (absent), BLANK or BAD."""
+    codes = [MARKS[cell] for cell in cells]
+    signs = {PLUS: 1, DASH: 0 if PLUS in codes else BLANK}
+    words = (text(cell).casefold() for cell in cells)
+    return [
+        _SAID.get(word, BAD) if code == BAD else signs.get(code, code)
+        for word, code in zip(words, codes, strict=True)
+    ]
 
 
 def meaning(

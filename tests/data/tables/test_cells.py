@@ -102,6 +102,9 @@ def test_what_is_no_list(cell):
         ("&", "cat and dog & sea or sun", ("cat", "dog", "sea", "sun")),
         ("::", "cat:: dog", ("cat", "dog")),
         (";", "cat;;dog", None),
+        ("|", "cat || dog", ("cat", "dog")),
+        (",", "cat, dog, and sea, or sun", ("cat", "dog", "sea", "sun")),
+        (",", "cat, android", ("cat", "android")),
     ],
 )
 def test_split_cell(separator, cell, names):
@@ -116,6 +119,7 @@ READ = {
     "other scripts": ({}, ["犬、猫", "鳥"], [("犬", "猫"), ("鳥",)]),
     "Arabic commas": ({}, ["كلب، شاطئ", "بحر"], [("كلب", "شاطئ"), ("بحر",)]),
     "full-width bars": ({}, ["a｜b"], [("a", "b")]),
+    "bullets": ({}, ["a • b", "a"], [("a", "b"), ("a",)]),
     "lines": ({}, ["a b\nc", "c"], [("a b", "c"), ("c",)]),
     "tabs": ({}, ["a\tb"], [("a", "b")]),
     "at the ends": ({}, ["a;", "b;"], [("a",), ("b",)]),
@@ -152,6 +156,9 @@ READ = {
     # one place per class
     "one-hot": ({"one_hot": ("x", "y", "z")}, ["1,0,1", "0 1 0", "[0, 0, 0]"], [("x", "z"), ("y",), ()]),
     "class numbers": ({"plural": True}, ["0", "1", "0,1"], [("0",), ("1",), ("0", "1")]),
+    "one-hot digits": ({"one_hot": ("x", "y", "z")}, ["101", "010"], [("x", "z"), ("y",)]),
+    "names of digits": (ONE, ["101", "010"], [("101",), ("010",)]),
+    "numbers in base ten": ({}, ["10", "11", "100"], [("10",), ("11",), ("100",)]),
 }  # fmt: skip
 
 
@@ -169,8 +176,12 @@ REFUSED = {
     "and": ({}, ["a and b", "a", "b"], r"`and` or &, such as 'a', 'b': pass data\.separator='&'; or"),
     "with": ({"plural": True}, ["a with b_c"], r"'a with b_c'.*; or separated by `and` or &"),
     "slashes": ({"plural": True}, ["a / b", "a"], r"slashes, such as 'a', 'b': pass data\.separator=/; or"),
+    "backslashes": ({}, ["a\\b", "a", "b"], r"backslashes, such as 'a', 'b': pass data\.separator='\\'; or"),
+    "a taxonomy": ({"plural": True}, ["a > b", "a > c"], r"separated by >, such as 'a', 'b'.*; or one"),
+    "middle dots": ({"plural": True}, ["a · b", "a"], r"middle dots, such as 'a', 'b'"),
     "#": ({}, ["a#b", "a", "b"], r"separated by #, such as 'a', 'b': pass data\.separator='#'; or"),
     "one-hot": ({}, ["1,0,0", "0,1,0"], r"3 zeros and ones, such as '1 0 0'.*one_hot=CLASS1,CLASS2,CLASS3"),
+    "one-hot digits": ({}, ["100", "010"], r"rows of 3 zeros and ones.*If they are names, .*separator=''"),
     "one-hot in lists": ({}, ["[1 0]", "[0 1]"], r"rows of 2 zeros and ones"),
     "one-hot in entries": ({}, [("1", "0"), ("1", "1")], r"rows of 2 zeros and ones"),
     "one-hot of others": ({"one_hot": ("x", "y")}, ["1 0 1"], "names 2 classes, but not every cell"),
@@ -204,7 +215,14 @@ def test_marks_at_names():
     assert names == [("sea",), (), (), ("dog",), ()]
     assert doubtful == [("dog",), ("dog",), ("dog",), (), ("cat",)]
     assert "'dog?' says that 'dog' is unknown" in notes
+    names, absent, doubtful, _ = labels(
+        "kein Hund", "Hund", "non-Hund", "Hund absent", "maybe Hund", "Hund (likely)"
+    )
+    assert names == [(), ("Hund",), (), (), (), ()]
+    assert absent == [("Hund",), (), ("Hund",), ("Hund",), (), ()]
+    assert doubtful == [(), (), (), (), ("Hund",), ("Hund",)]
     # without the bare name they are names
+    assert labels("cf. Parus major;maybe cat;sin city")[0] == [("cf. Parus major", "maybe cat", "sin city")]
     assert labels("No Finding;Mass", "-x")[0] == [("No Finding", "Mass"), ("-x",)]
     assert labels("1", "-1")[0] == [("1",), ("-1",)]
     for rules in (Rules(marks="keep"), Rules(keep=("no dog", "dog?"))):
@@ -216,6 +234,7 @@ def test_marks_at_names():
 SCORES = [
     ["dog:0.82; sea:0.1"], ["dog (0.98), sea (0.75)"], ["dog:0.98 sea:0.75"], ["dog 82%; sea"],
     ["2x dog; sea"], ["dog x3; sea"], [("dog:0.9", "sea")], ["dog = 0,5;sea"], ["dog (2);sea"],
+    ["dog@0.9;sea"],
 ]  # fmt: skip
 
 
@@ -224,6 +243,14 @@ def test_scores_and_counts_are_no_labels(cells):
     with pytest.raises(InputError, match=r"scores or counts.*pass data\.marks=cut; .*pass data\.marks=keep"):
         labels(*cells)
     assert labels(*cells, rules=Rules(plural=True, marks="cut"))[0] == [("dog", "sea")]
+
+
+def test_names_that_all_begin_with_a_number():
+    with pytest.raises(InputError, match=r"every name begins with a number, such as '2 dogs'.*marks=keep"):
+        labels("2 dogs; 1 sea", "3 dogs")
+    assert labels("2 dogs", "sea", rules=Rules())[0] == [("2 dogs",), ("sea",)]
+    keep = Rules(plural=True, separator=";", marks="keep")
+    assert labels("2 dogs;1 sea", rules=keep)[0] == [("2 dogs", "1 sea")]
 
 
 def test_numbers_in_names_are_no_scores():

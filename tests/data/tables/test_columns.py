@@ -203,6 +203,11 @@ def label(*columns):
 
 
 REFUSED = {
+    "classes with words instead of marks": (
+        ["file,dog,cat", "a.png,P,A", "b.png,A,P"],
+        {},
+        r"columns dog, cat hold the same few words \('A', 'P'\)\. If each stands for a class, write 1, 0",
+    ),
     "unknown names": (
         ["name,label", "x,cat"],
         {"file_column": "nme"},
@@ -368,6 +373,7 @@ def test_names_without_suffix(table, picture):
         ("is_valid", "False True False", ("train", "val", "train")),
         ("is_training_image", "1 0 1", ("train", "test", "train")),
         ("is_train", "1 1 1", ("train", "train", "train")),
+        ("test", "True False True", ("test", "train", "test")),
         ("part of", "train train train", None),
         ("part of", "train val other", None),
     ],
@@ -400,6 +406,17 @@ def test_what_is_not_used_is_said(table):
     notes = " ".join(read_table(table("file,label,score2,breed,wet,dark", *lines), DataConfig()).notes)
     assert "columns that are not used: score2 (numbers), wet (marks), dark (marks)." in notes
     assert "but might hold labels: 'breed' (data.label_column=breed)." in notes
+    lines = ("a.png,cat,dog,farm;pet,1,0", "b.png,dog,,pet,0,1", "c.png,cow,,farm,0,0")
+    notes = " ".join(read_table(table("file,label,second,keywords,cat,dog", *lines), DataConfig()).notes)
+    assert "but might hold labels: 'keywords' (data.label_column=keywords)." in notes
+    assert "but hold classes, too: second." in notes
+    assert "to read all together, pass data.label_column=label,second." in notes
+    assert "called like classes: cat, dog. To read them instead, pass data.label_column=cat,dog." in notes
+
+
+def test_a_vehicle_is_no_split(table):
+    records = read_table(table("file,train,bus", "a.png,1,0", "b.png,0,1"), DataConfig())
+    assert (records.classes, records.split) == (("train", "bus"), None)
 
 
 def test_a_column_beside_file_and_label_says_what_is_present(table):
@@ -412,7 +429,16 @@ def test_a_column_beside_file_and_label_says_what_is_present(table):
     records = read_table(table("file,label,occluded", *lines), DataConfig())
     assert names(records) == {"a.png": ["cat", "dog"], "b.png": ["cat", "cow"]}
     one_each = table("file,label,verified", "a.png,cat,1", "b.png,dog,0", "c.png,cat,1")
-    assert read_table(one_each, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 0]]
+    records = read_table(one_each, DataConfig())
+    assert records.labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert "data.csv: columns that are not used: 'verified' (no file has several rows)." in records.notes
+    for name, yes, no in (
+        ("present", "1", "0"),
+        ("polarity", "+", "-"),
+        ("label_type", "positive", "negative"),
+    ):
+        path = table(f"file,label,{name}", f"a.png,cat,{yes}", f"b.png,dog,{yes}", f"c.png,cat,{no}")
+        assert read_table(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [0, 1], [-1, 0]]
     many = [f"{name}.png,cat,{k % 2}" for k, name in enumerate("abcde" * 300)]
     with pytest.raises(InputError, match=r"row 1502: the column 'score' holds '0\.7', but 1 and 0 in other"):
         read_table(table("file,label,score", *many, "a.png,dog,0.7"), DataConfig())

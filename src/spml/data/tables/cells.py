@@ -32,6 +32,7 @@ Cell = str | tuple[str, ...]
 SEPARATORS = {
     ";": ("semicolons", ";；؛"),
     "|": ("bars", "|｜"),
+    "•": ("bullets", "•"),
     "\n": ("line breaks", "\r\n"),
     "\t": ("tabs", "\t"),
     "、": ("ideographic commas", "、"),
@@ -39,16 +40,19 @@ SEPARATORS = {
     ",": ("commas", ",，"),
     "#": ("#", "#＃"),
     "/": ("slashes", "/／"),
+    "\\": ("backslashes", "\\"),
+    ">": (">", ">"),
+    "·": ("middle dots", "·"),
     "+": ("plus signs", "+＋"),
     "&": ("`and` or &", "&＆"),
     " ": ("spaces", ""),
 }
 """Name of each separator, and the characters that count as it."""
 
-HARD = (";", "|", "\n", "\t", "、", "،")
+HARD = (";", "|", "•", "\n", "\t", "、", "،")
 """Separators that hardly occur in names: one of them in a cell separates labels."""
 
-_SOFT = ("#", "/", "+", "&")
+_SOFT = ("#", "/", "\\", ">", "·", "+", "&")
 _AND = r" (?:and|or|with) | ?[&＆] ?"
 _CONJUNCTIONS = frozenset({"and", "or", "with", "&", "＆", "+", "/"})
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
@@ -57,6 +61,7 @@ _HIDE = {ord(mark): 0xE000 + k for k, mark in enumerate(";|")}
 _SHOW = {hidden: chr(mark) for mark, hidden in _HIDE.items()}
 
 _ONE_HOT = re.compile(r"\s*[01](?:\.0?)?(?:[\s,;|]+[01](?:\.0?)?)+\s*")
+_BITS = re.compile(r"[01]{2,}")
 _ZERO_ONE = {"0": 0, "0.0": 0, "0.": 0, "false": 0, "1": 1, "1.0": 1, "1.": 1, "true": 1}
 _WHOLE = re.compile(r"([-+]?\d+)\.0+")
 
@@ -64,15 +69,22 @@ _AMOUNT = r"(?:\d{1,3}(?:[.,]\d+)?|[.,]\d+)\s?%?"
 _SHARE = r"(?:0?[.,]\d+|1[.,]0+|\d{1,3}(?:[.,]\d+)?\s?%)"
 _END = r"(?=$|[\s,;|])"
 _SCORE = re.compile(
-    rf"(?<=[^\W\d_])\s*[:=]\s*{_AMOUNT}{_END}|(?<=[^\W\d_])\s*[(\[]\s*[x×]?\s*{_AMOUNT}\s*[)\]]{_END}"
+    rf"(?<=[^\W\d_])\s*[:=@]\s*{_AMOUNT}{_END}|(?<=[^\W\d_])\s*[(\[]\s*[x×]?\s*{_AMOUNT}\s*[)\]]{_END}"
     rf"|(?<=[^\W\d_])\s+(?:{_SHARE}|[x×*]\s*\d{{1,3}}){_END}|(?:^|(?<=[\s,;|]))\d{{1,3}}\s*[x×*]\s+(?=[^\W\d])"
 )
 """A score or a count at a name: `dog:0.82`, `dog (0.98)`, `dog 82%`, `2x dog`, `dog x3`."""
 
 _ABSENT = re.compile(
-    r"(?:[-\u2212\u2013!~¬]\s*|(?:no|not|without)(?:\s+|_|-))(?P<name>\S.*)|(?P<other>.+?)\s*\((?:no|absent)\)",
+    r"(?:[-\u2212\u2013!~¬]\s*|(?:no|non|not|without|kein|keine|ohne|sans|sin|sem|senza)(?:\s+|_|-))(?P<name>\S.*)"
+    r"|(?P<other>.+?)(?:\s*\((?:no|absent|negative)\)|[\s_]absent)",
     re.IGNORECASE | re.DOTALL,
 )
+_UNSURE = re.compile(
+    r"(?:maybe|possibl[ey]|probabl[ey]|perhaps|likely|cf|aff)[\s_.]+(?P<name>\S.*)"
+    r"|(?P<other>.+?)\s*\((?:maybe|possibl[ey]|probabl[ey]|likely|unsure|uncertain)\)",
+    re.IGNORECASE | re.DOTALL,
+)
+_COUNTED = re.compile(r"\d{1,3}\s+[^\W\d].*", re.DOTALL)
 _DOUBT = re.compile(r"[?？]+\s*(?P<name>[^?？].*)|(?P<other>.*[^?？\s(])\s*(?:\([?？]+\)|[?？]+)", re.DOTALL)
 
 
@@ -285,11 +297,17 @@ def _without_scores(cell: Cell) -> Cell:
 def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tuple[str, str]]:
     """Names with a mark: whether the name without it is `absent` or `doubtful`, and this name.
 
-    `-dog` and `no dog` say so only where `dog` is a class; elsewhere they are names, such as `No Finding`.
+    `-dog`, `no dog` and `maybe dog` say so only where `dog` is a class; elsewhere they are names, such as
+    `No Finding`.
     """
     bare = {name.casefold().replace("_", " "): name for name in names}
     bare |= {name.casefold().replace("_", " "): name for name in rules.known}
     marked = {}
+    if len(names) > 1 and all(map(_COUNTED.fullmatch, names)) and not {*names} & {*rules.keep}:
+        raise InputError(
+            f"{source}: every name begins with a number, such as {quote(names[0])}, as if it were a count. "
+            "Write the names without it; if it is part of the names, pass data.marks=keep."
+        )
     for name in names:
         if name in rules.keep or len(name) > MAX_NAME:
             continue
@@ -299,11 +317,13 @@ def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tu
             rest = (found["name"] or found["other"]).strip()
             if any(map(str.isalnum, rest)):
                 marked[name] = "doubtful", bare.get(rest.casefold().replace("_", " "), rest)
-        elif found := _ABSENT.fullmatch(name):
-            rest = (found["name"] or found["other"]).strip()
-            of = bare.get(rest.casefold().replace("_", " "))
-            if of is not None and any(map(str.isalpha, rest)):
-                marked[name] = "absent", of
+            continue
+        for kind, form in (("absent", _ABSENT), ("doubtful", _UNSURE)):
+            if found := form.fullmatch(name):
+                rest = (found["name"] or found["other"]).strip()
+                of = bare.get(rest.casefold().replace("_", " "))
+                if of is not None and any(map(str.isalpha, rest)):
+                    marked[name] = kind, of
     return marked
 
 
@@ -333,6 +353,10 @@ def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
     forms = SEPARATORS.get(separator, ("", separator))[1]
     if separator == "&":
         parts = re.split(_AND, " ".join(cell.split()))
+    elif separator == ",":
+        parts = re.split(rf"[{forms}](?:\s*(?:and|or|&)\s+)?", cell)  # `cat, dog, and fox`
+    elif separator == "|":
+        parts = re.split(rf"[{forms}]{{1,2}}", cell)  # `cat || dog`
     else:
         parts = re.split(f"[{re.escape(forms)}]", cell) if separator in SEPARATORS else cell.split(separator)
     parts = [part.strip() for part in parts]
@@ -395,6 +419,8 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     separator = rules.separator
     if separator is not None:
         return _separated(cells, separator, "stated")
+    if cells and all(map(_BITS.fullmatch, cells)) and any(cell[0] == "0" for cell in cells):
+        return Reading([tuple(cell) for cell in cells], "one digit per class")
     if all(map(_ONE_HOT.fullmatch, cells)):
         return Reading([tuple(re.split(r"[\s,;|]+", cell.strip())) for cell in cells], "one place per class")
     lines = "\n".join(cells)  # one search is much faster than one per cell
@@ -452,8 +478,8 @@ def _separated(cells: Sequence[str], separator: str, why: str = "") -> Reading:
 
 def _is_marked(cell: str, cells: Collection[str]) -> bool:
     """Whether a cell is another one with a mark of absence or doubt, rather than several words."""
-    found = len(cell) <= MAX_NAME and (_DOUBT.fullmatch(cell) or _ABSENT.fullmatch(cell))
-    return bool(found) and (found["name"] or found["other"]) in cells  # type: ignore[index]
+    found = [form.fullmatch(cell) for form in (_DOUBT, _ABSENT, _UNSURE) if len(cell) <= MAX_NAME]
+    return any(each and (each["name"] or each["other"]) in cells for each in found)
 
 
 def _ambiguous(source: str, cells: Sequence[str], readings: Sequence[Reading]) -> InputError:
@@ -497,6 +523,7 @@ def _one_hot(reading: Reading, source: str, rules: Rules) -> Reading:
         raise InputError(
             f"{source}: the cells are rows of {width} zeros and ones, such as {quote(example)}, one place "
             f"per class, but do not name the classes. Name them in this order: data.one_hot={names}."
+            + (" If they are names, pass data.separator=''." if reading.how == "one digit per class" else "")
         )
     named: list[tuple[str, ...] | None] = [
         tuple(

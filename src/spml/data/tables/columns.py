@@ -23,6 +23,7 @@ from ..images.image_files import SUFFIXES
 from ..splits import split_name
 from ..values import BAD, BLANK, MARKS, number, text
 from ..values import EXPECTED as MARKS_EXPECTED
+from ..values import presence as read_presence
 
 if TYPE_CHECKING:
     from .formats import Table
@@ -51,10 +52,15 @@ SPLIT_COLUMNS = (
     "split", "subset", "set", "partition", "phase", "usage", "ml_use", "learn_tag", "fold", "data_split",
     "dataset_split", "data_set",
 )  # fmt: skip
-PRESENCE_COLUMNS = (
-    "present", "is_present", "presence", "exists", "value", "answer", "positive", "is_positive", "truth",
-    "verified", "observed", "confidence", "vote", "score",
+PRESENT_COLUMNS = (
+    "present", "is_present", "presence", "exists", "positive", "is_positive", "polarity", "sign",
+    "label_type",
 )  # fmt: skip
+"""Names of columns that say whether the label of a row is present."""
+PRESENCE_COLUMNS = (
+    *PRESENT_COLUMNS, "value", "answer", "truth", "verified", "observed", "confidence", "vote", "score",
+)  # fmt: skip
+"""The same, with names that say so only where a file has several rows."""
 INFERRED = {"inferred": 1, "inferred_negative": -1}
 """Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
 
@@ -78,6 +84,7 @@ _UNLIKELY = re.compile(
     r"root\w*|dir|folder|source|license|location|place|city|country|comment|note|url|id)(?:$|[\W_])"
 )
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_MOST_MARKS = 4  # words that columns of a class each hold instead of marks
 _DESCRIBED = 100  # columns that are looked at for a note
 _OWN = {
     "file given label probability": "lists labels that are probably missing",
@@ -231,12 +238,12 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
         for k in rest
         if canonical(names[k]) in PRESENCE_COLUMNS
         and k not in (*labels, *marks)
-        and {MARKS[cell] for cell in cells.get(k, ())} - {BLANK} == {0, 1}
+        and {*read_presence(cells.get(k, ()))} - {BLANK} == {0, 1}
     ]
     presence = present[0] if labels and len(present) == 1 else -1
     left = [k for k in own if k not in taken and k not in (*labels, *marks, presence)]
     notes += _name_used(table, file, labels, texts)
-    notes += _name_unused(table, left, kinds, cells)
+    notes += _name_unused(table, left, kinds, cells, labels)
     return Columns(
         file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
     )
@@ -426,11 +433,16 @@ def _find_split(
         split = find_stated(names, config.split_column, "split_column", source)
         return split, split_flag(names[split])
     found: dict[int, str] = {}
+    known = {name for group in LABEL_COLUMNS for name in group}
+    has_labels = bool(config.label_column) or not known.isdisjoint(map(canonical, names))
     for k in columns:
         name, flag = canonical(names[k]), split_flag(names[k])
         words = {text(cell).lower() for cell in cells.get(k, ())}
         splits = {split_name(word) for word in words}
-        if flag and words and {MARKS[word] for word in words} <= {0, 1}:
+        are_marks = bool(words) and {MARKS[word] for word in words} <= {0, 1}
+        if has_labels and are_marks:  # otherwise, `train` may be a class
+            flag = flag or split_name(name) or ""
+        if flag and are_marks:
             found[k] = flag
         elif (
             words
@@ -544,6 +556,14 @@ def _no_labels(
     for k in words:  # a class with a word among its marks, unless something else may hold the labels
         if len(words) == 1 and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
             return bad_cells(table, k)
+    held = [{text(cell) for cell in cells.get(k, ())} for k in words]
+    if len(words) > 1 and not marks and set.intersection(*held) and len(set.union(*held)) <= _MOST_MARKS:
+        some = first_few([quote(word) for word in sorted(set.union(*held))], _MOST_MARKS)
+        return InputError(
+            f"{table.path}: the columns {shorten(names[k] for k in words)} hold the same few words ({some}). "
+            f"If each stands for a class, write {MARKS_EXPECTED} in its cells. If one of them holds the "
+            f"labels, pass {option('label_column', names[words[0]])}."
+        )
     words.sort(key=lambda k: (not _LIKELY.search(names[k]), kinds[k] != "lists" and not _repeats(cells[k])))
     numbers = [k for k in columns if kinds[k] == "numbers"]
     readings = [_labels_in(table, k, cells) for k in words]
@@ -684,16 +704,42 @@ def _name_used(table: Table, file: int, labels: Sequence[int], texts: Sequence[i
 
 
 def _name_unused(
-    table: Table, columns: Sequence[int], kinds: Mapping[int, Kind], cells: Mapping[int, Sequence[object]]
+    table: Table,
+    columns: Sequence[int],
+    kinds: Mapping[int, Kind],
+    cells: Mapping[int, Sequence[object]],
+    labels: Sequence[int],
 ) -> list[str]:
     """Note on columns that are not used, each with what it holds, and on those that may hold labels, too."""
-    plain, possible = [], []
+    known = {text(cell).casefold() for k in labels for cell in cells.get(k, ())}
+    named = {name for group in LABEL_COLUMNS for name in group}
+    plain, possible, marks, further = [], [], [], []
     for k in columns[:_DESCRIBED]:
         name, kind = table.names[k], kinds[k]
-        if not _UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k]))):
+        words = {text(cell).casefold() for cell in cells.get(k, ())}
+        if kind == "marks" and name.casefold() in known:
+            marks.append(name)
+        elif kind == "text" and words <= known:
+            further.append(name)
+        elif canonical(name) in named or (
+            not _UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k])))
+        ):
             possible.append(quote(name) + (f" ({option('label_column', name)})" if len(name) < 100 else ""))
         else:
             plain.append(f"{name} ({kind})")
     start = f"{table.path.name}: columns that are not used"
     notes = [f"{start}: {shorten(plain)}."] if plain else []
-    return [*notes, *([f"{start}, but might hold labels: {first_few(possible, 3)}."] if possible else [])]
+    if possible:
+        notes.append(f"{start}, but might hold labels: {first_few(possible, 3)}.")
+    if further:
+        together = option("label_column", typed_names([*(table.names[k] for k in labels), *further]))
+        notes.append(
+            f"{start}, but hold classes, too: {shorten(further)}. To read one of them instead, name it "
+            f"(data.label_column); to read all together, pass {together}."
+        )
+    if marks:
+        stated = option("label_column", typed_names(marks))
+        notes.append(
+            f"{start}, but are called like classes: {shorten(marks)}. To read them instead, pass {stated}."
+        )
+    return notes

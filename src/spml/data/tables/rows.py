@@ -27,12 +27,14 @@ from ..records import Records, in_both, label_entries, take_rows
 from ..rename import wanted_names
 from ..splits import SPELLINGS, split_name
 from ..texts import Texts
-from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, text
+from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, presence, text
 from .cells import CellLabels, Column, Rules, label_cells
 from .columns import (
     EXPECTED,
+    PRESENT_COLUMNS,
     Columns,
     bad_cells,
+    canonical,
     find_columns,
     find_file,
     find_id,
@@ -436,13 +438,17 @@ def _read_names(rows: ImageRows) -> _Content:
     """Read the columns that hold class names, and a column that says whether each is present."""
     table, columns, config = rows.table, rows.columns, rows.config
     count, has_presence = len(columns.labels), columns.presence >= 0
-    cells, presence, row_of = Column(), Column(), array("q")  # `row_of` cells, where several columns are read
+    cells, present_cells, row_of = (
+        Column(),
+        Column(),
+        array("q"),
+    )  # `row_of` cells, where several columns are read
     start = 0
     for block in rows.read([*columns.labels, *([columns.presence] if has_presence else [])]):
         for some in block[:count]:
             cells.extend(some)
             row_of.extend(range(start, start + len(some)) if count > 1 else ())
-        presence.extend(block[-1] if has_presence else ())
+        present_cells.extend(block[-1] if has_presence else ())
         start += len(block[0])
     of_cell = np.frombuffer(row_of, np.int64) if count > 1 else None
 
@@ -474,10 +480,12 @@ def _read_names(rows: ImageRows) -> _Content:
     if labels.several and config.default_label == "negative":
         _check_repeats(present, column, rows, classes)
     notes = labels.notes
-    if has_presence and len(
-        rows.repeats
-    ):  # otherwise every row is an image of its own, which may say anything
-        marks = _presence(rows, presence)
+    says_so = has_presence and canonical(table.names[columns.presence]) in PRESENT_COLUMNS
+    if has_presence and not len(rows.repeats) and not says_so:  # it may say anything of its image
+        name = quote(table.names[columns.presence])
+        notes = [*notes, f"{table.path.name}: columns that are not used: {name} (no file has several rows)."]
+    elif has_presence:
+        marks = _presence(rows, present_cells)
         no, yes = marks[present] == 0, marks[present] == 1
         absent, lacks = np.append(absent, present[no]), np.append(lacks, column[no])
         present, column = present[yes], column[yes]
@@ -504,7 +512,7 @@ def _read_names(rows: ImageRows) -> _Content:
 
 def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
     """Whether the label of each row is present: 1, 0, or `BLANK` where it is not known."""
-    marks = [MARKS[cell] for cell in cells.values]
+    marks = presence(cells.values)
     for code, mark in enumerate(marks):
         if mark not in (0, 1, BLANK):
             name, cell = quote(rows.table.names[rows.columns.presence]), quote(cells.values[code])
