@@ -19,8 +19,8 @@ from ..config import DataConfig
 from ..labels import ObservedLabels
 from .join import merge_rows
 from .records import Records, move_classes
-from .tables.columns import listed_names
 from .tables.formats import DELIMITERS, read_header, read_rows
+from .tables.names import listed_names
 
 NOTE = "data.rename: "
 """Start of the notes on names that were changed."""

@@ -6,7 +6,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data.tables.columns import is_plural, split_flag
+from spml.data.tables.names import is_plural, split_flag
 from spml.data.tables.rows import read_table
 
 

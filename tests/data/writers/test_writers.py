@@ -22,7 +22,7 @@ from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
-from spml.data.tables.columns import LABEL_COLUMNS, has_other_meaning
+from spml.data.tables.names import LABEL_COLUMNS, has_other_meaning
 from spml.data.writers import Inferred, write, writers
 from spml.data.writers.samples import leave_out_known
 from spml.labels import ObservedLabels

@@ -24,7 +24,7 @@ from ..readers.features import split_column
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
 from ..tables.cells import Rules
-from ..tables.columns import listed_names
+from ..tables.names import listed_names
 from ..texts import Texts
 from .frames import has_files, is_frame, is_missing, read_frame, split_off
 from .labels import ACCEPTED, understand_labels

@@ -17,8 +17,9 @@ from ...common.safe import quote
 from ...config import DataConfig
 from ..files.places import images_folder
 from ..records import MEMORY, Records
-from ..tables.columns import find_file, names_files
+from ..tables.columns import find_file
 from ..tables.formats import Block, Table
+from ..tables.names import names_files
 from ..tables.rows import read_rows
 from ..values import text
 

@@ -25,8 +25,9 @@ from ..groups import group_names
 from ..images.image_files import FilePart
 from ..records import Records, without_unlabelled
 from ..splits import SPELLINGS, split_name
-from ..tables.columns import LABEL_COLUMNS, find_stated
+from ..tables.columns import find_stated
 from ..tables.formats import cells, readable, require_pyarrow
+from ..tables.names import LABEL_COLUMNS
 from . import Source, register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"

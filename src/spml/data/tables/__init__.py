@@ -1,7 +1,7 @@
-"""Tables of images: the only reader of rows and columns, from files and from memory.
+"""Tables of images and texts: the only reader of rows and columns, from files and from memory.
 
-- `table`: a table as a stream of blocks; `delimited`, `json_lines`, `parquet`: files as tables
-- `columns`, `class_columns`: which column is what
-- `cells`, `evidence`, `values`: what the cells of labels mean
-- `rows`, `read`: from rows to the images and their labels
+- `formats`: files as tables, which are streams of blocks of rows
+- `names`, `columns`: what the name of a column may mean, and which column is what
+- `cells`: what the cells of labels hold
+- `rows`: from rows to samples and their labels
 """

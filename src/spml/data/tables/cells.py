@@ -24,7 +24,7 @@ from ...common.phrases import counted, first_few
 from ...common.safe import MAX_NAME, quote
 from ...labels import IntArray
 from ..values import is_blank, text
-from .columns import option
+from .names import option
 
 Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""

@@ -6,10 +6,7 @@ allows, and with what to type for each.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,72 +14,36 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...common.errors import InputError, nearest
 from ...common.phrases import first_few, shorten
-from ...common.safe import CONTROL, quote
+from ...common.safe import quote
 from ...config import DataConfig
 from ..images.image_files import SUFFIXES
 from ..splits import split_name
 from ..values import BAD, BLANK, MARKS, number, text
 from ..values import EXPECTED as MARKS_EXPECTED
 from ..values import presence as read_presence
+from .names import (
+    EXPECTED,
+    FILE_COLUMNS,
+    INFERRED,
+    LABEL_COLUMNS,
+    LIKELY,
+    MEASURE,
+    PRESENCE_COLUMNS,
+    SPLIT_COLUMNS,
+    UNLIKELY,
+    canonical,
+    is_named,
+    listed_names,
+    option,
+    split_flag,
+    typed_names,
+)
 
 if TYPE_CHECKING:
     from .formats import Table
 
-EXPECTED = (
-    "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
-    "and optionally `split`"
-)
-# A name of an earlier group wins, so that a table with `file` may have a column `image`, too.
-FILE_COLUMNS = (
-    ("file",),
-    (
-        "filename", "file_name", "filepath", "file_path", "path", "image", "img", "image_path", "img_path",
-        "image_file", "image_name", "photo", "picture", "fname",
-    ),
-    ("id", "image_id", "img_id", "imageid"),
-)  # fmt: skip
-LABEL_COLUMNS = (
-    ("label", "labels"),
-    (
-        "tag", "tags", "category", "categories", "class", "classes", "keyword", "keywords", "genre", "genres",
-        "species", "common_name", "labelname",
-    ),
-)  # fmt: skip
-SPLIT_COLUMNS = (
-    "split", "subset", "set", "partition", "phase", "usage", "ml_use", "learn_tag", "fold", "data_split",
-    "dataset_split", "data_set",
-)  # fmt: skip
-PRESENT_COLUMNS = (
-    "present", "is_present", "presence", "exists", "positive", "is_positive", "polarity", "sign",
-    "label_type",
-)  # fmt: skip
-"""Names of columns that say whether the label of a row is present."""
-PRESENCE_COLUMNS = (
-    *PRESENT_COLUMNS, "value", "answer", "truth", "verified", "observed", "confidence", "vote", "score",
-)  # fmt: skip
-"""The same, with names that say so only where a file has several rows."""
-INFERRED = {"inferred": 1, "inferred_negative": -1}
-"""Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
-
 _FOLDERS = ("relativepath", "relative_path")  # of the file, in tables of camera traps
 _RANKS = frozenset({"order", "family", "genus", "phylum", "kingdom"})
-_FLAG = re.compile(
-    r"(?:is|in|for|use_for)_?(?:(train|training)|(val|valid|validation|dev)|(test|testing|eval|evaluation|holdout))"
-    r"(?:_?(?:set|image|img|photo|picture|sample|example|split|data))?"
-)
-_MEASURE = re.compile(
-    r"(?i)(?:^|[\W_])(?:id|ids|no|nr|number|index|row|width|height|size|age|year|month|day|hour|time|date|area|"
-    r"lat\w*|lon\w*|x|y|w|h|page|frame|weight|price|rating|seed|version|bytes)(?:$|[\W_\d])"
-)
-_LIKELY = re.compile(
-    r"(?i)label|tag|class|categor|keyword|genre|species|breed|kind|type|target|topic|object|concept|finding|"
-    r"diagnos|disease|annotation|subject|scene|choice|taxon|variety|accept|"
-    r"malignan|outcome|result|condition|grade"
-)
-_UNLIKELY = re.compile(
-    r"(?i)(?:^|[\W_])(?:sex|gender|age|site|view|position|patient|user|author|annotator|photographer|observer|owner|rater|camera|date\w*|\w*time|uuid|"
-    r"root\w*|dir|folder|source|license|location|place|city|country|comment|note|url|id)(?:$|[\W_])"
-)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MOST_MARKS = 4  # words that columns of a class each hold instead of marks
 _DESCRIBED = 100  # columns that are looked at for a note
@@ -111,72 +72,6 @@ class Columns(NamedTuple):
     text: tuple[int, ...] = ()  # columns that make up the text of a sample, where samples are texts
     group: int = -1  # column that names the group of each row
     folder: int = -1  # column of the folders that the files are in
-
-
-def canonical(name: str) -> str:
-    """A name of a column in lower case, with `_` for blanks and hyphens."""
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
-
-
-def is_named(name: str) -> bool:
-    """Whether a column has a name of its own, unlike the index that pandas writes."""
-    return bool(name) and not name.lower().startswith(("unnamed:", "__index_level_"))
-
-
-def is_plural(name: str) -> bool:
-    """Whether the name of a column says that a cell may hold several labels, as `Finding Labels` does."""
-    words = re.findall(r"[A-Z]*[^\W\d_A-Z]+|[A-Z]+|[^\W\d_]+", name.replace("(s)", "s"))
-    plurals = [word.lower() for word in words]
-    known = ("labels", "tags", "categories", "classes", "keywords", "genres")
-    last = plurals[-1] if plurals else ""
-    ends = last.endswith("s") and not last.endswith(("ss", "us", "is", "species", "series")) and len(last) > 2
-    return ends or last in ("list", "tagset") or any(word in known for word in plurals)
-
-
-def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True) -> bool:
-    """Whether one of the names of columns is that of the column that names the images.
-
-    That is `file_column` if it is not empty, else one of `FILE_COLUMNS`, of which `id` and the like count
-    only with `ids`.
-    """
-    known = {name for group in FILE_COLUMNS[: None if ids else -1] for name in group}
-    if file_column:
-        return file_column.lower() in map(str.lower, names)
-    return not known.isdisjoint(map(canonical, names))
-
-
-def split_flag(name: str) -> str:
-    """Split of the rows in which a column of this name is true, such as `is_train`; empty for other names."""
-    found = _FLAG.fullmatch(canonical(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
-    return (
-        next((part for part, word in zip(("train", "val", "test"), found.groups(), strict=True) if word), "")
-        if found
-        else ""
-    )
-
-
-def has_other_meaning(name: str) -> bool:
-    """Whether a column of this name would not be read as that of a class, whatever it holds."""
-    other = (*LABEL_COLUMNS[0], *SPLIT_COLUMNS)
-    return canonical(name) in other or bool(split_flag(name)) or not is_named(name)
-
-
-def option(setting: str, value: str) -> str:
-    """A setting of the data with a value as it is typed in a shell."""
-    return f"data.{setting}={quote(value) if CONTROL.search(value) else shlex.quote(value)}"
-
-
-def typed_names(names: Iterable[str]) -> str:
-    """Names as they are listed in one setting, which `listed_names` reads."""
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="").writerow(names)
-    return stream.getvalue()
-
-
-def listed_names(stated: str) -> list[str]:
-    """Names in a setting, separated by commas; one that holds a comma is in quotes."""
-    (cells,) = csv.reader([" ".join(stated.splitlines())], skipinitialspace=True)
-    return [name for cell in cells if (name := cell.strip())]
 
 
 def find_stated(
@@ -552,7 +447,7 @@ def _no_labels(
     """Error of a table of which no rule says where the labels are, with the likeliest readings."""
     names = table.names
     words = [k for k in columns if kinds[k] in ("text", "lists")]
-    words = [k for k in words if not _UNLIKELY.search(names[k])] or words
+    words = [k for k in words if not UNLIKELY.search(names[k])] or words
     for k in words:  # a class with a word among its marks, unless something else may hold the labels
         if len(words) == 1 and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
             return bad_cells(table, k)
@@ -564,13 +459,13 @@ def _no_labels(
             f"If each stands for a class, write {MARKS_EXPECTED} in its cells. If one of them holds the "
             f"labels, pass {option('label_column', names[words[0]])}."
         )
-    words.sort(key=lambda k: (not _LIKELY.search(names[k]), kinds[k] != "lists" and not _repeats(cells[k])))
+    words.sort(key=lambda k: (not LIKELY.search(names[k]), kinds[k] != "lists" and not _repeats(cells[k])))
     numbers = [k for k in columns if kinds[k] == "numbers"]
     readings = [_labels_in(table, k, cells) for k in words]
     if len(marks) > 1 or (marks and not words and not numbers):
-        first = not any(_LIKELY.search(names[k]) for k in words)
+        first = not any(LIKELY.search(names[k]) for k in words)
         readings.insert(0 if first else 1, _classes_are(table, marks))
-    if numbers and (not words or any(_LIKELY.search(names[k]) for k in numbers)):
+    if numbers and (not words or any(LIKELY.search(names[k]) for k in numbers)):
         found = [value for k in numbers for cell in cells[k] if (value := number(cell)) is not None]
         shares = all(0 <= value <= 1 for value in found)
         above = option("present_above", "0.5" if shares else "0")
@@ -672,7 +567,7 @@ def _families(names: Sequence[str], columns: Sequence[int]) -> dict[str, tuple[i
 def _is_measure(name: str, cells: Sequence[object]) -> bool:
     """Whether a column has the name of a measure, such as `width`, and holds numbers, not only marks."""
     numbers = all(number(cell) is not None for cell in cells)
-    return bool(_MEASURE.search(name)) and numbers and any(MARKS[cell] == BAD for cell in cells)
+    return bool(MEASURE.search(name)) and numbers and any(MARKS[cell] == BAD for cell in cells)
 
 
 def _repeats(cells: Sequence[object]) -> bool:
@@ -722,7 +617,7 @@ def _name_unused(
         elif kind == "text" and words <= known:
             further.append(name)
         elif canonical(name) in named or (
-            not _UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k])))
+            not UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k])))
         ):
             possible.append(quote(name) + (f" ({option('label_column', name)})" if len(name) < 100 else ""))
         else:

@@ -28,7 +28,7 @@ from ...common.errors import InputError, how_to_install
 from ...common.phrases import counted, shorten
 from ...common.safe import open_file, quote
 from ..values import text
-from .columns import EXPECTED, names_files
+from .names import EXPECTED, names_files
 
 MAX_COLUMNS = 100_000
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -29,21 +29,9 @@ from ..splits import SPELLINGS, split_name
 from ..texts import Texts
 from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, presence, text
 from .cells import CellLabels, Column, Rules, label_cells
-from .columns import (
-    EXPECTED,
-    PRESENT_COLUMNS,
-    Columns,
-    bad_cells,
-    canonical,
-    find_columns,
-    find_file,
-    find_id,
-    find_text,
-    is_plural,
-    listed_names,
-    names_files,
-)
+from .columns import Columns, bad_cells, find_columns, find_file, find_id, find_text
 from .formats import Table, open_table
+from .names import EXPECTED, PRESENT_COLUMNS, canonical, is_plural, listed_names, names_files
 
 _NONE: IntArray = np.zeros(0, np.int64)
 NO_TEXT = "no text"

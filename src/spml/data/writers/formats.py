@@ -18,7 +18,7 @@ from ..matrix import FeatureMatrix, chunks
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
-from ..tables.columns import INFERRED, has_other_meaning
+from ..tables.names import INFERRED, has_other_meaning
 from ..texts import Texts
 from . import Files, register_writer
 from .samples import Inferred, Sample, image_files, image_names, labelled_samples
