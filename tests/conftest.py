@@ -10,13 +10,17 @@ from typing import BinaryIO
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 from PIL import Image  # noqa: E402
 
+import spml  # noqa: E402
 import spml.plots.style  # noqa: E402
 from spml.common.files import write_with  # noqa: E402
+from tests.helpers.features import make_features  # noqa: E402
+from tests.helpers.photos import make_photos  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -55,6 +59,29 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not there (real data and reference values are not part of the package)")
     return SHARED
+
+
+# Data that many tests only read is made once; a test that changes it copies it first.
+
+
+@pytest.fixture(scope="session")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Feature file with full labels over four classes, 300 rows in three splits."""
+    return make_features(tmp_path_factory.mktemp("features") / "features.npz")
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of 24 photos, eight of each of the classes blue, green and red."""
+    return make_photos(tmp_path_factory.mktemp("photos") / "photos", per_class=8)
+
+
+@pytest.fixture(scope="session")
+def feature_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a run with a ridge head on 60 rows of eight features, whose scores are no probabilities."""
+    X = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    output = tmp_path_factory.mktemp("runs") / "features"
+    return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from spml.cli.arguments import Parser
 from spml.cli.main import COMMANDS, find_parser, main, parse, split_command
+from spml.cli.shared import Decision
 from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.setting_types import parts_of
@@ -368,3 +370,26 @@ def test_a_configuration_file_keeps_the_meaning_of_yaml(tmp_path):
         file.write_text(f"data:\n  separator: {text}\n")
         parsed = parse(["train", "photos", "--config", str(file)])
         assert parsed.settings == {"data": {"separator": value}}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {}),
+        (
+            ["--mean_labels", "1.5", "--top_k", "3", "--top1_fallback"],
+            {"mean_labels": 1.5, "top_k": 3, "top1_fallback": True},
+        ),
+        (["--threshold", "0.25"], {"threshold": 0.25}),
+        (["--thresholds", "global"], {"thresholds": "global"}),
+        (["--thresholds", "0.5"], {"thresholds": "0.5"}),
+    ],
+)
+def test_options_become_arguments_of_a_decision(options: list[str], expected: dict[str, object]) -> None:
+    def run(*, decision: Decision) -> None:
+        """Nothing."""
+
+    parser = Parser("x", run)
+    defaults = dict.fromkeys(("mean_labels", "threshold", "thresholds"))
+    settings = {**defaults, "top_k": 0, "top1_fallback": False, **expected}
+    assert vars(parser.values(run, parser.parse(options))["decision"]) == settings

@@ -17,14 +17,8 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.runs.fit.recording import read_recording
-from tests.helpers.photos import make_photos
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=12)
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +28,6 @@ def photo_run(photos, tmp_path_factory):
         photos, method="em", epochs=2, batch_size=12, model=SMALL, data={"size": 32, "workers": 0}, threads=1,
         optim={"lr": 1e-3}, output=str(tmp_path_factory.mktemp("runs") / "photos"), quiet=True,
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    """Full labels over four classes, and features that tell them."""
-    generator = np.random.default_rng(0)
-    truth = (generator.random((300, 4)) < 0.4).astype(np.uint8)
-    truth[np.arange(300), generator.integers(0, 4, 300)] = 1
-    matrix = truth @ generator.normal(size=(4, 10)) + 0.3 * generator.normal(size=(300, 10))
-    split = np.array(["train"] * 160 + ["val"] * 60 + ["test"] * 80)
-    path = tmp_path_factory.mktemp("data") / "features.npz"
-    np.savez(path, X=matrix.astype(np.float32), Y=truth, classes=np.array(list("abcd")), split=split)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +120,7 @@ def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
     out = tmp_path / "tags.csv"
     main(["predict", str(photo_run.folder), str(photos / "red"), "--output", str(out)])
     rows = list(csv.DictReader(out.open()))
-    assert len(rows) == 12
+    assert len(rows) == 8
     assert list(rows[0]) == ["file", "labels", "blue", "green", "red"]
     capsys.readouterr()
     main(["predict", str(photo_run.folder), str(photos / "red"), "--format", "jsonl"])
@@ -211,7 +192,7 @@ def test_frozen_features_are_cached_and_the_model_takes_images(photos, tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == files
     assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
     scores = one.predict(photos).scores
-    assert scores.shape == (36, 3)
+    assert scores.shape == (24, 3)
     assert np.isfinite(scores).all()
 
 

@@ -17,15 +17,9 @@ from spml.common.errors import InputError
 from spml.models.backbones import Backbone
 from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.features import HIDE, make_features
-from tests.helpers.photos import make_photos
 from tests.helpers.sidecars import subjects
 
 TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=8)
 
 
 @pytest.fixture(scope="module")

@@ -6,20 +6,11 @@ import importlib.util
 import shutil
 import socket
 
-import numpy as np
 import pytest
 
-import spml
 from spml.common.errors import missing_extra
 from spml.serve.limits import Limits
 from tests.helpers.commands import run
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    X = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
-    output = str(tmp_path_factory.mktemp("runs") / "features")
-    return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
 
 
 @pytest.fixture
@@ -42,16 +33,16 @@ def started(monkeypatch):
     return calls
 
 
-def test_the_options_reach_the_server(folder, started, capsys):
+def test_the_options_reach_the_server(feature_run, started, capsys):
     code, out, err = run(
-        capsys, "serve", folder, "--port", 0, "--batch_size", 8, "--max_pixels", 1000, "--max-samples", 3,
-        "--body_timeout", 1.5, "--shutdown_timeout", 5,
+        capsys, "serve", feature_run, "--port", 0, "--batch_size", 8, "--max_pixels", 1000,
+        "--max-samples", 3, "--body_timeout", 1.5, "--shutdown_timeout", 5,
     )  # fmt: skip
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith("http://127.0.0.1:")
     assert lines[1:] == [
-        f"{folder}: 3 classes, takes rows of 8 features. Ctrl-C stops.",
+        f"{feature_run}: 3 classes, takes rows of 8 features. Ctrl-C stops.",
         "Stopped: 0 requests answered.",
     ]
     settings, service = started[0]
@@ -59,26 +50,26 @@ def test_the_options_reach_the_server(folder, started, capsys):
     assert (settings.batch_size, settings.shutdown_timeout, settings.workers) == (8, 5.0, 1)
 
 
-def test_other_machines_are_mentioned(folder, started, capsys):
-    out = run(capsys, "serve", folder, "--host", "0.0.0.0", "--port", "0")[1]
+def test_other_machines_are_mentioned(feature_run, started, capsys):
+    out = run(capsys, "serve", feature_run, "--host", "0.0.0.0", "--port", "0")[1]
     assert out.splitlines()[0].startswith("http://0.0.0.0:")
     assert "Anyone who can reach this port may use it: there is no password and no encryption." in out
 
 
-def test_requests_that_were_cut_off_are_a_failure(folder, started, capsys, monkeypatch):
+def test_requests_that_were_cut_off_are_a_failure(feature_run, started, capsys, monkeypatch):
     from spml.serve.service import Service
 
     monkeypatch.setattr(Service, "cut_off", property(lambda self: 2, lambda self, value: None), raising=False)
-    code, _, err = run(capsys, "serve", folder, "--port", "0", "--shutdown_timeout", "3")
+    code, _, err = run(capsys, "serve", feature_run, "--port", "0", "--shutdown_timeout", "3")
     assert code == 1
     assert err == "spml serve: 2 requests were not finished within shutdown_timeout=3 seconds.\n"
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn", "python_multipart", "prometheus_client"])
-def test_a_missing_extra_is_named(package, folder, started, capsys, monkeypatch):
+def test_a_missing_extra_is_named(package, feature_run, started, capsys, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
-    code, _, err = run(capsys, "serve", folder)
+    code, _, err = run(capsys, "serve", feature_run)
     assert (code, started) == (2, [])
     name = package.replace("_", "-")
     assert err == f"spml serve: {missing_extra(name, 'serve')}\n"
@@ -88,7 +79,7 @@ def test_a_missing_extra_is_named(package, folder, started, capsys, monkeypatch)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "RUN is missing: folder of the run."),
+        ([], "RUN is missing: feature_run of the run."),
         (["{run}/nothing"], "{run}/nothing"),
         (["{run}", "--port", "70000"], "port 70000 can't be used"),
         (["{run}", "--port", "eighty"], "--port must be a whole number, got 'eighty'"),
@@ -104,19 +95,19 @@ def test_a_missing_extra_is_named(package, folder, started, capsys, monkeypatch)
         (["{run}", "--device", "tpu"], "--device must be one of auto, cpu, cuda, mps, got 'tpu'"),
     ],
 )
-def test_mistakes_are_named_in_one_line(words, message, folder, started, capsys):
-    code, _, err = run(capsys, "serve", *(word.format(run=folder) for word in words))
+def test_mistakes_are_named_in_one_line(words, message, feature_run, started, capsys):
+    code, _, err = run(capsys, "serve", *(word.format(run=feature_run) for word in words))
     assert (code, started) == (2, [])
-    assert message.format(run=folder) in err
+    assert message.format(run=feature_run) in err
     assert err.count("\n") == 1
 
 
-def test_a_port_in_use_is_named(folder, started, capsys):
+def test_a_port_in_use_is_named(feature_run, started, capsys):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        code, _, err = run(capsys, "serve", folder, "--port", port)
+        code, _, err = run(capsys, "serve", feature_run, "--port", port)
     assert (code, started) == (2, [])
     assert err == (
         f"spml serve: port {port} can't be used (Address already in use). Pass another `port`; "
@@ -124,9 +115,9 @@ def test_a_port_in_use_is_named(folder, started, capsys):
     )
 
 
-def test_damaged_files_are_named(folder, started, capsys, tmp_path):
+def test_damaged_files_are_named(feature_run, started, capsys, tmp_path):
     for name in ("thresholds.json", "model.json"):
-        damaged = shutil.copytree(folder, tmp_path / name)
+        damaged = shutil.copytree(feature_run, tmp_path / name)
         (damaged / name).write_text("{}")
         code, _, err = run(capsys, "serve", damaged)
         assert (code, started) == (2, [])

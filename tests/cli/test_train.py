@@ -12,15 +12,9 @@ from spml.cli.main import main, parse
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted, Trainer
 from spml.runs.train import run_training
-from tests.helpers.features import make_features
 
 QUICK = ["--data.unlisted", "negative", "--data.observe", "single", "--method", "gr", "--epochs", "1"]
 QUICK += ["--threads", "1"]
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 def help_of(capsys, *arguments):

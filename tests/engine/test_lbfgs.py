@@ -23,7 +23,7 @@ from spml.methods.base import Batch, Card, Facts, Objective, Outputs, Progress
 from spml.methods.registry import create, methods
 from spml.models import Top, start_bias
 from tests.helpers.commands import fails
-from tests.helpers.features import HIDE, make_features, make_weights, records
+from tests.helpers.features import HIDE, make_weights, records
 from tests.helpers.photos import make_photos
 
 WIDTH, CLASSES = 6, 4
@@ -331,11 +331,6 @@ def test_few_evaluations_are_said_to_be_too_few():
 
 
 # -- runs --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

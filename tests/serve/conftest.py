@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import spml
-from tests.helpers.photos import make_photos
 from tests.helpers.texts import make_texts, write_texts
-
-
-@pytest.fixture(scope="session")
-def photos(tmp_path_factory) -> Path:
-    return make_photos(tmp_path_factory.mktemp("serve") / "photos", per_class=8)
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +20,6 @@ def photo_run(photos, tmp_path_factory) -> Path:
         output=str(tmp_path_factory.mktemp("runs") / "photos"),
     )  # fmt: skip
     return run.folder
-
-
-@pytest.fixture(scope="session")
-def feature_run(tmp_path_factory) -> Path:
-    """Folder of a run of features, whose scores are no probabilities."""
-    X = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
-    output = str(tmp_path_factory.mktemp("runs") / "features")
-    return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
 
 
 @pytest.fixture(scope="session")
