@@ -36,19 +36,14 @@ def refuse(capsys, *arguments):
         ("train -epochs 3", "spml train: unknown option -epochs. Did you mean --epochs?"),
         ("train --dropout .1", "spml train: unknown option --dropout. Did you mean --model.dropout?"),
         ("train --mean-label 2", "spml train: unknown option --mean-label. Did you mean --mean_labels?"),
-        (
-            "train --zzz 3 photos",
-            "spml train: unknown option --zzz. `spml train --help-all` lists the options.",
-        ),
+        ("train --zzz 3 photos",
+         "spml train: unknown option --zzz. `spml train --help-all` lists the options."),
         ("train photos --epochs ten", "spml train: --epochs must be a whole number, got 'ten'"),
         ("train photos --epochs 1.5", "spml train: --epochs must be a whole number, got 1.5"),
         ("train photos --lr high", "spml train: --lr must be a number, got 'high'"),
         ("train photos --mean-labels=two", "spml train: --mean_labels must be a number, got 'two'"),
         ("train photos --data.flip maybe", "spml train: --data.flip must be true or false, got 'maybe'"),
-        (
-            "train photos --frozen perhaps",
-            "spml train: --frozen must be one of auto, yes, no, got 'perhaps'",
-        ),
+        ("train photos --frozen perhaps", "spml train: --frozen must be one of auto, yes, no, got 'perhaps'"),
         (
             "train photos --optim.name adamm",
             "spml train: --optim.name must be one of adamw, adam, adamax, sgd, lbfgs, got 'adamm'. "
@@ -66,23 +61,17 @@ def refuse(capsys, *arguments):
         ("data", "spml data: name a command: inspect, prepare, convert."),
         ("bench rn quick", "spml bench: unknown command 'rn'. Did you mean run?"),
         ("bench run quick --worker 2", "spml bench run: unknown option --worker. Did you mean --workers?"),
-        (
-            "predict",
-            "spml predict: RUN is missing: folder of the run. `spml predict --help` shows how to call it.",
-        ),
+        ("predict",
+         "spml predict: RUN is missing: folder of the run. `spml predict --help` shows how to call it."),
         ("evaluate run --splt val", "spml evaluate: unknown option --splt. Did you mean --split?"),
-        (
-            "data prepare voc2012",
-            "spml data prepare: --root is required: folder that holds the official folders.",
-        ),
+        ("data prepare voc2012",
+         "spml data prepare: --root is required: folder that holds the official folders."),
         ("demo --processes all", "spml demo: --processes must be a whole number, got 'all'"),
         ("--versoin", "spml: unknown option --versoin. Did you mean --version?"),
         ("train photos -o out", "spml train: unknown option -o. Did you mean --output?"),
         ("train photos --device gpu", "spml train: unknown option --device. Did you mean --accelerator?"),
-        (
-            "train --data photos",
-            "spml train: unknown option --data. What it names stands alone: `spml train [options] [path]`.",
-        ),
+        ("train --data photos",
+         "spml train: unknown option --data. What it names stands alone: `spml train [options] [path]`."),
         (
             "predict --model run",
             "spml predict: unknown option --model. What it names stands alone: "
@@ -93,20 +82,14 @@ def refuse(capsys, *arguments):
             "spml export: unexpected argument 'model.onnx'. To write to this file, pass --output model.onnx. "
             "`spml export --help` shows what the command takes.",
         ),
-        (
-            "train photos --frozen true",
-            "spml train: --frozen must be one of auto, yes, no, got 'true'. Write yes.",
-        ),
-        (
-            "train photos --data.val_share 20%",
-            "spml train: --data.val_share must be a number, got '20%'. Write 0.2.",
-        ),
-        (
-            "train photos --method ridge",
-            "spml train: 'ridge' is a head, not a method: pass head=ridge instead.",
-        ),
+        ("train photos --frozen true",
+         "spml train: --frozen must be one of auto, yes, no, got 'true'. Write yes."),
+        ("train photos --data.val_share 20%",
+         "spml train: --data.val_share must be a number, got '20%'. Write 0.2."),
+        ("train photos --method ridge",
+         "spml train: 'ridge' is a head, not a method: pass head=ridge instead."),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_command_line(line, answer, capsys):
     assert refuse(capsys, *line.split()) == answer
 
@@ -376,15 +359,13 @@ def test_a_configuration_file_keeps_the_meaning_of_yaml(tmp_path):
     ("options", "expected"),
     [
         ([], {}),
-        (
-            ["--mean_labels", "1.5", "--top_k", "3", "--top1_fallback"],
-            {"mean_labels": 1.5, "top_k": 3, "top1_fallback": True},
-        ),
+        (["--mean_labels", "1.5", "--top_k", "3", "--top1_fallback"],
+         {"mean_labels": 1.5, "top_k": 3, "top1_fallback": True}),
         (["--threshold", "0.25"], {"threshold": 0.25}),
         (["--thresholds", "global"], {"thresholds": "global"}),
         (["--thresholds", "0.5"], {"thresholds": "0.5"}),
     ],
-)
+)  # fmt: skip
 def test_options_become_arguments_of_a_decision(options: list[str], expected: dict[str, object]) -> None:
     def run(*, decision: Decision) -> None:
         """Nothing."""

@@ -146,16 +146,14 @@ def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["nothing"], "nothing: no such file or folder"),
-        (
-            ["data.csv", "--data.path", "other.csv"],
-            "the data is named twice: data.csv and --data.path other.csv",
-        ),
+        (["data.csv", "--data.path", "other.csv"],
+         "the data is named twice: data.csv and --data.path other.csv"),
         (["data.csv", "--output", "data.csv"], "data.csv: is a file; `output` must name a folder"),
         (["data.csv", "--data.val_share", "1.5"], "data.val_share must be between 0 and 1, got 1.5"),
         (["data.csv", "--data.sample_classes", "1"], "data.sample_classes must be 0 or at least 2, got 1"),
         (["data.csv", "--data.file_column", "fil"], "no column has this name; found: file"),
     ],
-)
+)  # fmt: skip
 def test_inspect_wrong_input_ends_with_2(photos, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(photos.parent)
     with pytest.raises(SystemExit) as end:
@@ -326,22 +324,15 @@ def test_convert_names_files_from_a_root(tagged, capsys):
     [
         (["tags.csv", "new.csv", "--format", "cleanlab"], "unknown format 'cleanlab'. Known: coco, csv, "),
         (["tags.csv", "new.csv", "--format", "csv", "--root", "none"], "root=none: is not a folder"),
-        (
-            ["tags.csv", "new.csv", "--format", "csv", "--root", "sub"],
-            "root=sub: 2 images lie outside this folder, such as ",
-        ),
-        (
-            ["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"],
-            "no.csv: no such file",
-        ),
+        (["tags.csv", "new.csv", "--format", "csv", "--root", "sub"],
+         "root=sub: 2 images lie outside this folder, such as "),
+        (["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"], "no.csv: no such file"),
         (["tags.csv", "tags.csv", "--format", "csv"], "tags.csv: already exists"),
         (["no.csv", "new.csv", "--format", "csv"], "no.csv: no such file or folder"),
-        (
-            ["tags.csv", "new.csv", "--format", "csv", "--data.observe", "single"],
-            "hides labels of fully labelled",
-        ),
+        (["tags.csv", "new.csv", "--format", "csv", "--data.observe", "single"],
+         "hides labels of fully labelled"),
     ],
-)
+)  # fmt: skip
 def test_convert_wrong_input_ends_with_2(tagged, capsys, arguments, message):
     with pytest.raises(SystemExit) as end:
         main(["data", "convert", *arguments])

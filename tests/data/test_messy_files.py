@@ -42,10 +42,8 @@ READ = {
     "other names of columns": (("filename,category", ("{}.jpg", "{one}")), {}, 1),
     "a column whose cells are files": (("photo no,label", ("{}.jpg", "{one}")), {}, 1),
     "one of two columns exists": (("path,filename,label", ("x", "{}.jpg", "{one}")), {}, 1),
-    "columns with names of their own": (
-        ("no,photo no,species", ("x", "{}.jpg", "{one}")),
-        {"file_column": "photo no", "label_column": "species"}, 1,
-    ),
+    "columns with names of their own": (("no,photo no,species", ("x", "{}.jpg", "{one}")),
+        {"file_column": "photo no", "label_column": "species"}, 1),
     "ids without a suffix": (("image_id,label", ("{}", "{one}")), {}, 1),
     "lists in brackets": (("file,labels", ("{}.jpg", "['{one}', '{two}']")), {}, 2),
     "a list in `label`": (("file,label", ("{}.jpg", "{one};{two}")), {"separator": ";"}, 2),
@@ -76,21 +74,15 @@ REFUSED = {
     ),
     "case": (("file,label", ("{}.JPG", "{one}")), {}, r"Did you mean '0\.jpg'\?"),
     "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"mean 'cafe\\u03010\.jpg'"),
-    "folder": (
-        ("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
-        r"That folder holds 'data\.csv', 'photos'\. .*pass data\.images with",
-    ),
-    "folder of ids": (
-        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"holds 'data\.csv', 'images'\.",
-    ),
+    "folder": (("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
+        r"That folder holds 'data\.csv', 'photos'\. .*pass data\.images with"),
+    "folder of ids": (("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"},
+        r"holds 'data\.csv', 'images'\."),
     "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "remove 'https://host/'"),
-    "two columns of files": (
-        ("path,filename,label", ("x{}.jpg", "y{}.jpg", "{one}")), {},
-        r"Pass data\.file_column=path or data\.file_column=filename\.",
-    ),
-    "no column of files": (
-        ("photo no,label", ("x{}.jpg", "{one}")), {}, r"Pass data\.file_column='photo no', of which"
-    ),
+    "two columns of files": (("path,filename,label", ("x{}.jpg", "y{}.jpg", "{one}")), {},
+        r"Pass data\.file_column=path or data\.file_column=filename\."),
+    "no column of files": (("photo no,label", ("x{}.jpg", "{one}")), {},
+        r"Pass data\.file_column='photo no', of which"),
 }  # fmt: skip
 
 

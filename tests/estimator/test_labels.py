@@ -90,22 +90,16 @@ def test_columns_of_a_frame_are_names():
         ([0, [1, 2]], None, "y[1] has the label a value of the type list, but others are like 0: labels are"),
         ([["a"], "b"], None, "y[1] is 'b', but y[0] is a list: give a list of labels for each sample."),
         ([[], []], None, "y: no sample has a label. At least some must have one."),
-        (
-            ["dog", "bird"],
-            ["dog", "cat"],
-            "y[1]: 'bird' is not a class. Known: cat, dog. A class that may be",
-        ),
-        (
-            [["dog"], ["dog", "bir"]],
-            ["dog", "bird"],
-            "y[1]: 'bir' is not a class. Did you mean bird? A class",
-        ),
+        (["dog", "bird"], ["dog", "cat"],
+         "y[1]: 'bird' is not a class. Known: cat, dog. A class that may be"),
+        ([["dog"], ["dog", "bir"]], ["dog", "bird"],
+         "y[1]: 'bir' is not a class. Did you mean bird? A class"),
         ([0, 3], ["a", "b"], "y[1]: 3 is not a class. Known: 0, 1."),
         (MATRIX, ["a", "b"], "y has 3 columns, but there are 2 classes: give one column for each class."),
         (["a", "b"], "ab", "classes must be a list of distinct classes, got 'ab'."),
         (["a", "b"], ["a", "b", "a"], "classes must be a list of distinct classes, got ['a', 'b', 'a']."),
     ],
-)
+)  # fmt: skip
 def test_wrong_labels_are_refused(y, classes, message):
     with pytest.raises((ValueError, TypeError)) as error:
         read_labels(y, classes, "unknown")

@@ -116,26 +116,18 @@ def test_classifiers_that_were_not_fitted_are_pickled_too():
         ),
         (lambda state: {"method": "an"}, "was written by another version of spml in format None"),
         (lambda state: [], "was written by another version of spml in format None"),
-        (
-            lambda state: {**state, "_files": {**state["_files"], "model.safetensors": b"x"}},
-            "the pickled model is damaged (model.safetensors: is not the file that model.json next to it",
-        ),
-        (
-            lambda state: {**state, "_files": {**state["_files"], "model.json": b"{}"}},
-            "the pickled model is damaged (model.json: damaged: Object missing required field",
-        ),
-        (
-            lambda state: {**state, "_files": {**state["_files"], "thresholds.json": b"[]"}},
-            "the pickled model is damaged (thresholds.json: damaged",
-        ),
+        (lambda state: {**state, "_files": {**state["_files"], "model.safetensors": b"x"}},
+         "the pickled model is damaged (model.safetensors: is not the file that model.json next to it"),
+        (lambda state: {**state, "_files": {**state["_files"], "model.json": b"{}"}},
+         "the pickled model is damaged (model.json: damaged: Object missing required field"),
+        (lambda state: {**state, "_files": {**state["_files"], "thresholds.json": b"[]"}},
+         "the pickled model is damaged (thresholds.json: damaged"),
         (lambda state: {**state, "_files": {}}, "the pickled model is damaged ('model.json'). Fit it again."),
         (lambda state: {**state, "_files": 5}, "the pickled model is damaged ("),
-        (
-            lambda state: {**state, "_files": {**state["_files"], "model.json": 5}},
-            "the pickled model is damaged (",
-        ),
+        (lambda state: {**state, "_files": {**state["_files"], "model.json": 5}},
+         "the pickled model is damaged ("),
     ],
-)
+)  # fmt: skip
 def test_wrong_states_are_refused(fitted, change, message):
     with pytest.raises(InputError) as error:
         SinglePositiveClassifier().__setstate__(change(fitted.__getstate__()))

@@ -59,47 +59,27 @@ GAP = {"gap_threshold": 2.0, "mean_logits": AP_TENSOR}
 
 # Name: (our loss of logits and target, the slow reference of lists).
 EQUAL = {
-    "epr": (
-        lambda z, t: epr_loss(z, t, mean_labels=1.5, weight=2.0),
-        lambda z, t: epr(z, t, 1.5, 2.0, "elements"),
-    ),
-    "epr samples": (
-        lambda z, t: epr_loss(z, t, mean_labels=1.5, weight=0.5, norm="samples"),
-        lambda z, t: epr(z, t, 1.5, 0.5, "samples"),
-    ),
-    "role": (
-        lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5),
-        lambda z, t: role(z, t, B, 1.5),
-    ),
-    "role samples": (
-        lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5, norm="samples"),
-        lambda z, t: role(z, t, B, 1.5, "samples"),
-    ),
+    "epr": (lambda z, t: epr_loss(z, t, mean_labels=1.5, weight=2.0),
+        lambda z, t: epr(z, t, 1.5, 2.0, "elements")),
+    "epr samples": (lambda z, t: epr_loss(z, t, mean_labels=1.5, weight=0.5, norm="samples"),
+        lambda z, t: epr(z, t, 1.5, 0.5, "samples")),
+    "role": (lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5),
+        lambda z, t: role(z, t, B, 1.5)),
+    "role samples": (lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5, norm="samples"),
+        lambda z, t: role(z, t, B, 1.5, "samples")),
     "ll reject": (lambda z, t: ll_loss(z, t, rate=0.2), lambda z, t: ll(z, t, 0.2, "reject")),
-    "ll correct": (
-        lambda z, t: ll_loss(z, t, rate=0.1, treatment="correct"),
-        lambda z, t: ll(z, t, 0.1, "correct"),
-    ),
+    "ll correct": (lambda z, t: ll_loss(z, t, rate=0.1, treatment="correct"),
+        lambda z, t: ll(z, t, 0.1, "correct")),
     "ll none": (lambda z, t: ll_loss(z, t, rate=0.0), lambda z, t: ll(z, t, 0.0, "reject")),
     "ll all": (lambda z, t: ll_loss(z, t, rate=1.0), lambda z, t: ll(z, t, 1.0, "reject")),
-    "em_apl": (
-        lambda z, t: em_apl_loss(z, t, SOFT.to(z.dtype), alpha=0.3, beta=0.6),
-        lambda z, t: em_apl(z, t, SOFT.tolist(), 0.3, 0.6),
-    ),
+    "em_apl": (lambda z, t: em_apl_loss(z, t, SOFT.to(z.dtype), alpha=0.3, beta=0.6),
+        lambda z, t: em_apl(z, t, SOFT.tolist(), 0.3, 0.6)),
     "zlpr": (zlpr_loss, zlpr),
-    "opml": (
-        lambda z, t: opml_loss(z, t, alpha=0.3, beta=2.5),
-        lambda z, t: opml(z, t, 0.3, 2.5),
-    ),
-    "opml unbounded": (
-        lambda z, t: opml_loss(z, t, alpha=0, beta=0),
-        lambda z, t: opml(z, t, 0, 0),
-    ),
+    "opml": (lambda z, t: opml_loss(z, t, alpha=0.3, beta=2.5), lambda z, t: opml(z, t, 0.3, 2.5)),
+    "opml unbounded": (lambda z, t: opml_loss(z, t, alpha=0, beta=0), lambda z, t: opml(z, t, 0, 0)),
     "opml hard": (lambda z, t: opml_loss(z, t, form="hard"), hard_opml),
-    "soft opml constant": (
-        lambda z, t: soft_opml_loss(z, t, share=0.2, alpha=0.3, beta=2.5),
-        lambda z, t: opml(z, t, 0.3, 2.5, [[0.2] * 6] * 4),
-    ),
+    "soft opml constant": (lambda z, t: soft_opml_loss(z, t, share=0.2, alpha=0.3, beta=2.5),
+        lambda z, t: opml(z, t, 0.3, 2.5, [[0.2] * 6] * 4)),
     "soft opml product": (
         lambda z, t: soft_opml_loss(
             z, t, smoothing="product", average_precision=AP_TENSOR.to(z.dtype), gamma=1.5
@@ -113,39 +93,21 @@ EQUAL = {
         lambda z, t: opml(z, t, 1, 1, smoothing(z, AP, 2, "score")),
     ),
     "softmax": (softmax_loss, softmax),
-    "show": (
-        lambda z, t: show_loss(z, t, mean_labels=1.5, rho=0.7, weight=3.0),
-        lambda z, t: show(z, t, 1.5, 0.7, 3.0),
-    ),
-    "pumlc": (
-        lambda z, t: pumlc_loss(z / 5, t, gamma=0.4, alpha=0.9),
-        lambda z, t: pumlc([[value / 5 for value in row] for row in z], t, 0.4, 0.9)[0],
-    ),
-    "ignore": (
-        lambda z, t: ignore_loss(z, t, OTHER.to(z.dtype), THIRD.to(z.dtype), **GAP),
-        lambda z, t: ignore(z, t, B, C, 2.0, AP),
-    ),
-    "ignore warm-up": (
-        lambda z, t: ignore_loss(z, t, OTHER.to(z.dtype)),
-        lambda z, t: ignore(z, t, B, None, 0.0, AP),
-    ),
-    "plc": (
-        lambda z, t: plc_loss(THIRD.to(z.dtype), t, z, tau=0.7),
-        lambda z, t: plc(C, t, z, 0.7),
-    ),
-    "high rank": (
-        lambda z, t: high_rank_loss(z),
-        lambda z, t: high_rank(z, "determinant", 1.0),
-    ),
-    "high rank singular": (
-        lambda z, t: high_rank_loss(z, form="singular", delta=0.1),
-        lambda z, t: high_rank(z, "singular", 0.1),
-    ),
-    "high rank trace": (
-        lambda z, t: high_rank_loss(z, form="trace"),
-        lambda z, t: high_rank(z, "trace", 1e-3),
-    ),
-}
+    "show": (lambda z, t: show_loss(z, t, mean_labels=1.5, rho=0.7, weight=3.0),
+        lambda z, t: show(z, t, 1.5, 0.7, 3.0)),
+    "pumlc": (lambda z, t: pumlc_loss(z / 5, t, gamma=0.4, alpha=0.9),
+        lambda z, t: pumlc([[value / 5 for value in row] for row in z], t, 0.4, 0.9)[0]),
+    "ignore": (lambda z, t: ignore_loss(z, t, OTHER.to(z.dtype), THIRD.to(z.dtype), **GAP),
+        lambda z, t: ignore(z, t, B, C, 2.0, AP)),
+    "ignore warm-up": (lambda z, t: ignore_loss(z, t, OTHER.to(z.dtype)),
+        lambda z, t: ignore(z, t, B, None, 0.0, AP)),
+    "plc": (lambda z, t: plc_loss(THIRD.to(z.dtype), t, z, tau=0.7), lambda z, t: plc(C, t, z, 0.7)),
+    "high rank": (lambda z, t: high_rank_loss(z), lambda z, t: high_rank(z, "determinant", 1.0)),
+    "high rank singular": (lambda z, t: high_rank_loss(z, form="singular", delta=0.1),
+        lambda z, t: high_rank(z, "singular", 0.1)),
+    "high rank trace": (lambda z, t: high_rank_loss(z, form="trace"),
+        lambda z, t: high_rank(z, "trace", 1e-3)),
+}  # fmt: skip
 # These have factors that are constant in the derivative, which are tested below and by the contract suite.
 HELD = ("role", "role samples", "soft opml product", "soft opml score", "pumlc")
 

@@ -63,90 +63,52 @@ EQUAL = {
     "pr": (pr_loss, baselines.pr),
     "entmin": (lambda z, t: entmin_loss(z, t, alpha=0.3), lambda z, t: em(z, t, -0.3) * 18),
     "focal": (focal_loss, lambda z, t: focal.focal(z, t, 2, 0)),
-    "focal margin": (
-        lambda z, t: focal_loss(z, t, gamma=1.5, margin=0.5),
-        lambda z, t: focal.focal(z, t, 1.5, 0.5),
-    ),
+    "focal margin": (lambda z, t: focal_loss(z, t, gamma=1.5, margin=0.5),
+        lambda z, t: focal.focal(z, t, 1.5, 0.5)),
     "asl": (asl_loss, lambda z, t: focal.asl(z, t, 0, 4, 0.05)),
-    "asl 1 2 0": (
-        lambda z, t: asl_loss(z, t, gamma_pos=1, gamma_neg=2.5, clip=0),
-        lambda z, t: focal.asl(z, t, 1, 2.5, 0),
-    ),
-    "asl 0 0 0.3": (
-        lambda z, t: asl_loss(z, t, gamma_neg=0, clip=0.3),
-        lambda z, t: focal.asl(z, t, 0, 0, 0.3),
-    ),
+    "asl 1 2 0": (lambda z, t: asl_loss(z, t, gamma_pos=1, gamma_neg=2.5, clip=0),
+        lambda z, t: focal.asl(z, t, 1, 2.5, 0)),
+    "asl 0 0 0.3": (lambda z, t: asl_loss(z, t, gamma_neg=0, clip=0.3),
+        lambda z, t: focal.asl(z, t, 0, 0, 0.3)),
     "hill": (hill_loss, lambda z, t: hill.hill(z, t, 1.5, 1, 2)),
-    "hill 2": (
-        lambda z, t: hill_loss(z, t, lam=2, margin=0, gamma=0),
-        lambda z, t: hill.hill(z, t, 2, 0, 0),
-    ),
+    "hill 2": (lambda z, t: hill_loss(z, t, lam=2, margin=0, gamma=0), lambda z, t: hill.hill(z, t, 2, 0, 0)),
     "splc": (splc_loss, lambda z, t: hill.splc(z, t, 0.6, 1, 2)),
-    "splc 0.2": (
-        lambda z, t: splc_loss(z, t, tau=0.2, margin=0.3, gamma=1),
-        lambda z, t: hill.splc(z, t, 0.2, 0.3, 1),
-    ),
-    "splc, table of GR": (
-        lambda z, t: splc_loss(z, t, negative="hill", margin_corrected=True),
-        lambda z, t: hill.splc(z, t, 0.6, 1, 2, lam=1.5, margin_corrected=1),
-    ),
-    "splc, hill 2": (
-        lambda z, t: splc_loss(z, t, tau=0.4, negative="hill", lam=2),
-        lambda z, t: hill.splc(z, t, 0.4, 1, 2, lam=2),
-    ),
-    "las": (
-        lambda z, t: las_loss(z, t, weight=0.3, gamma_pos=0.5, gamma_neg=3),
-        lambda z, t: lasd.las(z, t, 0.3, 0.5, 3),
-    ),
+    "splc 0.2": (lambda z, t: splc_loss(z, t, tau=0.2, margin=0.3, gamma=1),
+        lambda z, t: hill.splc(z, t, 0.2, 0.3, 1)),
+    "splc, table of GR": (lambda z, t: splc_loss(z, t, negative="hill", margin_corrected=True),
+        lambda z, t: hill.splc(z, t, 0.6, 1, 2, lam=1.5, margin_corrected=1)),
+    "splc, hill 2": (lambda z, t: splc_loss(z, t, tau=0.4, negative="hill", lam=2),
+        lambda z, t: hill.splc(z, t, 0.4, 1, 2, lam=2)),
+    "las": (lambda z, t: las_loss(z, t, weight=0.3, gamma_pos=0.5, gamma_neg=3),
+        lambda z, t: lasd.las(z, t, 0.3, 0.5, 3)),
     "lasd": (
         lambda z, t: lasd_loss(z, t, weight_pos=0.4, weight_neg=0.3, tau=0.7, gamma_pos=0.5, gamma_neg=3),
         lambda z, t: lasd.lasd(z, t, 0.4, 0.3, 0.7, 0.5, 3),
     ),
-    "focal own": (
-        lambda z, t: focal_loss(z, t, margin=0.5, known_negatives="own"),
-        lambda z, t: focal.focal(z, t, 2, 0.5, own=True),
-    ),
-    "asl own": (
-        lambda z, t: asl_loss(z, t, gamma_pos=1, known_negatives="own"),
-        lambda z, t: focal.asl(z, t, 1, 4, 0.05, own=True),
-    ),
-    "hill own": (
-        lambda z, t: hill_loss(z, t, lam=2, known_negatives="own"),
-        lambda z, t: hill.hill(z, t, 2, 1, 2, own=True),
-    ),
-    "splc own": (
-        lambda z, t: splc_loss(z, t, tau=0.2, known_negatives="own"),
-        lambda z, t: hill.splc(z, t, 0.2, 1, 2, own=True),
-    ),
-    "splc hill own": (
-        lambda z, t: splc_loss(z, t, tau=0.2, negative="hill", lam=2, known_negatives="own"),
-        lambda z, t: hill.splc(z, t, 0.2, 1, 2, lam=2, own=True),
-    ),
-    "las own": (
-        lambda z, t: las_loss(z, t, weight=0.3, known_negatives="own"),
-        lambda z, t: lasd.las(z, t, 0.3, 0, 4, own=True),
-    ),
-    "lasd own": (
-        lambda z, t: lasd_loss(z, t, weight_pos=0.4, weight_neg=0.3, tau=0.1, known_negatives="own"),
-        lambda z, t: lasd.lasd(z, t, 0.4, 0.3, 0.1, 0, 4, own=True),
-    ),
+    "focal own": (lambda z, t: focal_loss(z, t, margin=0.5, known_negatives="own"),
+        lambda z, t: focal.focal(z, t, 2, 0.5, own=True)),
+    "asl own": (lambda z, t: asl_loss(z, t, gamma_pos=1, known_negatives="own"),
+        lambda z, t: focal.asl(z, t, 1, 4, 0.05, own=True)),
+    "hill own": (lambda z, t: hill_loss(z, t, lam=2, known_negatives="own"),
+        lambda z, t: hill.hill(z, t, 2, 1, 2, own=True)),
+    "splc own": (lambda z, t: splc_loss(z, t, tau=0.2, known_negatives="own"),
+        lambda z, t: hill.splc(z, t, 0.2, 1, 2, own=True)),
+    "splc hill own": (lambda z, t: splc_loss(z, t, tau=0.2, negative="hill", lam=2, known_negatives="own"),
+        lambda z, t: hill.splc(z, t, 0.2, 1, 2, lam=2, own=True)),
+    "las own": (lambda z, t: las_loss(z, t, weight=0.3, known_negatives="own"),
+        lambda z, t: lasd.las(z, t, 0.3, 0, 4, own=True)),
+    "lasd own": (lambda z, t: lasd_loss(z, t, weight_pos=0.4, weight_neg=0.3, tau=0.1, known_negatives="own"),
+        lambda z, t: lasd.lasd(z, t, 0.4, 0.3, 0.1, 0, 4, own=True)),
     "lasd full": (
         lambda z, t: lasd_full_loss(z, t, weight_pos=0.4, weight_neg=0.3, gamma_pos=0.5, gamma_neg=3),
         lambda z, t: lasd.lasd_full(z, t, 0.4, 0.3, 0.5, 3),
     ),
-    "cost sensitive": (
-        lambda z, t: cost_sensitive_loss(z, t, gamma_pos=0.5, gamma_neg=3),
-        lambda z, t: lasd.cost_sensitive(z, t, 0.5, 3),
-    ),
-    "vlpl": (
-        lambda z, t: vlpl_loss(z, t, PSEUDO, **VLPL),
-        lambda z, t: vlpl.vlpl(z, t, PSEUDO.tolist(), VLPL),
-    ),
-    "gpr": (
-        lambda z, t: gpr_loss(z, t, PSEUDO, **GPR),
-        lambda z, t: gpr.gpr(z, t, PSEUDO.tolist(), GPR),
-    ),
-}
+    "cost sensitive": (lambda z, t: cost_sensitive_loss(z, t, gamma_pos=0.5, gamma_neg=3),
+        lambda z, t: lasd.cost_sensitive(z, t, 0.5, 3)),
+    "vlpl": (lambda z, t: vlpl_loss(z, t, PSEUDO, **VLPL),
+        lambda z, t: vlpl.vlpl(z, t, PSEUDO.tolist(), VLPL)),
+    "gpr": (lambda z, t: gpr_loss(z, t, PSEUDO, **GPR), lambda z, t: gpr.gpr(z, t, PSEUDO.tolist(), GPR)),
+}  # fmt: skip
 for _mode in ("selective", "ignore", "ignore_normalize_classes", "negative"):
     EQUAL[f"csl {_mode}"] = (
         lambda z, t, mode=_mode: csl_loss(

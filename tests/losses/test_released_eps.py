@@ -36,53 +36,25 @@ def clamped(p: torch.Tensor) -> torch.Tensor:
 
 # Loss, and its values on the known positive and on unknown labels as functions of p and q = 1 - p.
 CASES = {
-    "an_ls": (
-        lambda z: an_ls_loss(z, TARGET, swap=0.2, eps=EPS),
-        lambda p, q: 0.8 * added(p) + 0.2 * added(q),
-        lambda p, q: 0.2 * added(p) + 0.8 * added(q),
-    ),
-    "n_ls": (
-        lambda z: n_ls_loss(z, TARGET, swap=0.2, eps=EPS),
-        lambda p, q: added(p),
-        lambda p, q: 0.2 * added(p) + 0.8 * added(q),
-    ),
-    "wan": (
-        lambda z: wan_loss(z, TARGET, eps=EPS),
-        lambda p, q: added(p),
-        lambda p, q: added(q) / 3,
-    ),
+    "an_ls": (lambda z: an_ls_loss(z, TARGET, swap=0.2, eps=EPS),
+        lambda p, q: 0.8 * added(p) + 0.2 * added(q), lambda p, q: 0.2 * added(p) + 0.8 * added(q)),
+    "n_ls": (lambda z: n_ls_loss(z, TARGET, swap=0.2, eps=EPS), lambda p, q: added(p),
+        lambda p, q: 0.2 * added(p) + 0.8 * added(q)),
+    "wan": (lambda z: wan_loss(z, TARGET, eps=EPS), lambda p, q: added(p), lambda p, q: added(q) / 3),
     "iu": (lambda z: iu_loss(z, TARGET, eps=EPS), lambda p, q: added(p), lambda p, q: 0 * q),
-    "focal": (
-        lambda z: focal_loss(z, TARGET, eps=EPS),
-        lambda p, q: q**2 * clamped(p),
-        lambda p, q: p**2 * clamped(q),
-    ),
-    "asl": (
-        lambda z: asl_loss(z, TARGET, clip=0.0, eps=EPS),
-        lambda p, q: clamped(p),
-        lambda p, q: p**4 * clamped(q),
-    ),
-    "csl": (
-        lambda z: csl_loss(z, TARGET, mode="negative", gamma_pos=1, eps=EPS),
-        lambda p, q: q.detach() * clamped(p),
-        lambda p, q: p.detach() ** 2 * clamped(q),
-    ),
-    "hill": (
-        lambda z: hill_loss(z, TARGET, margin=0.0, gamma=0.0, eps=EPS),
-        lambda p, q: added(p),
-        lambda p, q: (1.5 - p) * p**2,
-    ),
-    "smile": (
-        lambda z: smile_loss(z, TARGET, 0.3 * ONES, eps=EPS),
-        lambda p, q: 0.3 * added(p) + 0.7 * added(q),
-        lambda p, q: 0.3 * added(p) + 0.7 * added(q),
-    ),
-    "vlpl": (
-        lambda z: vlpl_loss(z, TARGET, ONES.long(), eps=EPS),
-        lambda p, q: added(p),
-        lambda p, q: 0.7 * (0.9 * added(p) + 0.1 * added(q)),
-    ),
-}
+    "focal": (lambda z: focal_loss(z, TARGET, eps=EPS), lambda p, q: q**2 * clamped(p),
+        lambda p, q: p**2 * clamped(q)),
+    "asl": (lambda z: asl_loss(z, TARGET, clip=0.0, eps=EPS), lambda p, q: clamped(p),
+        lambda p, q: p**4 * clamped(q)),
+    "csl": (lambda z: csl_loss(z, TARGET, mode="negative", gamma_pos=1, eps=EPS),
+        lambda p, q: q.detach() * clamped(p), lambda p, q: p.detach() ** 2 * clamped(q)),
+    "hill": (lambda z: hill_loss(z, TARGET, margin=0.0, gamma=0.0, eps=EPS), lambda p, q: added(p),
+        lambda p, q: (1.5 - p) * p**2),
+    "smile": (lambda z: smile_loss(z, TARGET, 0.3 * ONES, eps=EPS),
+        lambda p, q: 0.3 * added(p) + 0.7 * added(q), lambda p, q: 0.3 * added(p) + 0.7 * added(q)),
+    "vlpl": (lambda z: vlpl_loss(z, TARGET, ONES.long(), eps=EPS), lambda p, q: added(p),
+        lambda p, q: 0.7 * (0.9 * added(p) + 0.1 * added(q))),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -67,23 +67,17 @@ def loss(objective, z: torch.Tensor = Z, batch: Batch = BATCH) -> float:
     ("method", "hp", "expected"),
     [
         ("epr", {}, epr_loss(Z, TARGET, mean_labels=1.5)),
-        (
-            "epr",
-            {"weight": 0.3, "norm": "samples"},
-            epr_loss(Z, TARGET, mean_labels=1.5, weight=0.3, norm="samples"),
-        ),
+        ("epr", {"weight": 0.3, "norm": "samples"},
+         epr_loss(Z, TARGET, mean_labels=1.5, weight=0.3, norm="samples")),
         ("zlpr", {}, zlpr_loss(Z, TARGET)),
         ("opml", {"alpha": 0.5, "beta": 2.0}, opml_loss(Z, TARGET, alpha=0.5, beta=2)),
         ("softmax", {}, softmax_loss(Z, TARGET)),
         ("pumlc", {"gamma": 0.7, "alpha": 2.0}, pumlc_loss(Z, TARGET, gamma=0.7, alpha=2)),
         ("em_apl", {"alpha": 0.3}, em_loss(Z, TARGET, alpha=0.3)),
-        (
-            "show",
-            {"rho": 1.0, "weight": 2.0, "momentum": 1.0},
-            show_loss(Z, TARGET, mean_labels=1.5, rho=1, weight=2, shifted=False),
-        ),
+        ("show", {"rho": 1.0, "weight": 2.0, "momentum": 1.0},
+         show_loss(Z, TARGET, mean_labels=1.5, rho=1, weight=2, shifted=False)),
     ],
-)
+)  # fmt: skip
 def test_a_method_is_its_loss(method, hp, expected):
     assert loss(start(method, **hp)) == pytest.approx(expected.item(), rel=1e-6)
 

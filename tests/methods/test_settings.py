@@ -60,42 +60,22 @@ def per_sample(loss, **hp) -> float:
         ("splc", {"tau": 0.3, "warmup": 2}, 1, per_sample(focal_loss, margin=1.0)),
         ("splc", {"tau": 0.3, "warmup": 2}, 2, per_sample(splc_loss, tau=0.3)),
         ("splc", {"warmup": 0}, 0, per_sample(splc_loss)),
-        (
-            "splc",
-            {"negative": "hill", "lam": 2.0, "margin": 0.5},
-            0,
-            per_sample(hill_loss, lam=2.0, margin=0.5),
-        ),
-        (
-            "splc",
-            {"negative": "hill", "lam": 2.0, "margin": 0.5, "margin_corrected": True, "tau": 0.3},
-            1,
-            per_sample(splc_loss, negative="hill", lam=2.0, margin=0.5, margin_corrected=True, tau=0.3),
-        ),
-        (
-            "lasd",
-            {**ONE_VIEW, "weight_pos": 0.2, "tau": 0.7},
-            0,
-            per_sample(lasd_loss, weight_pos=0.2, tau=0.7, weight_neg=balanced_weight(0.2, 1.5, 4)),
-        ),
+        ("splc", {"negative": "hill", "lam": 2.0, "margin": 0.5}, 0,
+         per_sample(hill_loss, lam=2.0, margin=0.5)),
+        ("splc", {"negative": "hill", "lam": 2.0, "margin": 0.5, "margin_corrected": True, "tau": 0.3}, 1,
+         per_sample(splc_loss, negative="hill", lam=2.0, margin=0.5, margin_corrected=True, tau=0.3)),
+        ("lasd", {**ONE_VIEW, "weight_pos": 0.2, "tau": 0.7}, 0,
+         per_sample(lasd_loss, weight_pos=0.2, tau=0.7, weight_neg=balanced_weight(0.2, 1.5, 4))),
         ("lasd", {**ONE_VIEW, "weight_neg": 0.3}, 0, per_sample(lasd_loss, weight_neg=0.3)),
-        (
-            "lasd",
-            {**ONE_VIEW, "weight_neg": 0.3, "disambiguation": False},
-            0,
-            per_sample(las_loss, weight=0.3),
-        ),
-        (
-            "lasd",
-            {**ONE_VIEW, "leverage": False},
-            0,
-            per_sample(lasd_loss, weight_pos=1, weight_neg=1, gamma_neg=0),
-        ),
+        ("lasd", {**ONE_VIEW, "weight_neg": 0.3, "disambiguation": False}, 0,
+         per_sample(las_loss, weight=0.3)),
+        ("lasd", {**ONE_VIEW, "leverage": False}, 0,
+         per_sample(lasd_loss, weight_pos=1, weight_neg=1, gamma_neg=0)),
         ("opml", {"form": "hard"}, 0, float(opml_loss(Z, TARGET, form="hard"))),
         ("opml", {"alpha": 0, "beta": 0}, 0, float(opml_loss(Z, TARGET, alpha=0, beta=0))),
         ("csl", {"topk": 2, "clip": 0.05}, 0, per_sample(csl_loss, topk=2, clip=0.05)),
     ],
-)
+)  # fmt: skip
 def test_a_method_is_its_loss(method, hp, epoch, expected):
     assert loss_of(method, hp, epoch=epoch) == pytest.approx(expected, rel=1e-6)
 
@@ -177,27 +157,16 @@ def test_only_on_full_labels_do_known_negatives_have_the_loss_of_the_paper(metho
         ("focal", {}, lambda: focal_loss(Z, FULL_TARGET, known_negatives="own")),
         ("asl", {}, lambda: 4 * asl_loss(Z, FULL_TARGET, known_negatives="own")),
         ("hill", {}, lambda: 4 * hill_loss(Z, FULL_TARGET, known_negatives="own")),
-        (
-            "lasd",
-            {**ONE_VIEW, "weight_pos": 0.2},
-            lambda: (
-                4 * lasd_full_loss(Z, FULL_TARGET, weight_pos=0.2, weight_neg=balanced_weight(0.2, 1.5, 4))
-            ),
-        ),
-        (
-            "lasd",
-            {**ONE_VIEW, "disambiguation": False},
-            lambda: 4 * las_loss(Z, FULL_TARGET, weight=balanced_weight(0.1, 1.5, 4), known_negatives="own"),
-        ),
+        ("lasd", {**ONE_VIEW, "weight_pos": 0.2},
+         lambda: 4 * lasd_full_loss(Z, FULL_TARGET, weight_pos=0.2, weight_neg=balanced_weight(0.2, 1.5, 4))),
+        ("lasd", {**ONE_VIEW, "disambiguation": False},
+         lambda: 4 * las_loss(Z, FULL_TARGET, weight=balanced_weight(0.1, 1.5, 4), known_negatives="own")),
         ("lasd", A, lambda: 4 * an_loss(Z, FULL_TARGET)),
         ("lasd", B, lambda: 4 * asl_loss(Z, FULL_TARGET, clip=0, known_negatives="own")),
-        (
-            "lasd",
-            {**ONE_VIEW, "known_negatives": "plain", "weight_neg": 0.3},
-            lambda: 4 * las_loss(Z, FULL_TARGET, weight=0.3),
-        ),
+        ("lasd", {**ONE_VIEW, "known_negatives": "plain", "weight_neg": 0.3},
+         lambda: 4 * las_loss(Z, FULL_TARGET, weight=0.3)),
     ],
-)
+)  # fmt: skip
 def test_a_method_on_full_labels_is_the_loss_of_its_paper(method, hp, expected):
     facts = Facts(ObservedLabels.from_ternary(FULL), IDS, CLASSES, 1.5)
     assert loss_of(method, hp, facts) == pytest.approx(float(expected()), rel=1e-6)

@@ -523,19 +523,13 @@ def test_the_size_of_the_published_network() -> None:
 @pytest.mark.parametrize(
     ("features", "settings", "message"),
     [
-        (
-            6,
-            QuerySettings(),
-            "multiple of its 4 attention heads, got 6, that of the feature map: change model.width",
-        ),
-        (
-            64,
-            QuerySettings(width=10),
-            "multiple of its 4 attention heads, got 10: change model.width or model.attention",
-        ),
+        (6, QuerySettings(),
+         "multiple of its 4 attention heads, got 6, that of the feature map: change model.width"),
+        (64, QuerySettings(width=10),
+         "multiple of its 4 attention heads, got 10: change model.width or model.attention"),
         (5, QuerySettings(attention_heads=1), "needs an even width"),
     ],
-)
+)  # fmt: skip
 def test_a_width_that_cannot_be_divided_is_refused(
     features: int, settings: QuerySettings, message: str
 ) -> None:

@@ -86,36 +86,17 @@ WRONG = [
     ("coco2014", "annotations/instances_val2014.json", '{"images": ', "is not valid JSON"),
     ("coco2014", "annotations/instances_val2014.json", '{"x": ' + "[" * 100_000, "nested too deeply"),
     ("coco2014", "annotations/instances_val2014.json", "[1]", "expected an object, got a list"),
-    (
-        "coco2014",
-        "annotations/instances_val2014.json",
-        '{"images": 3}',
-        "images: expected a list, got an integer",
-    ),
-    (
-        "coco2014",
-        "annotations/instances_val2014.json",
-        '{"categories": [], "images": [], "annotations": [{"image_id": 1, "category_id": 5}]}',
-        "KeyError: 5",
-    ),
-    (
-        "coco2014",
-        "annotations/instances_val2014.json",
-        '{"categories": [], "images": [], "annotations": []}',
-        "is not the official annotation file",
-    ),
-    (
-        "coco2014",
-        "annotations/instances_val2014.json",
-        '{"categories": [{"id": 7, "name": "x"}], "images": [], "annotations": []}',
-        "its categories are not those of instances_train2014.json",
-    ),
-    (
-        "cub200",
-        "CUB_200_2011/train_test_split.txt",
-        "1 2\n",
-        "must say 1 .training. or 0 .test. of each of the 28",
-    ),
+    ("coco2014", "annotations/instances_val2014.json", '{"images": 3}',
+     "images: expected a list, got an integer"),
+    ("coco2014", "annotations/instances_val2014.json",
+     '{"categories": [], "images": [], "annotations": [{"image_id": 1, "category_id": 5}]}', "KeyError: 5"),
+    ("coco2014", "annotations/instances_val2014.json", '{"categories": [], "images": [], "annotations": []}',
+     "is not the official annotation file"),
+    ("coco2014", "annotations/instances_val2014.json",
+     '{"categories": [{"id": 7, "name": "x"}], "images": [], "annotations": []}',
+     "its categories are not those of instances_train2014.json"),
+    ("cub200", "CUB_200_2011/train_test_split.txt", "1 2\n",
+     "must say 1 .training. or 0 .test. of each of the 28"),
     ("cub200", "CUB_200_2011/train_test_split.txt", "1 1\n", "must say 1 .training. or 0"),
     ("cub200", "CUB_200_2011/images.txt", "1\n", "line 1 is '1', but must be the number 1"),
     ("cub200", "CUB_200_2011/images.txt", "", "is empty"),
@@ -130,7 +111,7 @@ WRONG = [
     ("nuswide", "Groundtruth/TrainTestLabels/Labels_zebra_Test.txt", "2\n" * 8, "must hold 0 or 1"),
     ("nuswide", "ConceptsList/Concepts81.txt", "a\na\n", "must hold distinct names"),
     ("nuswide", "ConceptsList/Concepts81.txt", "../a\n", "must hold distinct names"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:loadtxt")

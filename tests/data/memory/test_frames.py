@@ -49,15 +49,12 @@ def same(records, expected):
         ({**ROWS, "split": ["train", "train", "val", "train"]}, {}),
         ({**ROWS, "split": ["train", "train", "val", "train"]}, {"split": "ignore"}),
         ({"image_path": ROWS["file"], "category": ROWS["label"], "size": [1, 2, 3, 4]}, {}),
-        (
-            {"place": ROWS["file"], "what": ROWS["label"]},
-            {"file_column": "place", "label_column": "what"},
-        ),
+        ({"place": ROWS["file"], "what": ROWS["label"]}, {"file_column": "place", "label_column": "what"}),
         ({"file": ROWS["file"][:3], "labels": ["dog;cat", "cat", None]}, {}),
         ({"file": ROWS["file"][:3], "dog": [1, 0, None], "cat": [0, 1, 1]}, {}),
         ({"file": ["a", "b", "c"], "label": ["dog", "cat", "dog"]}, {"unlisted": "negative"}),
     ],
-)
+)  # fmt: skip
 def test_a_table_of_files_is_read_as_the_same_csv_file(frame, photos, columns, settings):
     pandas.DataFrame(columns).to_csv("table.csv", index=False)
     expected = read(DataConfig(path="table.csv", **settings))
@@ -137,11 +134,8 @@ def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, se
 @pytest.mark.parametrize(
     ("table", "y", "message"),
     [
-        (
-            pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}, dtype=object).astype({"a": float}),
-            [0, 1],
-            f"X: the column 'b' holds object, not numbers. {_OTHERS}",
-        ),
+        (pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}, dtype=object).astype({"a": float}), [0, 1],
+         f"X: the column 'b' holds object, not numbers. {_OTHERS}"),
         (
             pandas.DataFrame({"a": [1.0, 2.0]}, index=[3, 3]),
             [0, 1],
@@ -158,11 +152,8 @@ def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, se
                 " rows are in the same order."
             ),
         ),
-        (
-            pandas.DataFrame({"a": [1.0, 2.0]}),
-            pandas.DataFrame({"x": ["1", "0"], "y": [0, 1]}, dtype=object),
-            "y: the column 'x' holds object, not numbers. It must have one column of numbers for each class.",
-        ),
+        (pandas.DataFrame({"a": [1.0, 2.0]}), pandas.DataFrame({"x": ["1", "0"], "y": [0, 1]}, dtype=object),
+         "y: the column 'x' holds object, not numbers. It must have one column of numbers for each class."),
         (
             pandas.DataFrame({"a": [1.0, None]}),
             ["x", None],
@@ -172,7 +163,7 @@ def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, se
             ),
         ),
     ],
-)
+)  # fmt: skip
 def test_every_mistake_in_features_of_pandas_has_one_sentence(table, y, message):
     with pytest.raises(InputError) as error:
         read_memory(table, y, DataConfig())

@@ -138,19 +138,11 @@ _AS_A_MATRIX = (
         ([[0], [3]], ABC, "y[1]: class index 3 is outside 0 ... 2."),
         ([[0], 1], ABC, "y[1] is 1, but y[0] is a list: give a list of labels for each sample."),
         ([["a"], [None]], None, "y[1] holds None: leave missing labels out of the list, which may be empty."),
-        (
-            [["a"], [1]],
-            None,
-            "y[1] holds 1, but others hold 'a': labels are all names or all indices.",
-        ),
+        ([["a"], [1]], None, "y[1] holds 1, but others hold 'a': labels are all names or all indices."),
         ([[], []], None, "y: no sample has a label. At least some must have one."),
         ([[1, 0, 0], [0, 1, 1]], None, f"y: y[0] repeats a class index, {_AS_A_MATRIX}"),
         ([[1, 0], [0, 1]], None, f"y: every list has an index of each class, {_AS_A_MATRIX}"),
-        (
-            FULL,
-            ["a", "b"],
-            "data in memory: Y has 3 columns; expected 2, one per class name.",
-        ),
+        (FULL, ["a", "b"], "data in memory: Y has 3 columns; expected 2, one per class name."),
         (
             np.array([[1, 0], [0, 5]]),
             None,

@@ -198,22 +198,11 @@ FEATURES = (
             "data in memory: X must hold numbers in shape (N, D), or (N, P, D) for P parts of each sample, "
             "with at least one row, 1 to 10,000,000 columns and at most 8,192 parts; got float32 (0, 2).",
         ),
-        (
-            [X[0], X[1, :1]],
-            "X[1] has 1 features, but X[0] has 2: every row needs the same.",
-        ),
-        (
-            [PIXELS[0], None],
-            f"X[1] is None; {IMAGES}",
-        ),
-        (
-            [PIXELS[0], PIXELS[1] / 255],
-            f"X[1] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}",
-        ),
-        (
-            [PIXELS[0] / 255],
-            f"X[0] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}",
-        ),
+        ([X[0], X[1, :1]], "X[1] has 1 features, but X[0] has 2: every row needs the same."),
+        ([PIXELS[0], None], f"X[1] is None; {IMAGES}"),
+        ([PIXELS[0], PIXELS[1] / 255],
+         f"X[1] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}"),
+        ([PIXELS[0] / 255], f"X[0] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}"),
         (["a.png", 3], "X[1] is 3, but X[0] is a path: give one kind of samples."),
         (["a.png", "a.png"], "X[1] and X[0] are both 'a.png': name an image once, with all labels."),
         (
@@ -226,19 +215,14 @@ FEATURES = (
             "X: the data set gives another image each time. Remove its random transforms: images are "
             "mirrored in training as data.flip says.",
         ),
-        (
-            Failing([None], [0]),
-            "X[0]: the data set fails: no such disk. Remove or repair this sample.",
-        ),
+        (Failing([None], [0]), "X[0]: the data set fails: no such disk. Remove or repair this sample."),
         (
             Endless(),
             "X is a value of the type Endless, an IterableDataset, whose samples have only one order: give a "
             "Dataset with __len__ and __getitem__.",
         ),
-        (
-            WithoutLength(),
-            "X is a value of the type WithoutLength without a length: give its class a method __len__.",
-        ),
+        (WithoutLength(),
+         "X is a value of the type WithoutLength without a length: give its class a method __len__."),
     ],
 )  # fmt: skip
 def test_every_mistake_has_one_sentence(samples, message):

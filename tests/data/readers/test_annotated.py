@@ -59,10 +59,8 @@ def content(path, **options):
             {"train/1.png": ("cat", "train"), "train/2.png": ("dog;cat", "train"),
              "test/1.png": ("dog;fox", "test")},
         ),
-        (
-            "train/1.png train/2.png", {"train/metadata.csv": "file_name,label\n1.png,cat\n2.png,dog\n"},
-            {"train/1.png": ("cat", "train"), "train/2.png": ("dog", "train")},
-        ),
+        ("train/1.png train/2.png", {"train/metadata.csv": "file_name,label\n1.png,cat\n2.png,dog\n"},
+         {"train/1.png": ("cat", "train"), "train/2.png": ("dog", "train")}),
         (
             "train/1.jpg train/2.jpg val/3.jpg",
             {"train/1.xml": xml("1.jpg", "cat"), "train/2.xml": xml("2.jpg", "dog"),
@@ -87,11 +85,9 @@ def content(path, **options):
             {"train.csv": "file,label\n1.png,cat\n2.png,dog\n", "val.csv": "file,label\n1.png,dog\n"},
             {"train/1.png": ("cat", "train"), "train/2.png": ("dog", "train"), "val/1.png": ("dog", "val")},
         ),
-        (
-            "train/1.png train/2.png val/1.png",
-            {"all.csv": "file,label\ntrain/1.png,cat\ntrain/2.png,dog\nval/1.png,dog\n"},
-            {"train/1.png": ("cat", "train"), "train/2.png": ("dog", "train"), "val/1.png": ("dog", "val")},
-        ),
+        ("train/1.png train/2.png val/1.png",
+         {"all.csv": "file,label\ntrain/1.png,cat\ntrain/2.png,dog\nval/1.png,dog\n"},
+         {"train/1.png": ("cat", "train"), "train/2.png": ("dog", "train"), "val/1.png": ("dog", "val")}),
         (
             "images/train/1.png images/val/1.png images/val/2.png",
             {"annotations/train.json": coco(["1.png"]), "annotations/val.json": coco(["1.png", "2.png"])},
@@ -177,19 +173,15 @@ TABLE = "file,label\n1.png,cat\n2.png,dog\n"
 @pytest.mark.parametrize(
     ("images", "texts", "message"),
     [
-        (
-            "train/1.png train/2.png test/3.png", {"train/a.csv": TABLE},
-            r"test: holds 0 annotation files, but one is needed, .* Add one\.$",
-        ),
+        ("train/1.png train/2.png test/3.png", {"train/a.csv": TABLE},
+         r"test: holds 0 annotation files, but one is needed, .* Add one\.$"),
         (
             "images/1.png images/2.png", {"train.csv": TABLE, "sample_submission.csv": TABLE},
             r"holds 2 annotation files, but one .* inspect .*sample_submission\.csv or spml data "
             r"inspect .*/train\.csv",
         ),
-        (
-            "train/1.png train/2.png val/1.png val/2.png", {"all.csv": TABLE},
-            r"all\.csv: row 2: there is no file '1\.png' in ",
-        ),
+        ("train/1.png train/2.png val/1.png val/2.png", {"all.csv": TABLE},
+         r"all\.csv: row 2: there is no file '1\.png' in "),
         ("images/1.png", {"a.csv": TABLE}, r"row 3: there is no file '2\.png' in \S+/images"),
         ("1.png", {"a.csv": "file,label\n"}, r"a\.csv: has no rows"),
         ("train/1.png", {"train/a.json": '{"images": ['}, r"train/a\.json: "),

@@ -102,21 +102,15 @@ def test_a_class_may_be_called_train(tmp_path, picture):
         ([], "holds no folder with images. Expected one folder per class"),
         (["1.png"], "holds 1 image but no folder with images"),
         (["cat/1.png", "cat/2.png"], "there is only one class, 'cat'"),
-        (
-            ["cat/1.png", "dog/readme.txt"],
-            "dog: holds no image. Add images of this class or remove the folder. 1 file is not read: 1 .txt",
-        ),
-        (
-            ["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"],
-            "has both folders named as splits and 'extra'",
-        ),
-        (
-            ["train/cat/1.png", "train/dog/1.png", "val/cow/7.png"],
-            r"val/cow/7\.png in the val split has the label 'cow'",
-        ),
+        (["cat/1.png", "dog/readme.txt"],
+         "dog: holds no image. Add images of this class or remove the folder. 1 file is not read: 1 .txt"),
+        (["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"],
+         "has both folders named as splits and 'extra'"),
+        (["train/cat/1.png", "train/dog/1.png", "val/cow/7.png"],
+         r"val/cow/7\.png in the val split has the label 'cow'"),
         (["val/cat/1.png", "test/dog/1.png"], "no training sample is left|no training sample has"),
     ],
-)
+)  # fmt: skip
 def test_bad_folders(tmp_path, picture, files, message):
     for name in files:
         if name.endswith(".txt"):
@@ -159,15 +153,11 @@ def content(path):
              "Validation Set/a/3.png": ("a", "val"), "test2017/b/4.png": ("b", "test")},
             "Splits: Training Set as train, Validation Set as val, test2017 as test",
         ),
-        (
-            ["a/1.png", "b/2.png", "3.png"], {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
-            r"1 image is in no class folder and left out: 1 in the folder itself, such as 3\.png",
-        ),
-        (
-            ["train/a/1.png", "train/b/2.png", "train/3.png", "val/a/4.png", "val/b/.keep", "test/"],
-            {"train/a/1.png": ("a", "train"), "train/b/2.png": ("b", "train"), "val/a/4.png": ("a", "val")},
-            r"left out: 1 in train, such as train/3\.png\. test holds no image\.",
-        ),
+        (["a/1.png", "b/2.png", "3.png"], {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
+         r"1 image is in no class folder and left out: 1 in the folder itself, such as 3\.png"),
+        (["train/a/1.png", "train/b/2.png", "train/3.png", "val/a/4.png", "val/b/.keep", "test/"],
+         {"train/a/1.png": ("a", "train"), "train/b/2.png": ("b", "train"), "val/a/4.png": ("a", "val")},
+         r"left out: 1 in train, such as train/3\.png\. test holds no image\."),
         (
             ["animals/cat/1.png", "animals/dog/2.png", "plants/rose/3.png"],
             {"animals/cat/1.png": ("animals", ""), "animals/dog/2.png": ("animals", ""),
@@ -186,11 +176,9 @@ def content(path):
              "robin,wren/3.png": ("robin,wren", ""), "wren/1.png": ("wren", "")},
             "^The folder name 'robin,wren' looks like several labels, but is one class[^!]*in a table.$",
         ),
-        (
-            ["a/1.png", "b/2.png", "__MACOSX/a/._1.png", "a/@eaDir/1.png/t.png", "b/Thumbs.db"],
-            {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
-            r"1 \.db\. 2 hidden, system or linked entries are left out: __MACOSX, a/@eaDir\.",
-        ),
+        (["a/1.png", "b/2.png", "__MACOSX/a/._1.png", "a/@eaDir/1.png/t.png", "b/Thumbs.db"],
+         {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
+         r"1 \.db\. 2 hidden, system or linked entries are left out: __MACOSX, a/@eaDir\."),
     ],
 )  # fmt: skip
 def test_layouts(tmp_path, picture, files, expected, note):
@@ -216,29 +204,19 @@ def write(folder, picture, name):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            "train/a/1.png train/b/2.png val/3.png val/4.png",
-            r"val: holds 2 images but no folder with images\. .* Or move val elsewhere\.$",
-        ),
-        (
-            "seg_train/seg_train/a/1.png seg_train/seg_train/b/2.png seg_test/seg_test/a/3.png",
-            r"seg_test: holds only the folder 'seg_test', .* Move its folders to .*seg_test",
-        ),
-        (
-            "archive/PetImages/Cat/1.png archive/PetImages/Dog/2.png archive/README.md",
-            r": holds only the folder 'archive', with the class folders\. Pass .*archive",
-        ),
+        ("train/a/1.png train/b/2.png val/3.png val/4.png",
+         r"val: holds 2 images but no folder with images\. .* Or move val elsewhere\.$"),
+        ("seg_train/seg_train/a/1.png seg_train/seg_train/b/2.png seg_test/seg_test/a/3.png",
+         r"seg_test: holds only the folder 'seg_test', .* Move its folders to .*seg_test"),
+        ("archive/PetImages/Cat/1.png archive/PetImages/Dog/2.png archive/README.md",
+         r": holds only the folder 'archive', with the class folders\. Pass .*archive"),
         ("images/a/1.png images/b/2.png", r": holds only the folder 'images', with the class folders\. Pass"),
-        (
-            "train/images/a/1.png train/images/b/2.png val/images/a/3.png",
-            r"train: holds only the folder 'images'",
-        ),
+        ("train/images/a/1.png train/images/b/2.png val/images/a/3.png",
+         r"train: holds only the folder 'images'"),
         ("train/a/1.png train/b/2.png val/images/3.png val/val_annotations.txt", r"val: images is no class"),
         ("a/1.png b/2.png test/3.png", r"test: is named as a split, but lies next .*, call it test_class\."),
-        (
-            "seg_train/a/1.png seg_test/b/2.png seg_pred/3.png",
-            "splits and 'seg_pred'. .* other folders elsewh",
-        ),
+        ("seg_train/a/1.png seg_test/b/2.png seg_pred/3.png",
+         "splits and 'seg_pred'. .* other folders elsewh"),
         ("train/1.png val/2.png", "train: holds 1 image but no folder with images"),
         ("trainA/1.png trainB/2.png testA/3.png testB/4.png", "testA: holds 1 image but no folder"),
         ("images/1.png masks/2.png", r"images is no class\. Expected one folder per class"),
@@ -248,7 +226,7 @@ def write(folder, picture, name):
         ("a/1.png b/2.heic.cr2", r"b: holds no image\. Add .* is not read: 1 \.cr2\."),
         ("1.png 2.png", r"names of the classes can make a beginning: data\.classes=FILE"),
     ],
-)
+)  # fmt: skip
 def test_refused_layouts(tmp_path, picture, files, message):
     for name in files.split():
         write(tmp_path, picture, name)
@@ -259,23 +237,14 @@ def test_refused_layouts(tmp_path, picture, files, message):
 @pytest.mark.parametrize(
     ("images", "name", "text", "message"),
     [
-        (
-            "0.png 1.png",
-            "0.txt",
-            "1girl, solo",
-            r"0\.txt is a text file, .* tags of an image",
-        ),
-        (
-            "images/0.png",
-            "labels/0.txt",
-            "0 .5 .5 1 1\n",
-            r"labels/0\.txt is of a YOLO export\. .*data\.yaml",
-        ),
+        ("0.png 1.png", "0.txt", "1girl, solo", r"0\.txt is a text file, .* tags of an image"),
+        ("images/0.png", "labels/0.txt", "0 .5 .5 1 1\n",
+         r"labels/0\.txt is of a YOLO export\. .*data\.yaml"),
         ("0.png", "0.json", '{"imagePath": "0.png", "shapes": []}', "0.json is LabelMe's JSON of one image"),
         ("data/0.png", "labels.json", '{"classes": [], "labels": {}}', "labels.json is FiftyOne's list"),
         ("p/0.png q/0.png", "p/p.json", '{"labels": [], "projection": ""}', r"^(?!.*BigEarthNet)|p: "),
     ],
-)
+)  # fmt: skip
 def test_labels_next_to_images_that_are_not_read(tmp_path, picture, images, name, text, message):
     for each in images.split():
         picture(each)

@@ -77,18 +77,12 @@ def test_matrices_without_class_names(write):
     [
         ([(11, 1, -1)], "unknown", "-1 (negative) and 0 (unknown)."),
         ([(0, 1, np.nan)], "unknown", "0 (negative) and NaN (unknown)."),
-        (
-            [(row, column, -1) for row in range(12) for column in range(3) if column != row % 3],
-            "unknown",
-            "-1",
-        ),
-        (
-            [(row, column, -1) for row in range(5) for column in range(3) if column != row % 3],
-            "negative",
-            "no eff",
-        ),
+        ([(row, column, -1) for row in range(12) for column in range(3) if column != row % 3], "unknown",
+         "-1"),
+        ([(row, column, -1) for row in range(5) for column in range(3) if column != row % 3], "negative",
+         "no eff"),
     ],
-)
+)  # fmt: skip
 def test_one_convention_for_all_shards(write, tmp_path, change, unlisted, meaning):
     """A value that occurs in one shard says what the others mean; the result is that of one file."""
     labels = MATRIX.astype(np.float32)

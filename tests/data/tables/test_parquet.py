@@ -131,27 +131,21 @@ def test_batches_join(save, monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (
-            {"picture_of": ["x.png", "y.png", "z.png"], "label": FILES},
-            r"has no column `file` .*found: picture_of, label\. Pass data\.file_column=picture_of",
-        ),
+        ({"picture_of": ["x.png", "y.png", "z.png"], "label": FILES},
+         r"has no column `file` .*found: picture_of, label\. Pass data\.file_column=picture_of"),
         ({"file": FILES[:0], "label": pa.array([], pa.string())}, "has no rows"),
-        (
-            {"file": [None, "a.png", "b.png"], "label": FILES},
-            r"row 0 \(counted from 0\): the name of a file is empty",
-        ),
+        ({"file": [None, "a.png", "b.png"], "label": FILES},
+         r"row 0 \(counted from 0\): the name of a file is empty"),
         ({"file": FILES, "label": [{"a": 1}] * 3}, "the column 'label' holds nested objects"),
         ({"file": FILES, "labels": [[["a"]]] * 3}, "the column 'labels' holds nested objects"),
         ({"file": FILES, "label": [b"a"] * 3}, "the column 'label' holds nested objects or bytes"),
         ({"file": FILES, "Label": FILES, "label": FILES}, "'Label' and 'label' may hold the labels"),
-        (
-            {"file": FILES, "cat": [1, 0, 1], "dog": [1, 0.5, 0]},
-            r"label_column=cat,dog data\.present_above=0\.5",
-        ),
+        ({"file": FILES, "cat": [1, 0, 1], "dog": [1, 0.5, 0]},
+         r"label_column=cat,dog data\.present_above=0\.5"),
         ({"file": FILES, "when": pa.array([1, 2, 3], pa.timestamp("s"))}, "no other column holds"),
         ({"file": ["../a.png", *FILES[1:]], "label": FILES}, "lies outside the folder"),
     ],
-)
+)  # fmt: skip
 def test_bad_tables(save, columns, message):
     with pytest.raises(InputError, match=message) as caught:
         read_table(save(**columns), DataConfig())

@@ -116,56 +116,39 @@ def test_rows_without_label(table):
     [
         ([], "the file is empty, or .* Expected the columns `file` and `label`"),
         (["file,label"], "has no rows. Expected the columns"),
-        (
-            ["photo_of,label", "z.png,cat"],
-            r"no column `file` .*found: photo_of, label\. Pass data\.file_column=photo_of, of which",
-        ),
-        (
-            ["file", "a.png"],
-            "there is no column `label` or `labels`, and no other column holds .* found: file. Expected",
-        ),
+        (["photo_of,label", "z.png,cat"],
+         r"no column `file` .*found: photo_of, label\. Pass data\.file_column=photo_of, of which"),
+        (["file", "a.png"],
+         "there is no column `label` or `labels`, and no other column holds .* found: file. Expected"),
         (["a.png,cat", "b.png,dog"], "has no header: its first row is a.png, cat. Add a line"),
         (["file:label", "a.png:cat"], "the header has no column `file` .*found: file:label"),
         (["file,label,label", "a.png,cat,dog"], "names a column twice"),
-        (
-            ["file,label,labels", "a.png,cat,dog"],
-            "ambiguous: .*data.label_column=label or data.label_col",
-        ),
+        (["file,label,labels", "a.png,cat,dog"], "ambiguous: .*data.label_column=label or data.label_col"),
         (["file,label", 'a.png,"c\x07at"'], r"row 2: the class name 'c\\x07at' holds control characters"),
         (["file,label", "a.png," + "x" * 2000], r"the class name 'xxx.*' is empty or too long"),
         (['picture of,"la\nbel"', "z,cat"], r"found: picture of, 'la\\nbel'\."),
-        (
-            ["file,label", "a.png,cat,dog"],
-            "row 2 has 3 cells, but the header has 2: 'a.png', 'cat', 'dog'. Put",
-        ),
+        (["file,label", "a.png,cat,dog"],
+         "row 2 has 3 cells, but the header has 2: 'a.png', 'cat', 'dog'. Put"),
         (["file,label", "a.png,cat", "", "b.png"], "row 4 has 1 cell, but the header has 2: 'b.png'"),
         (["file,label", '"a.png,cat'], "not valid CSV near line 2: .* Is a quote"),
         (["file,label", "a.png,cat", ",dog"], "row 3: the name of a file is empty"),
         (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
-        (
-            ["file,labels,cat,dog,season", "a.png,,1,0,summer"],
-            r"no row has a label\..*columns that are not used: cat \(marks\), dog \(marks\), season",
-        ),
-        (
-            ["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
-            "rows 2 and 4 both name 'a.png', in the splits train and test. An image may be in one split only",
-        ),
-        (
-            ["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
-            r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. That",
-        ),
+        (["file,labels,cat,dog,season", "a.png,,1,0,summer"],
+         r"no row has a label\..*columns that are not used: cat \(marks\), dog \(marks\), season"),
+        (["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
+         "rows 2 and 4 both name 'a.png', in the splits train and test. An image may be in one split only"),
+        (["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
+         r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. That"),
         (["file,label", "../a.png,cat"], "row 2: '../a.png' lies outside the folder"),
         (["file,label", "a/../../a.png,cat"], "row 2: .* lies outside the folder"),
         (["file,label", "..\\a.png,cat"], "row 2: .* lies outside the folder"),
         (["file,label", "/etc/passwd,cat"], "row 2: '/etc/passwd' lies outside the folder"),
         (["file,label", "C:\\a.png,cat"], "row 2: .* lies outside the folder"),
-        (
-            ["file,label,split", "a.png,cat,train", "b.png,dog,tset"],
-            r"'split' is called like .*'train', 'tset'.*write train, val or test",
-        ),
+        (["file,label,split", "a.png,cat,train", "b.png,dog,tset"],
+         r"'split' is called like .*'train', 'tset'.*write train, val or test"),
         (["file,label,split", "a.png,cat,train", "b.png,dog,"], "row 3: the split is ''"),
     ],
-)
+)  # fmt: skip
 def test_bad_tables(table, lines, message):
     with pytest.raises(InputError, match=message) as caught:
         read_table(table(*lines), DataConfig())
@@ -252,26 +235,20 @@ def test_rows_of_one_file_in_columns_of_classes_are_merged(table):
     ("lines", "message"),
     [
         (["file,cat,dog", "a.png,1,0", "b.png,-1,"], "the labels are 1, 0, -1 and blank"),
-        (
-            ["file,cat,dog", "a.png,1,0", "b.png,0,1", "c.png,two,1", "d.png,1,1", "e.png,maybe,0"],
-            "row 4: column 'cat' holds 'two', 'maybe', but a column that stands for a class",
-        ),
+        (["file,cat,dog", "a.png,1,0", "b.png,0,1", "c.png,two,1", "d.png,1,1", "e.png,maybe,0"],
+         "row 4: column 'cat' holds 'two', 'maybe', but a column that stands for a class"),
         (["file,cat,dog", "a.png,,", "b.png,,"], "no other column holds class names"),
         (['file,cat,"d\tog"', "a.png,1,0"], r"the class name 'd\\tog' holds control characters"),
         (["file,width", "a.png,5", "b.png,7"], "no other column holds class names or .*found: file, width"),
         (["file,cat,cat", "a.png,1,0"], "names a column twice: cat"),
         (["file,cat,dog", "a.png,1,0,1"], "row 2 has 4 cells, but the header has 3"),
-        (
-            ["file,cat,dog", "a.png,1,", "a.png,0,1"],
-            "rows 2 and 3 both name 'a.png', but contradict .* 'cat'",
-        ),
-        (
-            ["file,cat,dog,split", "a.png,1,,train", "a.png,,1,val"],
-            "rows 2 and 3 both .* splits train and val",
-        ),
+        (["file,cat,dog", "a.png,1,", "a.png,0,1"],
+         "rows 2 and 3 both name 'a.png', but contradict .* 'cat'"),
+        (["file,cat,dog,split", "a.png,1,,train", "a.png,,1,val"],
+         "rows 2 and 3 both .* splits train and val"),
         (["file,cat,dog", "a.png,1,", "x.png,0,1"], "row 3: there is no file 'x.png'"),
     ],
-)
+)  # fmt: skip
 def test_bad_columns_of_classes(table, lines, message):
     with pytest.raises(InputError, match=message):
         read_table(table(*lines), DataConfig())

@@ -119,26 +119,17 @@ HEAD = "file,labels,cat,dog,fox\n"
         ("p.jsonl", "{", "line 1: expected an object with file, labels and scores, .*truncated"),
         ("p.jsonl", "[" * 100_000, "line 1: expected an object with file, labels and scores, .*got `array`"),
         ("p.jsonl", '{"file": "a.png"}', "expected an object with file, labels and scores"),
-        (
-            "p.jsonl",
-            '{"file": "a.png", "labels": [1], "scores": {}}',
-            "Expected `str`, got `int` - at `.*labels",
-        ),
+        ("p.jsonl", '{"file": "a.png", "labels": [1], "scores": {}}',
+         "Expected `str`, got `int` - at `.*labels"),
         ("p.jsonl", '{"file": "a.png", "labels": [], "scores": {"cat": 1e400}}', "[Nn]umber out of range"),
         ("p.npz", b"PK", r"is not a \.npz file, or can't be read"),
-        (
-            "p.npz",
-            {"ids": ["a.png"], "classes": ["cat"]},
-            "as pseudo-labels, since it lacks labels. Expected",
-        ),
-        (
-            "p.npz",
-            {"ids": ["a.png"], "classes": ["cat"], "labels": [1]},
-            "expected ids and classes as lists of strings",
-        ),
+        ("p.npz", {"ids": ["a.png"], "classes": ["cat"]},
+         "as pseudo-labels, since it lacks labels. Expected"),
+        ("p.npz", {"ids": ["a.png"], "classes": ["cat"], "labels": [1]},
+         "expected ids and classes as lists of strings"),
         ("p.npz", {"ids": ["a.png"], "classes": ["cat"], "labels": [[2]]}, "labels must be 1 .positive."),
     ],
-)
+)  # fmt: skip
 def test_bad_predictions(folder, tmp_path, name, content, message):
     path = tmp_path / name
     if isinstance(content, dict):

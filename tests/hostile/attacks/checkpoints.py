@@ -22,43 +22,22 @@ def _sealed(content: str) -> str:
 
 
 ATTACKS = (
-    Attack(
-        "a checkpoint with a flipped bit",
-        flipped(CHECKPOINT, -3),
-        RESUME,
-        "(its content does not match its checksum); continuing from checkpoint.previous.safetensors",
-        0,
-    ),
-    Attack(
-        "two checkpoints with flipped bits",
-        all_of(flipped(CHECKPOINT, -3), flipped("stopped/checkpoint.previous.safetensors", -3)),
-        RESUME,
-        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (its content does not",
-    ),
-    Attack(
-        "a checkpoint of 100,000 levels",
-        with_metadata(CHECKPOINT, version="2", state=_sealed(DEEP)),
-        RESUME,
-        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (lists or objects in it",
-    ),
-    Attack(
-        "a checkpoint that names a tensor it has not",
-        with_metadata(CHECKPOINT, version="2", state=_sealed(STATE)),
-        RESUME,
-        "damaged (its tensor 'no/such/tensor' is missing). Restore one of them, or start again",
-    ),
-    Attack(
-        "a checkpoint of an unknown kind of object",
-        with_metadata(CHECKPOINT, version="2", state=_sealed('{"os.system": "touch executed"}')),
-        RESUME,
-        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (not a checkpoint of",
-    ),
-    Attack(
-        "a checkpoint of another content",
+    Attack("a checkpoint with a flipped bit", flipped(CHECKPOINT, -3), RESUME,
+        "(its content does not match its checksum); continuing from checkpoint.previous.safetensors", 0),
+    Attack("two checkpoints with flipped bits",
+        all_of(flipped(CHECKPOINT, -3), flipped("stopped/checkpoint.previous.safetensors", -3)), RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (its content does not"),
+    Attack("a checkpoint of 100,000 levels", with_metadata(CHECKPOINT, version="2", state=_sealed(DEEP)),
+        RESUME, "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (lists or objects in it"),
+    Attack("a checkpoint that names a tensor it has not",
+        with_metadata(CHECKPOINT, version="2", state=_sealed(STATE)), RESUME,
+        "damaged (its tensor 'no/such/tensor' is missing). Restore one of them, or start again"),
+    Attack("a checkpoint of an unknown kind of object",
+        with_metadata(CHECKPOINT, version="2", state=_sealed('{"os.system": "touch executed"}')), RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (not a checkpoint of"),
+    Attack("a checkpoint of another content",
         with_metadata(CHECKPOINT, version="2", state=_sealed('{"dict": [["loop", 1], ["identity", null]]}')),
-        RESUME,
-        "stopped: its checkpoint does not fit this run (KeyError: 'classes'",
-    ),
+        RESUME, "stopped: its checkpoint does not fit this run (KeyError: 'classes'"),
     Attack(
         "a checkpoint that is a pickle",
         all_of(
@@ -67,11 +46,7 @@ ATTACKS = (
         RESUME,
         "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (Error while",
     ),
-    Attack(
-        "a lock that names the process 1",
-        file("stopped/.lock", "process 1 on x since 2026-01-01 00:00:00, start 1\n"),
-        RESUME,
-        "stopped: done",
-        0,
-    ),
-)
+    Attack("a lock that names the process 1",
+        file("stopped/.lock", "process 1 on x since 2026-01-01 00:00:00, start 1\n"), RESUME, "stopped: done",
+        0),
+)  # fmt: skip
