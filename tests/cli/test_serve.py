@@ -79,7 +79,7 @@ def test_a_missing_extra_is_named(package, feature_run, started, capsys, monkeyp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "RUN is missing: feature_run of the run."),
+        ([], "RUN is missing: folder of the run."),
         (["{run}/nothing"], "{run}/nothing"),
         (["{run}", "--port", "70000"], "port 70000 can't be used"),
         (["{run}", "--port", "eighty"], "--port must be a whole number, got 'eighty'"),

@@ -1,4 +1,4 @@
-"""Remarks on equal images, names that may mean the same class, and classes that a split lacks."""
+"""Remarks on names, copies and splits; equal files in class folders are one sample."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from spml.audit.folder import read_observed
+from spml.cli.main import main
 from spml.config import DataConfig
-from spml.data import open_dataset
+from spml.data import inspect, open_dataset, start_opening
 
 
 @pytest.fixture
@@ -109,3 +111,139 @@ def test_many_classes_need_little_memory(tmp_path):
     tracemalloc.stop()
     assert len(data.splits["train"]) == 16_000
     assert peak < 60e6
+
+
+@pytest.fixture
+def album(tmp_path, picture):
+    """Three classes; 2.png is in two of them, 3.png twice in one, under another name."""
+    for name in ("beach/1.png", "beach/2.png", "cat/3.png", "cat/4.png", "dog/5.png", "dog/6.png"):
+        picture(f"album/{name}")
+    folder = tmp_path / "album"
+    shutil.copy(folder / "beach/2.png", folder / "dog/other.png")
+    shutil.copy(folder / "cat/3.png", folder / "cat/again.png")
+    return folder
+
+
+def seen(data):
+    return {
+        sample: names
+        for samples in data.splits.values()
+        for sample, names in zip(samples.ids, samples.observed.to_names(data.classes), strict=True)
+    }
+
+
+LABELS = {
+    "beach/1.png": ["beach"],
+    "beach/2.png": ["beach", "dog"],
+    "cat/3.png": ["cat"],
+    "cat/4.png": ["cat"],
+    "dog/5.png": ["dog"],
+    "dog/6.png": ["dog"],
+}
+
+
+def test_training_inspection_and_evaluation_agree(album):
+    config = DataConfig(path=str(album))
+    data, tested = open_dataset(config, size=8), open_dataset(config, size=8, purpose="evaluate")
+    assert seen(data) == seen(tested) == LABELS
+    notes = " ".join(data.notes)
+    assert (
+        "1 photograph lies in several class folders, byte for byte: one sample each, with all these labels: "
+        "beach/2.png = dog/other.png. To keep a sample per file: data.same_content=keep. 1 photograph lies "
+        "several times in a class folder, byte for byte: one sample each: cat/3.png = cat/again.png. To keep"
+    ) in notes
+    assert "occurs several times" not in notes  # the remark on equal images that are left
+    assert data.skipped == (
+        ("cat/again.png", "equal to cat/3.png"),
+        ("dog/other.png", "equal to beach/2.png"),
+    )
+    inspection = inspect(config)
+    assert inspection.samples == 6
+    assert inspection.labels_per_sample == {1: 5, 2: 1}
+    assert {c.name: (c.positive, c.training) for c in inspection.classes} == {
+        "beach": (2, data.splits["train"].observed.positives_per_class()[0]),
+        "cat": (2, data.splits["train"].observed.positives_per_class()[1]),
+        "dog": (3, data.splits["train"].observed.positives_per_class()[2]),
+    }
+    assert inspection.duplicates == ()
+    assert [note for note in inspection.notes if "photograph" in note] == [
+        note for note in data.notes if "photograph" in note
+    ]
+
+
+def test_a_sample_per_file(album):
+    config = DataConfig(path=str(album), same_content="keep")
+    assert seen(open_dataset(config, size=8)) == {
+        **LABELS,
+        "beach/2.png": ["beach"],
+        "cat/again.png": ["cat"],
+        "dog/other.png": ["dog"],
+    }
+    assert len(inspect(config).duplicates) == 2
+
+
+def test_negatives_give_way_to_the_folder(album):
+    data = open_dataset(DataConfig(path=str(album), unlisted="negative"), size=8)
+    truth = {
+        sample: row
+        for split, samples in data.splits.items()
+        for sample, row in zip(samples.ids, data.truth[split].to_ternary().tolist(), strict=True)
+    }
+    assert truth["beach/2.png"] == [1, -1, 1]
+    assert truth["cat/3.png"] == [-1, 1, -1]
+
+
+def test_copies_in_several_splits_stay_apart(tmp_path, picture):
+    for name in ("train/a/1.png", "train/b/2.png", "train/b/3.png", "val/a/4.png"):
+        picture(name)
+    shutil.copy(tmp_path / "train/a/1.png", tmp_path / "train/b/5.png")
+    (tmp_path / "val/b").mkdir()
+    shutil.copy(tmp_path / "train/a/1.png", tmp_path / "val/b/6.png")
+    data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
+    assert seen(data) == {
+        "train/a/1.png": ["a", "b"],
+        "train/b/2.png": ["b"],
+        "train/b/3.png": ["b"],
+        "val/a/4.png": ["a"],
+        "val/b/6.png": ["b"],
+    }
+    assert "1 of them in several splits" in " ".join(data.notes)
+    assert "train/a/1.png (train) = val/b/6.png (val)" in " ".join(data.notes)
+
+
+def test_damaged_copies_and_rows_after_them(album):
+    (album / "dog/7.png").write_bytes(b"no image")
+    (album / "beach/0.png").write_bytes(b"no image")
+    data = open_dataset(DataConfig(path=str(album), max_unreadable=0.5), size=8)
+    assert seen(data) == LABELS
+    assert [name for name, reason in data.skipped if "not an image" in reason] == ["beach/0.png", "dog/7.png"]
+    assert [name for name, _ in inspect(DataConfig(path=str(album), max_unreadable=0.5)).unreadable] == [
+        "beach/0.png",
+        "dog/7.png",
+    ]
+
+
+def test_audits_statistics_and_conversion_agree(album, tmp_path, monkeypatch):
+    config = DataConfig(path=str(album))
+    records = read_observed(config)
+    assert dict(zip(records.ids, records.labels.to_names(records.classes), strict=True)) == LABELS
+    assert seen(start_opening(config).finish_unread()) == LABELS
+    assert len(read_observed(DataConfig(path=str(album), same_content="keep")).ids) == 8
+    main(["data", "convert", str(album), f"{tmp_path}/c.csv", "--format", "csv"])
+    assert (tmp_path / "c.csv").read_text().splitlines() == [
+        "file,beach,cat,dog",
+        "album/beach/1.png,1,,",
+        "album/beach/2.png,1,,1",
+        "album/cat/3.png,,1,",
+        "album/cat/4.png,,1,",
+        "album/dog/5.png,,,1",
+        "album/dog/6.png,,,1",
+    ]
+
+
+def test_tables_are_left_as_they_are(album):
+    (album / "list.csv").write_text(
+        "file,label\nbeach/1.png,a\nbeach/2.png,a\ndog/other.png,b\ncat/3.png,b\n"
+    )
+    data = open_dataset(DataConfig(path=str(album / "list.csv")), size=8)
+    assert seen(data)["dog/other.png"] == ["b"]

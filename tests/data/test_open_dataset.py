@@ -258,12 +258,6 @@ def test_paths_that_are_no_files_or_that_a_terminal_would_obey(tmp_path, read):
     assert str(caught.value) == f"{quote(hostile)}: the name holds a control character. Rename it."
 
 
-def test_unknown_kind_of_file(tmp_path):
-    (tmp_path / "data.xlsx").write_text("")
-    with pytest.raises(InputError, match=r"data\.xlsx: is a spreadsheet, which is not read\. Save it as CSV"):
-        open_dataset(DataConfig(path=f"{tmp_path}/data.xlsx"))
-
-
 def test_inputs_for_prediction(tmp_path, picture):
     for name in ("in/b.png", "in/sub/a.jpg", "in/.hidden/c.png", "in/.x.png", "one.png"):
         picture(name)

@@ -103,6 +103,7 @@ def test_damaged_exif_data_is_ignored(refused: list[str]) -> None:
     data = encoded(scene(), exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff\x00\x01junk")
     assert np.array_equal(by_torchvision(data), by_pillow(data))
     assert refused == [""]
+    assert np.array_equal(by_pillow(data), by_pillow(encoded(scene())))
 
 
 OTHERS: dict[str, Callable[[], bytes]] = {

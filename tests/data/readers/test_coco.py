@@ -427,6 +427,11 @@ BAD = [
     (["annotations", 2, "image_id"], DELETE, r"annotations\[2\]: there is no field `image_id`"),
     (["annotations", 2, "image_id"], "3", r"annotations\[2\]\.image_id: there is no image with the id '3'"),
     (["annotations", 2, "image_id"], 3.0, r"annotations\[2\]\.image_id: expected an integer or a string"),
+    (["images", 2], {**IMAGES[2], "neg_category_ids": [9], "not_exhaustive_category_ids": [9]},
+     r"images\[2\]: 'dog' is in neg_category_ids.*not_exhaustive_category_ids"),
+    (["images"], [{**IMAGES[0], "neg_category_ids": [4, 2]}, IMAGES[1],
+                  {**IMAGES[2], "neg_category_ids": [4, 8]}],
+     r"images\[2\]\.neg_category_ids\[1\]: there is no category .* 8\."),
     (["annotations", 2, "category_id"], 17, r"annotations\[2\]\.category_id: there is no category .* 17"),
 ]  # fmt: skip
 
@@ -437,23 +442,6 @@ def test_bad_values(write, path, value, message):
         opened(write(changed(path, value)))
     assert "instances_x.json" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_label_can_not_be_both(write):
-    content = document()
-    content["images"][2].update(neg_category_ids=[9], not_exhaustive_category_ids=[9])
-    with pytest.raises(
-        InputError, match=r"images\[2\]: 'dog' is in neg_category_ids.*not_exhaustive_category_ids"
-    ):
-        opened(write(content))
-
-
-def test_a_category_that_is_not_there_is_named_with_its_place_in_the_list(write):
-    content = document()
-    content["images"][0]["neg_category_ids"] = [4, 2]
-    content["images"][2]["neg_category_ids"] = [4, 8]
-    with pytest.raises(InputError, match=r"images\[2\]\.neg_category_ids\[1\]: there is no category .* 8\."):
-        opened(write(content))
 
 
 def test_annotations_of_which_none_states_a_box(write):

@@ -57,12 +57,6 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     )
 
 
-def test_hidden_files_and_folders_are_ignored(tmp_path, picture):
-    for name in ("cat/1.png", "dog/1.png", "dog/.thumbs/2.png", "dog/.3.png", ".bin/4.png", "cat/a/.b/5.png"):
-        picture(name)
-    assert read_folder(tmp_path, DataConfig()).ids == ("cat/1.png", "dog/1.png")
-
-
 def test_unlisted_negative_makes_it_fully_labelled(tmp_path, picture):
     for name in ("dog/1.png", "dog/2.png", "cat/1.png"):
         picture(name)
@@ -70,56 +64,6 @@ def test_unlisted_negative_makes_it_fully_labelled(tmp_path, picture):
     assert set(data.truth) == {"train", "val"}
     assert all(labels.full for labels in data.truth.values())
     assert data.splits["train"].observed.full
-
-
-def test_split_folders(tmp_path, picture):
-    for name in (
-        "train/dog/1.png",
-        "train/cat/1.png",
-        "Validation/cat/1.png",
-        "test/dog/2.png",
-        "test/dog/3.png",
-    ):
-        picture(name)
-    data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
-    assert data.classes == ("cat", "dog")
-    assert {name: samples.ids for name, samples in data.splits.items()} == {
-        "train": ("train/cat/1.png", "train/dog/1.png"),
-        "val": ("Validation/cat/1.png",),
-        "test": ("test/dog/2.png", "test/dog/3.png"),
-    }
-
-
-def test_a_class_may_be_called_train(tmp_path, picture):
-    for name in ("train/1.png", "bus/1.png", "bus/2.png"):
-        picture(name)
-    assert open_dataset(DataConfig(path=str(tmp_path)), size=8).classes == ("bus", "train")
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ([], "holds no folder with images. Expected one folder per class"),
-        (["1.png"], "holds 1 image but no folder with images"),
-        (["cat/1.png", "cat/2.png"], "there is only one class, 'cat'"),
-        (["cat/1.png", "dog/readme.txt"],
-         "dog: holds no image. Add images of this class or remove the folder. 1 file is not read: 1 .txt"),
-        (["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"],
-         "has both folders named as splits and 'extra'"),
-        (["train/cat/1.png", "train/dog/1.png", "val/cow/7.png"],
-         r"val/cow/7\.png in the val split has the label 'cow'"),
-        (["val/cat/1.png", "test/dog/1.png"], "no training sample is left|no training sample has"),
-    ],
-)  # fmt: skip
-def test_bad_folders(tmp_path, picture, files, message):
-    for name in files:
-        if name.endswith(".txt"):
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text("")
-        else:
-            picture(name)
-    with pytest.raises(InputError, match=message):
-        open_dataset(DataConfig(path=str(tmp_path)), size=8)
 
 
 @pytest.mark.parametrize("name", ["cat\n", "c\udcffat", "c\u2028at"])
@@ -166,6 +110,13 @@ def content(path):
             r".*such as .*/animals\)",
         ),
         (["a/a/1.png", "b/images/2.png"], {"a/a/1.png": ("a", ""), "b/images/2.png": ("b", "")}, "^$"),
+        (
+            ["train/dog/1.png", "train/cat/1.png", "Validation/cat/1.png", "test/dog/2.png"],
+            {"train/cat/1.png": ("cat", "train"), "train/dog/1.png": ("dog", "train"),
+             "Validation/cat/1.png": ("cat", "val"), "test/dog/2.png": ("dog", "test")}, "Validation as val",
+        ),
+        (["cat/1.png", "dog/1.png", "dog/.thumbs/2.png", "dog/.3.png", ".bin/4.png", "cat/a/.b/5.png"],
+         {"cat/1.png": ("cat", ""), "dog/1.png": ("dog", "")}, "hidden"),
         (["train/1.png", "bus/2.png"], {"bus/2.png": ("bus", ""), "train/1.png": ("train", "")},
          "The folder train is a class"),
         (["train_station/1.png", "test_tube/2.png"],
@@ -225,13 +176,21 @@ def write(folder, picture, name):
         ("train/a/1.png train/b/2.png b/3.png", "has both folders named as splits and 'b'"),
         ("a/1.png b/2.heic.cr2", r"b: holds no image\. Add .* is not read: 1 \.cr2\."),
         ("1.png 2.png", r"names of the classes can make a beginning: data\.classes=FILE"),
+        ("", "holds no folder with images. Expected one folder per class"),
+        ("1.png", "holds 1 image but no folder with images"),
+        ("cat/1.png cat/2.png", "there is only one class, 'cat'"),
+        ("cat/1.png dog/readme.txt",
+         "dog: holds no image. Add images of this class or remove the folder. 1 file is not read: 1 .txt"),
+        ("train/cat/1.png train/dog/1.png val/cow/7.png",
+         r"val/cow/7\.png in the val split has the label 'cow'"),
+        ("val/cat/1.png test/dog/1.png", "no training sample is left|no training sample has"),
     ],
 )  # fmt: skip
 def test_refused_layouts(tmp_path, picture, files, message):
     for name in files.split():
         write(tmp_path, picture, name)
     with pytest.raises(InputError, match=message):
-        read_folder(tmp_path, DataConfig())
+        open_dataset(DataConfig(path=str(tmp_path)), size=8)
 
 
 @pytest.mark.parametrize(

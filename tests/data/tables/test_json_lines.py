@@ -8,6 +8,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
+from spml.data.tables.formats import open_json_lines
 from spml.data.tables.rows import read_file_list, read_table
 
 
@@ -77,3 +78,17 @@ def test_a_column_per_class(lines):
 def test_what_is_refused(lines, rows, message):
     with pytest.raises(InputError, match=message):
         read_table(lines(*rows), DataConfig())
+
+
+def test_nested_values(tmp_path):
+    path = tmp_path / "x.jsonl"
+    rows = [{"file": f"{k}.png", "label": "cat", "meta": {"k": k} if k else None} for k in range(4)]
+    rows.append({"file": {"name": "4.png"}, "label": "dog"})
+    path.write_text("\n".join(map(json.dumps, rows)))
+    table = open_json_lines(path)
+    assert table.names == ("file", "label")
+    assert [cells for _, cells in table.rows([1])] == [("cat",)] * 4 + [("dog",)]
+    with pytest.raises(
+        InputError, match=r"x.jsonl: line 5: 'file' is .*'4.png'.*, but must be text, a number"
+    ):
+        list(table.rows([0]))

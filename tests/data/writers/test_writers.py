@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+import spml.data.writers as registry
+from spml.common import plugins
 from spml.common.errors import InputError, SpmlError
 from spml.common.safe import CONTROL
 from spml.common.spreadsheets import csv_cells, unguarded
@@ -23,7 +25,7 @@ from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
 from spml.data.tables.names import LABEL_COLUMNS, has_other_meaning
-from spml.data.writers import Inferred, write, writers
+from spml.data.writers import Inferred, find_writer, register_writer, write, writers
 from spml.data.writers.samples import leave_out_known
 from spml.labels import ObservedLabels
 from tests.data.writers.samples import (
@@ -376,3 +378,43 @@ def test_names_of_features_come_back(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.eye(2), Y=np.eye(2), classes=["a", "b"], feature_names=["red", "green"])
     write(read(DataConfig(path=str(tmp_path / "x.npz"))), tmp_path / "y.npz", "nan")
     assert read(DataConfig(path=str(tmp_path / "y.npz"))).feature_names == ("red", "green")
+
+
+@pytest.fixture
+def empty_registry(monkeypatch):
+    monkeypatch.setattr(registry._REGISTRY, "entries", {})
+
+
+def test_writers_are_listed_by_name():
+    assert list(writers()) == sorted(writers())
+    assert {"csv", "coco", "labelstudio", "nan"} <= set(writers())
+    assert find_writer("nan").suffix == ".npz"
+
+
+def test_an_unknown_format_names_the_nearest_ones():
+    with pytest.raises(InputError, match=r"unknown format 'cooc'\. Did you mean coco"):
+        find_writer("cooc")
+
+
+def test_two_modules_can_not_register_the_same_name(empty_registry):
+    def write(records, inferred, output):
+        return {}, ()
+
+    write.__module__ = "elsewhere"
+    register_writer("x", "X")(write)
+    register_writer("x", "X")(write)  # a module that is imported again
+    with pytest.raises(ValueError, match="writer 'x' is already registered by elsewhere"):
+        register_writer("x", "X")(lambda records, inferred, output: ({}, ()))
+
+
+def test_a_broken_package_is_named_and_the_others_work(monkeypatch):
+    class Point:
+        value = "their_module"
+
+        def load(self):
+            raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
+    plugins.import_plugins.cache_clear()
+    with pytest.warns(UserWarning, match=r"spml\.writers: their_module can't be imported \(no such luck\)"):
+        assert "csv" in writers()
