@@ -14,12 +14,12 @@ benchmarks/results/audit_sample.json and audit_sample.md.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 from pathlib import Path
 
 import numpy as np
+from shared import save_results, table_head, today
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
@@ -30,9 +30,7 @@ from spml.config import DataConfig
 from spml.data.readers import read
 from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.metrics import bootstrap_map, mean_average_precision
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 ROWS = (50, 100, 200)
 HIDING = {"uniform": 0, "frequency": 1}  # power of the frequency of a class
 SUBSETS = 300
@@ -156,8 +154,7 @@ def page(measured):
         "above mAP on all samples. Difference: that between two heads which 100 samples find with "
         "probability 80 %. "
         "Correlation: of the errors of the two heads.", "",
-        "| set | hiding | K | spread | shift | margin | difference | correlation |",
-        "|---|---|---|---|---|---|---|---|",
+        *table_head("set", "hiding", "K", "spread", "shift", "margin", "difference", "correlation"),
     ]  # fmt: skip
     for of_set in measured["forecast"]:
         if "K" not in of_set:  # fewer than 200 samples
@@ -193,15 +190,14 @@ def page(measured):
 
 def main(root, seeds):
     """Measure all sets and write the results."""
-    measured = {"versions": versions(), "forecast": [], "choose": []}
+    measured = {**today(), "forecast": [], "choose": []}
     for name, features, truth in feature_sets(root):
         for hiding in HIDING:
             measured["forecast"].append(forecast(name, features, truth, hiding))
             if truth.size <= MOST_SCORES and len(truth) >= 400:
                 measured["choose"] += [choose(name, features, truth, hiding, seed) for seed in range(seeds)]
         print(name, flush=True)
-    (RESULTS / "audit_sample.json").write_text(json.dumps(measured, indent=1) + "\n")
-    (RESULTS / "audit_sample.md").write_text(page(measured))
+    save_results("audit_sample", measured, page(measured))
 
 
 if __name__ == "__main__":

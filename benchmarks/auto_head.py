@@ -15,7 +15,6 @@ benchmarks/results/auto_head.json. The functions of `spml.models.solved.auto` do
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 import sys
@@ -30,6 +29,7 @@ import torch
 import yaml
 from PIL import Image
 from safetensors.torch import load_file
+from shared import save_results, today
 from sklearn.metrics import f1_score
 from torch.nn import functional
 
@@ -45,9 +45,7 @@ from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
 from spml.models.solved.members import score_members
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "auto_head.json"
 SEEDS = range(3)
 NEIGHBOURS = (10, 30, 100)
 HIDDEN, NETWORKS, EPOCHS, BATCH, RATE, DECAY, DROPOUT = 256, 3, 24, 128, 2e-3, 1e-2, 0.3
@@ -544,8 +542,7 @@ def compare_photographs(folder):
 def from_folder(folder):
     """Combine everything that was kept, and write the results."""
     result = {
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": versions(),
+        **today(),
         "members": {},
         "scales": {},
         "held out": {},
@@ -580,7 +577,7 @@ def from_folder(folder):
         )
         result["CPU seconds"].setdefault(name, {})[seed] = [round(s, 2) for s in kept.seconds]
     result["photographs"] = compare_photographs(folder)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    save_results("auto_head", result)
     show(result)
 
 

@@ -17,7 +17,6 @@ import csv
 import json
 import statistics
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from shared import load_results, save_results, today
 
 from spml.bench.spec import find_spec, merged
 from spml.bench.store import Store
@@ -33,11 +33,9 @@ from spml.decisions import Judge
 from spml.engine import make_fabric
 from spml.metrics import mean_average_precision
 from spml.runs.fit.build import Build
-from spml.runs.folder.summary import versions
 from spml.runs.settle.init_from import Start
 from spml.runs.settle.resolve import check_stated, open_for_backbone, resolve
 
-RESULTS = Path(__file__).parent / "results"
 MODES = {"oracle": "val/mAP", "observed": "val/SP"}
 FIRST, SECOND = 5e-3, 1.2e-3  # learning rates of the linear head and of what continues it
 UNTRAINED = "co-occurrence, not trained"
@@ -251,23 +249,15 @@ def collect(folder):
 
 def main(command, source):
     """Make one part of the results, and the page if there are both."""
-    path, today = RESULTS / "correlation.json", {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
-    about = json.loads(path.read_text()) if path.is_file() else {}
+    about = load_results("correlation")
     if command == "collect":
-        about["from the start"] = {**today, **collect(source)}
+        about["from the start"] = {**today(), **collect(source)}
     else:
         torch.set_num_threads(1)
         rows = about.get("continued", {}).get("results", [])
-        about["continued"] = {**today, "results": rows}
-        continued(
-            find_spec("correlation"),
-            source,
-            rows,
-            lambda: path.write_text(json.dumps(about, indent=1) + "\n"),
-        )
-    path.write_text(json.dumps(about, indent=1) + "\n")
-    if len(about) == 2:
-        (RESULTS / "correlation.md").write_text(page(about), encoding="utf-8")
+        about["continued"] = {**today(), "results": rows}
+        continued(find_spec("correlation"), source, rows, lambda: save_results("correlation", about))
+    save_results("correlation", about, page(about) if len(about) == 2 else None)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from datetime import date
 from pathlib import Path
 from unittest import mock
 
@@ -38,15 +37,12 @@ import onnxruntime
 import PIL
 import torch
 from PIL import Image
+from shared import save_results, table_row, today
 
 import spml
-from losses import processor
-from spml.common.files import write_json, write_text
 from spml.export.formats import onnx_file
 from spml.metrics import mean_average_precision
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 VARIANTS = ("float32", "float16", "int8")
 COMPARED, PAIRS, SECONDS = 500, 40, 8
 TRAINED = {
@@ -250,7 +246,7 @@ def page(results):
     lines = [
         "# Exported models",
         "",
-        f"`python benchmarks/export.py`, {results['date']}, {results['processor']}, "
+        f"`python benchmarks/export.py`, {results['date']}, {results['machine']}, "
         f"{results['versions']['machine']}, one thread; torch {results['versions']['torch']}, onnxruntime "
         f"{results['versions']['onnxruntime']}, Pillow {results['versions']['pillow']}. MobileNetV2 at 224 "
         "pixels, trained on one label per photograph. Ratios of speeds are medians over pairs that took "
@@ -291,7 +287,7 @@ def page(results):
             f"{cell['torch']:.0f}, {cell['onnxruntime']:.0f} ({cell['ratio']:.2f})"
             for cell in result["speed"].values()
         ]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append(table_row(title, *cells))
     lines += ["", "## Speed of the variants as multiples of float32, prepared, batches of 32", ""]
     lines += ["| model | float16 | int8 |", "|---|---:|---:|"]
     for title, result in results["models"].items():
@@ -307,13 +303,7 @@ def main():
     paths, truth = test_photographs(photos, list(next(iter(runs.values())).classes))
     decoded = [np.asarray(Image.open(path).convert("RGB")) for path in paths]
     results = {
-        "date": date.today().isoformat(),
-        "versions": {
-            **versions(),
-            "onnxruntime": onnxruntime.__version__,
-            "pillow": PIL.__version__,
-        },
-        "processor": processor(),
+        **today(onnxruntime=onnxruntime.__version__, pillow=PIL.__version__),
         "test": len(paths),
         "models": {},
     }
@@ -324,8 +314,7 @@ def main():
     prepared = np.stack([first.transform(Image.fromarray(image)).permute(1, 2, 0) for image in decoded])
     results["depthwise int8"] = round(with_depthwise_int8(first, prepared, truth), 2)
     results["large"] = large_photograph(first)
-    write_json(RESULTS / "export.json", results)
-    write_text(RESULTS / "export.md", page(results))
+    save_results("export", results, page(results))
 
 
 if __name__ == "__main__":

@@ -16,21 +16,18 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from datetime import date
 from pathlib import Path
 from unittest.mock import patch
 
 import timm
 import torch
 from safetensors.torch import save
+from shared import save_results, table_head, today
 
-from losses import processor
-from spml.common.files import sha256_file, write_bytes, write_json, write_text
+from spml.common.files import sha256_file, write_bytes
 from spml.common.locks import only_writer
 from spml.engine.checkpoint import save_checkpoint
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 SEARCHES = {
     "points": "killed before or after an operation on files, or the disk full there",
     "random": "killed at a random time",
@@ -108,7 +105,7 @@ def page(results):
     lines = [
         "# Faults and their cost",
         "",
-        f"`python benchmarks/faults.py`, {results['date']}, {results['processor']}, "
+        f"`python benchmarks/faults.py`, {results['date']}, {results['machine']}, "
         f"{results['versions']['machine']}. What went wrong has been mended since, and is a test now.",
     ]
     for name, subjects in results["searches"].items():
@@ -116,7 +113,7 @@ def page(results):
         wrong = sum(counts["wrong"] for counts in subjects.values())
         lines += ["", f"## {total:,} x {SEARCHES[name]}: {wrong} went wrong", ""]
         columns = list(dict.fromkeys(what for counts in subjects.values() for what in counts))
-        lines += [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+        lines += table_head("", *columns)
         lines += [
             f"| {subject} | {' | '.join(f'{counts.get(what, 0):,}' for what in columns)} |"
             for subject, counts in subjects.items()
@@ -140,14 +137,11 @@ def main():
     folders = [Path(path).absolute() for path in sys.argv[1:]]
     torch.set_num_threads(1)
     results = {
-        "date": date.today().isoformat(),
-        "versions": versions(),
-        "processor": processor(),
+        **today(),
         "searches": search_counts(folders),
         "cost": costs(folders[0]),
     }
-    write_json(RESULTS / "faults.json", results)
-    write_text(RESULTS / "faults.md", page(results))
+    save_results("faults", results, page(results))
 
 
 if __name__ == "__main__":

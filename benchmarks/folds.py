@@ -16,21 +16,17 @@ Writes benchmarks/results/folds.json.
 
 from __future__ import annotations
 
-import json
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
+from shared import save_results, today
 from story import run
 
-from losses import processor
 from spml.audit.folder import ABOUT, read_audit
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "folds.json"
 MEAN_LABELS, FOLDS, LENGTHS = 1.4, (0, 3), (100, 500)
 SETTINGS = {
     "method": "gr",
@@ -93,8 +89,7 @@ def main():
             numbers = {**judge(audit, truth), "seconds": float(seconds.read_text())}
             found.setdefault(str(folds), {})[str(seed)] = numbers
     hidden = sum(map(len, truth.values())) - len(truth)
-    about = {"date": date.today().isoformat(), "versions": versions(), "processor": processor()}
-    RESULT.write_text(json.dumps({**about, "missing labels": hidden, "folds": found}, indent=1) + "\n")
+    save_results("folds", today() | {"missing labels": hidden, "folds": found})
 
 
 if __name__ == "__main__":

@@ -10,23 +10,20 @@ written by hand.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 import torch
 import yaml
 from auto_head import open_set
+from shared import RESULTS, load_results, save_results, today
 
-from spml.common.files import write_text
 from spml.metrics import mean_average_precision, sp_score
 from spml.models import FEW, fit_auto
-from spml.runs.folder.summary import versions
 
-RESULT, TABLE = Path(__file__).parent / "results" / "forest.json", "## Table\n\n"
+TABLE = "## Table\n\n"
 SEEDS = range(2)
 VARIANTS = {"without": False, "forest": True}
 
@@ -108,7 +105,7 @@ def main():
     root, *names = sys.argv[1:]
     text = (resources.files("spml.bench") / "specs" / "features.yaml").read_text(encoding="utf-8")
     sets = yaml.safe_load(text)["data"]
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {"rows": {}}
+    result = load_results("forest", rows={})
     for seed in SEEDS:
         for name in names or sets:
             for variant, with_forest in VARIANTS.items():
@@ -118,11 +115,10 @@ def main():
                 data = open_set(sets[name], root, seed)
                 by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, with_forest)
                 print(name, variant, seed, by_seed[str(seed)], flush=True)
-                result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
-                RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    page = RESULT.with_suffix(".md")
-    findings = page.read_text(encoding="utf-8").split(TABLE)[0]
-    write_text(page, findings + TABLE + table(result))
+                result |= today()
+                save_results("forest", result)
+    findings = (RESULTS / "forest.md").read_text(encoding="utf-8").split(TABLE)[0]
+    save_results("forest", result, findings + TABLE + table(result))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ import statistics
 import tempfile
 import time
 from contextlib import nullcontext
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +38,12 @@ import torch
 import torchvision
 from loading import Plain as PlainImages
 from PIL import Image
+from shared import RESULTS, table_row, today
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
 
-from losses import bce, processor
+from losses import bce
 from spml import losses
 from spml.config import from_dict
 from spml.data import Dataset, Samples
@@ -60,12 +60,10 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
-from spml.runs.folder.summary import versions
 
 CLASSES, LR = 80, 1e-5
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LOSSES = "an", "em", "gr"
-RESULTS = Path(__file__).parent / "results"
 
 
 class Settings:
@@ -393,7 +391,7 @@ def table(head, rows):
     def cell(value):
         return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines = [table_row(*head), "|" + "---|" * len(head)]
     return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows] + [""]
 
 
@@ -445,8 +443,7 @@ def main():
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no CUDA device here; try the script with --device cpu --quick")
     settings = Settings(arguments.device, arguments.quick)
-    name = torch.cuda.get_device_name() if settings.device.type == "cuda" else processor()
-    result = {"date": date.today().isoformat(), "machine": name, "versions": versions()}
+    result = today(torch.cuda.get_device_name() if settings.device.type == "cuda" else None)
     result |= {"quick": settings.quick, "network": settings.network, "size": settings.size}
     result["batch"] = settings.batches[-2]
     output = arguments.output or (None if settings.quick else RESULTS / "gpu.json")

@@ -19,17 +19,15 @@ import json
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from shared import save_results, table_head, today
 
 import spml
 from spml.config import Config, DataConfig
-from spml.runs.folder.summary import versions
 from spml.runs.settle.resolve import open_for_backbone
 
-RESULTS = Path(__file__).parent / "results"
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
 SEEDS = range(5)
 LEARNED = ("train", "val")
@@ -146,8 +144,7 @@ def page(about):
         "",
         "All samples, one label each, with K stated differently (never below 1: every sample has a label):",
         "",
-        "| K | value | one label |",
-        "|---|---|---|",
+        *table_head("K", "value", "one label"),
     ]
     for name in K:
         rows = [row for row in about["told"] if row["K"] == name]
@@ -159,13 +156,11 @@ def page(about):
 def main(source):
     """Measure, and write the results."""
     about = {
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": versions(),
+        **today(),
         "source": Path(source).name,
         **results(source),
     }
-    (RESULTS / "labels.json").write_text(json.dumps(about, indent=1) + "\n")
-    (RESULTS / "labels.md").write_text(page(about), encoding="utf-8")
+    save_results("labels", about, page(about))
 
 
 if __name__ == "__main__":

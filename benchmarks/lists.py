@@ -18,15 +18,13 @@ import shutil
 import subprocess
 import sys
 import time
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from losses import processor
-from spml.engine.process_memory import peak_memory
-from spml.runs.folder.summary import versions
+from shared import save_results, table_row, today
 
-RESULTS = Path(__file__).parent / "results"
+from spml.engine.process_memory import peak_memory
+
 SIZES = (100_000, 1_000_000, 10_000_000)
 IN_FOLDER = 1000
 LABELS = 1000
@@ -99,7 +97,7 @@ def report(result):
         for size in result["sizes"]:
             row = next((row for row in result["rows"] if (row["case"], row["files"]) == (case, size)), None)
             cells += ["-", "-"] if row is None else [f"{row['seconds']:.1f}", f"{row['mb'] / 1000:.1f}"]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append(table_row(title, *cells))
     return "\n".join(lines) + "\n"
 
 
@@ -124,15 +122,8 @@ def main():
             rows.append({"case": case, **measured})
             print(json.dumps(rows[-1]), flush=True)
         shutil.rmtree(folder)
-    result = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "versions": {**versions(), "pyarrow": version("pyarrow")},
-        "sizes": sizes,
-        "rows": rows,
-    }
-    (RESULTS / "lists.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "lists.md").write_text(report(result))
+    result = today(pyarrow=version("pyarrow")) | {"sizes": sizes, "rows": rows}
+    save_results("lists", result, report(result))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ Writes benchmarks/results/loading.json and .md.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import resource
@@ -37,7 +36,6 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -46,11 +44,11 @@ import PIL
 import timm
 import torch
 from PIL import Image
+from shared import save_results, table_head, table_row, today
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 from torchvision import transforms
 
-from losses import processor
 from spml.config import from_dict
 from spml.data import Augment, Dataset, Samples
 from spml.data.images.feature_store import FeatureStore
@@ -66,7 +64,6 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
-from spml.runs.folder.summary import versions
 from spml.runs.predict.features import cached_features
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
@@ -77,7 +74,6 @@ NETWORK = "mobilenetv3_large_100"
 METHODS = "an", "gr", "lasd"  # the last one with three views
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-RESULTS = Path(__file__).parent / "results"
 
 
 # -- images ----------------------------------------------------------------------------------------------
@@ -412,8 +408,7 @@ def report(result):
         "",
         "Pixels of `data.decoder` `torchvision` less those of Pillow, of 255, largest (mean):",
         "",
-        "| images | size | bilinear | bicubic |",
-        "|---|---|---|---|",
+        *table_head("images", "size", "bilinear", "bicubic"),
     ]
     for name, measured in result["images"].items():
         for size in map(str, SIZES):
@@ -425,18 +420,16 @@ def report(result):
         f"Features of images by {NETWORK} at {SIZES[0]} pixels, images per second, in brackets over the bare "
         "loop:",
         "",
-        "| | no worker | one worker |",
-        "|---|---|---|",
+        *table_head("", "no worker", "one worker"),
     ]
     for name, cells in result["features of images"].items():
         shares = [f"{cell['images per second']:.0f} ({cell['over bare']:.2f})" for cell in cells.values()]
-        lines.append(f"| {name} | {' | '.join(shares)} |")
+        lines.append(table_row(name, *shares))
     lines += [
         "",
         "An ordinary, a weak and a strong view, in milliseconds per image, and three fetches over that:",
         "",
-        "| images | size | decoded once | decoded for each |",
-        "|---|---|---|---|",
+        *table_head("images", "size", "decoded once", "decoded for each"),
     ]
     for name, measured in result["images"].items():
         for size in map(str, SIZES):
@@ -450,8 +443,7 @@ def report(result):
         f"Seconds for {FEATURES:,} x {WIDTH} float32 features ({4 * FEATURES * WIDTH / 1e6:.0f} MB), "
         f"{CLASSES} classes, batches of {FEATURE_BATCH}, linear head, Adam, one thread:",
         "",
-        "| | seconds |",
-        "|---|---|",
+        *table_head("", "seconds"),
         *(f"| {name} | {value:.2f} |" for name, value in result["features"].items()),
     ]
     return "\n".join(lines) + "\n"
@@ -464,15 +456,12 @@ def main():
         return 2
     source, work = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else None
     torch.set_num_threads(1)
-    result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
-    result["versions"]["pillow"] = PIL.__version__
+    result = today(pillow=PIL.__version__)
     result["features"] = features(work)
     result["images"] = images(source, work)
     photographs = sorted(source.rglob("*.jpg"))
     result["features of images"] = features_of_images(random.Random(1).sample(photographs, 4 * BATCH))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "loading.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "loading.md").write_text(report(result))
+    save_results("loading", result, report(result))
     print(report(result))
     return 0
 

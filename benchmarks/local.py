@@ -17,7 +17,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,10 @@ import timm
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from shared import load_results, save_results, today
 from sklearn.linear_model import LogisticRegression
 
 import spml
-from losses import processor
 from spml import losses, models
 from spml.data.dataset import Samples
 from spml.data.matrix import FeatureMatrix
@@ -37,9 +36,7 @@ from spml.metrics import mean_average_precision, sp_score
 from spml.models.local import Windows, variants
 from spml.models.scaling import make_scaling
 from spml.models.solved import auto
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "local.json"
 BACKBONES = {
     "MobileNetV2, 224": ("mobilenetv2_100", "mobilenetv2_100_tf_bncal", 224, {"pad_type": "same"}),
     "EfficientNet-Lite2, 260": ("tf_efficientnet_lite2", "efficientnet_lite2", 260, {}),
@@ -286,8 +283,7 @@ def measure_pooled(photos):
 
 def save(part, value):
     """Put a part of the results into the file."""
-    found = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    about = {"date": str(date.today()), "machine": processor(), "versions": versions()}
+    found, about = load_results("local"), today()
     others = found.setdefault("other machines", {})
     others.pop(part, None)
     if found.setdefault("machine", about["machine"]) == about["machine"]:  # it stands above all parts
@@ -295,7 +291,7 @@ def save(part, value):
     else:
         others[part] = about
     found[part] = value
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    save_results("local", found)
 
 
 def main(words):

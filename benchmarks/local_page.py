@@ -5,15 +5,14 @@ python benchmarks/local_page.py
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-from local import BACKBONES, RESULT
+from local import BACKBONES
+from shared import load_results, save_results, table_head, table_row
 
 
 def write_page():
     """Write the results as a page."""
-    found = json.loads(RESULT.read_text())
+    found = load_results("local")
     lines = [
         f"{found['date']}, {found['machine']}, 2 cores, torch {found['versions']['torch']}. "
         "`python benchmarks/local.py`.\n",
@@ -24,7 +23,7 @@ def write_page():
     ]
     tables = {name: found[f"heads, {name}"] for name in BACKBONES if f"heads, {name}" in found}
     if tables:
-        lines += [f"| | {' | '.join(tables)} |", f"|---{'|---' * len(tables)}|"]
+        lines += table_head("", *tables)
         for key in dict.fromkeys(key for rows in tables.values() for row in rows for key in row):
             cells = []
             for rows in tables.values():
@@ -32,26 +31,24 @@ def write_page():
                 cells.append(f"{np.mean(values):.1f}" if values else "-")
                 if len(values) > 1:
                     cells[-1] += f" ({np.std(values, ddof=1):.1f})"
-            lines.append(f"| {key} | {' | '.join(cells)} |")
+            lines.append(table_row(key, *cells))
     for name in BACKBONES:
         if f"losses, {name}" in found:
             lines += [
                 f"\nLinear heads trained for 20 epochs on {name}, best of three learning rates by test mAP "
                 "of whole photographs; windows are weighed on the 535 validation samples.\n",
-                "| method | whole | weighed variants | mean of the sizes |",
-                "|---|---|---|---|",
+                *table_head("method", "whole", "weighed variants", "mean of the sizes"),
             ]
             rows = found[f"losses, {name}"]
             for method in rows[0]:
                 cells = [f"{np.mean([row[method][place] for row in rows]):.1f}" for place in range(3)]
-                lines.append(f"| {method} | {' | '.join(cells)} |")
+                lines.append(table_row(method, *cells))
     if "pooled" in found:
         lines += [
             f"\nLinear heads trained for 10 epochs on the positions of the map of {next(iter(BACKBONES))}, "
             "whose scores are pooled in the same way in training and prediction; best of three rates "
             "by test mAP, two seeds.\n",
-            "| loss and pooling | mAP |",
-            "|---|---|",
+            *table_head("loss and pooling", "mAP"),
         ]
         for name in found["pooled"][0]:
             lines.append(f"| {name} | {np.mean([row[name] for row in found['pooled']]):.1f} |")
@@ -59,8 +56,7 @@ def write_page():
         lines += [
             "\n`spml train labels.csv --weights FILE --mean_labels 1.4` and nothing else, features kept from "
             "an earlier run; seconds of the command.\n",
-            "| backbone | version | seeds | mAP | micro F1 | macro F1 | seconds |",
-            "|---|---|---|---|---|---|---|",
+            *table_head("backbone", "version", "seeds", "mAP", "micro F1", "macro F1", "seconds"),
         ]
         for name in BACKBONES:
             for version in ("before", "now"):
@@ -77,8 +73,7 @@ def write_page():
             "\nA MobileNetV2 fine-tuned at 96 pixels (maps of 3 x 3) for 4 epochs, learning rate 3e-4, one "
             "seed; bce with full labels. SP: the SP-score on validation samples, of the whole photograph and "
             "of the best variant of windows.\n",
-            "| method | whole | weighed variants | SP, whole | SP, windows |",
-            "|---|---|---|---|---|",
+            *table_head("method", "whole", "weighed variants", "SP, whole", "SP, windows"),
         ]
         for method, row in found["tuned"].items():
             whole, *rest = row["SP"].values()
@@ -89,15 +84,14 @@ def write_page():
             "\nSeconds of a batch through backbone and head (64 photographs in torch, 8 in onnxruntime), "
             "median of 15 turns, and the largest memory of `spml predict` on 500 photographs. "
             "{date}, {machine}.\n".format_map({**found, **found.get("other machines", {}).get("speed", {})}),
-            f"| | {' | '.join(found['speed'])} |",
-            f"|---{'|---' * len(found['speed'])}|",
+            *table_head("", *found["speed"]),
         ]
         for way in next(iter(found["speed"].values())):
             lines.append(f"| {way} | {' | '.join(f'{times[way]:g}' for times in found['speed'].values())} |")
         for way in ("torch", "ONNX"):
             ratios = [times[f"{way}, windows"] / times[f"{way}, whole"] for times in found["speed"].values()]
             lines.append(f"| {way}, windows / whole | {' | '.join(f'{ratio:.2f}' for ratio in ratios)} |")
-    RESULT.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    save_results("local", found, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

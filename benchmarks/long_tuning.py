@@ -24,20 +24,17 @@ import multiprocessing
 import os
 import statistics
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
 from local import K, read_photographs
+from shared import load_results, processor, save_results, today
 
 import spml
-from losses import processor
 from spml.data.images import image_files
 from spml.metrics import mean_average_precision
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "long_tuning.json"
 METHODS = ("an", "em", "em_apl", "gr", "role", "ll_r", "opml", "bce")
 PARAMETERS = {"em_apl": {"warmup": 5}}
 RATES, EPOCHS, BATCH = (1e-4, 3e-4, 3e-5, 1e-3), 10, 32
@@ -106,7 +103,7 @@ def run(arguments):
     listed = [(64, 0, 3e-4, "an"), (64, 0, 3e-4, "bce")] if arguments.tiny else list(jobs())
     rest = arguments.data, arguments.folder, arguments.device
     rest += (time.monotonic(), 60 * arguments.minutes, 1 if arguments.tiny else EPOCHS)
-    about = {"date": str(date.today()), "versions": versions(), "processes": arguments.processes, "runs": []}
+    about = today() | {"processes": arguments.processes, "runs": []}
     with multiprocessing.Pool(arguments.processes) as pool:  # forked, so that they share the pixels
         for found in pool.imap_unordered(measure, [(job, *rest) for job in listed]):
             if not found:
@@ -115,12 +112,12 @@ def run(arguments):
             about["machine"] = found.pop("machine")
             about["runs"].append(found)
             if not arguments.tiny:
-                RESULT.write_text(json.dumps(about, indent=1) + "\n")
+                save_results("long_tuning", about)
 
 
 def page():
     """Write the tables."""
-    about = json.loads(RESULT.read_text())
+    about = load_results("long_tuning")
     made = about["runs"]
     lines = [
         f"{about['date']}, {about['machine']}, torch {about['versions']['torch']}, bfloat16. "
@@ -151,7 +148,7 @@ def page():
                 for way in ("whole", "windows"):
                     cells.append(f"{statistics.mean(row[f'test, {way}'] for row in best):.1f}")
             lines.append(f"| {method} | {len(seeds)} | {' | '.join(cells)} |")
-    RESULT.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    save_results("long_tuning", about, "\n".join(lines) + "\n")
 
 
 def main():

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from shared import table_head
 
 from spml.common.files import write_text
 from spml.plots import style
@@ -60,7 +61,7 @@ class Results:
         """Lines of a table: a row per pair of its title and a function of the set, which gives values."""
         seeds = [len(self.first(name, "mAP")) for name in self.sets]
         titles = [f"{name} ({count})" for name, count in zip(self.sets, seeds, strict=True)]
-        lines = [f"| | {' | '.join(titles)} |", "|---" * (len(titles) + 1) + "|"]
+        lines = table_head("", *titles)
         for title, cell in rows:
             cells = [cell(name) for name in self.sets]
             if any(value is not None for value in cells):

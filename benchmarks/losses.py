@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -44,6 +43,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from shared import load_results, processor, save_results, table_head, table_row, today
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
@@ -52,12 +52,10 @@ from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Facts, Outputs, Progress
 from spml.methods.registry import create
 from spml.models.backbones import SmallCNN
-from spml.runs.folder.summary import versions
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
 ROUNDS, SECONDS, LIMIT = 15, 0.02, 30.0
 MAX_ELEMENTS = 7_500_000
-RESULTS = Path(__file__).parent / "results"
 Q2 = 0.01
 
 
@@ -412,7 +410,7 @@ def fused_report(result):
                 figures = row["losses"][name]
                 cell = f"{figures['over dense bce']:.2f}, {figures['ms']:.0f} ms, {figures['MiB']:.0f} MiB"
                 cells.append(cell + (f", {figures['share of copy']:.2f}" if device == "cuda" else ""))
-            lines.append(f"| {name} | {' | '.join(cells)} |")
+            lines.append(table_row(name, *cells))
     return lines
 
 
@@ -464,8 +462,7 @@ def start_report(result):
         f"1024 x 312 numbers in a new process, forward pass, microseconds ({result['date']}, "
         f"{result['machine']}):",
         "",
-        "| | before `import spml.losses` | after |",
-        "|---|---|---|",
+        *table_head("", "before `import spml.losses`", "after"),
     ]
     return lines + [f"| {name} | {a:.0f} | {b:.0f} |" for name, (a, b) in result["microseconds"].items()]
 
@@ -543,27 +540,26 @@ def report(result):
         "",
     ]
     shapes = list(result["losses"])
-    lines += [f"| loss | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    lines += table_head("loss", *shapes)
     for name in result["losses"][shapes[0]]:
         cells = [cell(result, before, shape, name) for shape in shapes]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(table_row(name, *cells))
     lines += ["", "Dense BCE over three copies of the logits, and in microseconds:", ""]
     base = [result["losses"][shape]["bce"] for shape in shapes]
     cells = [f"{row['over three copies']:.1f} ({row['microseconds']:.0f})" for row in base]
     lines += [
-        f"| | {' | '.join(shapes)} |",
-        "|---" * (len(shapes) + 1) + "|",
+        *table_head("", *shapes),
         f"| bce | {' | '.join(cells)} |",
     ]
     lines += ["", "A plain transcription with boolean indexing over ours, in brackets its memory:", ""]
-    lines += [f"| loss | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    lines += table_head("loss", *shapes)
     for name in NAIVE:
         cells = [
             f"{result['losses'][shape][name]['naive over ours']:.1f} "
             f"({result['losses'][shape][name]['memory of naive']:.1f})"
             for shape in shapes
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(table_row(name, *cells))
     lines += fused_report(result.get("fused", {}))
     lines += start_report(result["start"])
     tensors = result["tensors"]
@@ -572,27 +568,18 @@ def report(result):
     lines += [f"| loss, target | {' | '.join(table)} |", "|---" * (len(table) + 1) + "|"]
     for name in next(iter(table.values())):
         cells = [f"{row[name]:.2f}" for row in table.values()]
-        lines.append(f"| {name.replace(' ', ', ')} | {' | '.join(cells)} |")
+        lines.append(table_row(name.replace(" ", ", "), *cells))
     lines += ["", "Under `torch.compile`, over plain dense BCE:", ""]
     shapes = list(result["compiled"])
-    lines += [f"| | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    lines += table_head("", *shapes)
     for name in result["compiled"][shapes[0]]:
         cells = [f"{result['compiled'][s].get(name, float('nan')):.2f}" for s in shapes]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(table_row(name, *cells))
     lines += ["", "Training step at 16 x 80 with a small CNN on 64 pixels, Adam, over that of AN:", ""]
     lines += ["| method | over AN | microseconds |", "|---|---|---|"]
     for name, row in result["steps"].items():
         lines.append(f"| {name} | {row['over an']:.3f} | {row['microseconds']:.0f} |")
     return "\n".join(lines) + "\n"
-
-
-def processor():
-    """Name of the CPU."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def main():
@@ -610,10 +597,9 @@ def main():
         earlier = json.loads(options.against.read_text())
         before = {key: earlier[key] for key in ("date", "losses")}
     if options.part:
-        result = json.loads((RESULTS / "losses.json").read_text())
+        result = load_results("losses")
     else:
-        result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
-        result["losses"] = {}
+        result = today() | {"losses": {}}
         for shape in SHAPES:
             result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
             print(shape, flush=True)
@@ -623,9 +609,7 @@ def main():
     result |= {name: measure() for name, measure in parts.items() if options.part in (None, name)}
     if before:
         result["before"] = before
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "losses.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "losses.md").write_text(report(result))
+    save_results("losses", result, report(result))
     print(report(result))
     return 0
 

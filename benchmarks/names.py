@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from shared import load_results, save_results, today
 from sklearn.datasets import load_digits
 
 import spml
@@ -39,9 +40,7 @@ from spml.models import read_name_evidence
 from spml.models.names import PROMPTS
 from spml.models.solved.members import NAME_SHARES
 from spml.models.solved.names import NAME_FORMS, NameScores, fit_names
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 SIZE, SEEDS = 48, range(5)
 SCENES, PHOTOS = 9000, 1700  # images that the CLIP is trained on
 LABELLED, TESTED = (60, 400), 800
@@ -327,9 +326,7 @@ def measure_unlabelled(name, classes, parts, folder):
 
 def measure(voc, folder):
     """Measure both sets with all seeds; rows that are there are kept."""
-    path = RESULTS / "names.json"
-    result = json.loads(path.read_text()) if path.exists() else {"rows": {}}
-    result |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
+    result = load_results("names", rows={}) | today()
     result["model"] = json.loads((folder / "model.json").read_text())
     sets = {"digits": digits(), "animals": animals(voc)}
     result["without labels"] = {name: measure_unlabelled(name, *own, folder) for name, own in sets.items()}
@@ -342,12 +339,12 @@ def measure(voc, folder):
         row["CPU seconds"] = round(time.process_time() - started)
         result["rows"][key] = row
         print(key, row, flush=True)
-        path.write_text(json.dumps(result, indent=1) + "\n")
+        save_results("names", result)
 
 
 def tables():
     """Print the tables of names.md: means over seeds, with deviations."""
-    result = json.loads((RESULTS / "names.json").read_text())
+    result = load_results("names")
     rows, unlabelled = result["rows"], result["without labels"]
 
     def cell(key, column, form="{:.1f}"):

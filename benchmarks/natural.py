@@ -18,21 +18,18 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import json
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 from arxiv import read_papers
 from scipy.stats import spearmanr
+from shared import RESULTS, load_results, save_results, table_head, today
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from spml.common.files import write_json, write_text
 from spml.common.phrases import counted
-from spml.runs.folder.summary import versions
 
-RESULTS, TABLES = Path(__file__).parent / "results", "## Tables\n\n"
+TABLES = "## Tables\n\n"
 VIEWS = {"arxiv": "uniform", "arxiv-rich": "rich"}
 WORDS, WIDTH = 20_000, 300
 FEWEST = 50  # papers of a category with others, of which shares are told
@@ -91,7 +88,7 @@ def methods_of(path):
 
 def decisions():
     """What thresholds and lists state on both sets, by kind of known label, from stated.json."""
-    stated = json.loads((RESULTS / "stated.json").read_text(encoding="utf-8"))["measured"]
+    stated = load_results("stated")["measured"]
     return {
         f"{name}, {label}": {
             head: {"stated": found["stated"], "missing": found["missing"], "F1": found["K not stated"][RULE]}
@@ -106,17 +103,15 @@ def collect(folder):
     """Write the results, below findings that are written by hand."""
     methods, seeds = methods_of(folder / "bench" / "summary.csv")
     about = {
-        "date": date.today().isoformat(),
-        "versions": versions(),
+        **today(),
         "seeds": seeds,
         "put first": {name: put_first(folder / f"{name}.npz") for name in VIEWS},
         "methods": methods,
         "decisions": decisions(),
     }
-    write_json(RESULTS / "natural.json", about)
     path = RESULTS / "natural.md"
     findings = path.read_text(encoding="utf-8").split(TABLES)[0] if path.exists() else "# First labels\n\n"
-    write_text(path, findings + TABLES + tables(about))
+    save_results("natural", about, findings + TABLES + tables(about))
 
 
 def tables(about):
@@ -128,8 +123,7 @@ def tables(about):
             f"{name}: {found['papers']:,} papers with {found['mean labels']:.2f} categories, "
             f"{found['of several']:,} of them with several; categories of at least {FEWEST} of these.",
             "",
-            "| category | papers | first, % | by a uniform draw, % |",
-            "|---|---|---|---|",
+            *table_head("category", "papers", "first, %", "by a uniform draw, %"),
         ]
         ordered = sorted(found["classes"].items(), key=lambda item: item[1]["first"])
         lines += [
@@ -166,8 +160,7 @@ def tables(about):
         "share of the first 100 and 500 of the list of missing labels that is right, and bias of what is "
         "expected.",
         "",
-        "| | head | precision | F1 | first 100 | first 500 |",
-        "|---|---|---|---|---|---|",
+        *table_head("", "head", "precision", "F1", "first 100", "first 500"),
     ]
     for name, heads in about["decisions"].items():
         for head, found in heads.items():

@@ -29,7 +29,6 @@ import os
 import statistics
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
 
 import PIL
@@ -37,18 +36,17 @@ import timm
 import torch
 from loading import cpu_seconds
 from PIL import Image
+from shared import save_results, today
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 import spml.runs.api  # noqa: F401  (imported here, so that no command is charged for it)
-from losses import processor
 from spml.cli.main import main
 from spml.models.classifier import load_classifier
 
 ROWS = {"train": 200, "val": 50, "test": 50}
 METHODS = ("an", "em", "gr", "softmax", "wan")
 BATCH, WORKERS, ROUNDS = 64, 2, 3
-RESULT = Path(__file__).parent / "results" / "predict.json"
 
 
 class Files(Dataset):
@@ -162,8 +160,7 @@ def report(reuse, rounds):
         for name in rounds[0]
     }
     result = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
+        **today(),
         "cores": os.cpu_count(),
         "versions": {"torch": torch.__version__, "timm": timm.__version__, "pillow": PIL.__version__},
         "images": count,
@@ -173,7 +170,7 @@ def report(reuse, rounds):
             for name, value in reuse.items()
         },
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    save_results("predict", result)
     print(json.dumps(result, indent=1))
 
 

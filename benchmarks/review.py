@@ -27,7 +27,6 @@ import statistics
 import sys
 import tempfile
 import time
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
@@ -35,9 +34,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from shared import save_results, today
 from tests.review.browser import Server, chromium
 
-from losses import processor
 from spml.audit.folder import (
     About,
     Audit,
@@ -51,7 +50,6 @@ from spml.config import DataConfig
 
 PHOTOS, MANY, ANSWERS = 2_000, 10_000, 300
 CLASSES = ("animal", "beach", "car", "dog", "person", "tree")
-RESULT = Path(__file__).parent / "results" / "review.json"
 
 _FRAMES = """async () => {
   const film = document.getElementById("film"), times = [], start = performance.now();
@@ -206,15 +204,14 @@ def main():
         load = os.getloadavg()[0]
         measured = measure(source, Path(work))
     result = {
-        "date": str(date.today()),
-        "machine": processor(),
+        **today(),
         "cores": os.cpu_count(),
         "load of other programs at the start": round(load, 1),
         "versions": {name: version(name) for name in ("spml", "fastapi", "uvicorn", "pillow", "playwright")},
         "photos": PHOTOS,
         **measured,
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    save_results("review", result)
     print(json.dumps(result, indent=1))
 
 

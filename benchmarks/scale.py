@@ -21,14 +21,12 @@ import sys
 import threading
 import time
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from shared import load_results, processor, save_results, today
 
-from losses import processor
-from spml.runs.folder.summary import versions
-
-RESULTS = Path(__file__).parent / "results"
 CLASSES, WIDTHS = (1_000, 10_000, 100_000, 1_000_000), (64, 256)
 SAMPLES, WIDTH, FEW_CLASSES = (100_000, 1_000_000, 10_000_000), 512, 100
 COUNT = 10_000
@@ -209,10 +207,9 @@ def main():
     parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / "scale.json"
-    rows = json.loads(path.read_text())["rows"] if path.is_file() else []
+    rows = load_results("scale", rows=[])["rows"]
     if any(row["machine"] != processor() for row in rows):
-        parser.error(f"{path} is from another machine: remove it to measure everything here.")
+        parser.error("results/scale.json is from another machine: remove it to measure everything here.")
     cases = [
         ("classes", c, COUNT, d) for c in CLASSES for d in arguments.widths if c <= arguments.largest_classes
     ]
@@ -239,7 +236,7 @@ def main():
                 rows.remove(row)
                 row = None
             if row is None:
-                row = {**case, "machine": processor(), "torch": versions()["torch"], "result": {}}
+                row = {**case, "machine": processor(), "torch": version("torch"), "result": {}}
                 rows.append(row)
             for _ in measure(data, arguments.folder / f"{data.stem}-{name}", words, row["result"]):
                 row["date"] = date.today().isoformat()
@@ -253,9 +250,8 @@ def write(rows):
     """Write the results of all cases."""
     order = ("vary", "features", "classes", "samples")
     rows.sort(key=lambda row: (*(row[key] for key in order), list(CANDIDATES).index(row["candidate"])))
-    result = {"machine": processor(), "versions": versions(), "rows": rows}
-    (RESULTS / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "scale.md").write_text(report(result))
+    result = today() | {"rows": rows}
+    save_results("scale", result, report(result))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,19 +38,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from shared import save_results, today
 from tests.helpers.photos import make_photos
 from tests.helpers.serving import bomb
 from tests.serve.process import PART, head
 
 import spml
-from losses import processor
-from spml.common.files import write_json, write_text
-from spml.runs.folder.summary import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = (1, 16, 64)
 SIZE = 128
-RESULTS = Path(__file__).parent / "results"
 
 
 def train(data, weights, work):
@@ -286,7 +282,7 @@ def page(results):
     lines = [
         "# Serving",
         "",
-        f"`python benchmarks/serving.py`, {results['date']}, {results['processor']}, {results['cores']} "
+        f"`python benchmarks/serving.py`, {results['date']}, {results['machine']}, {results['cores']} "
         f"cores, which the clients share; {results['versions']['machine']}; "
         + ", ".join(f"{name} {number}" for name, number in results["packages"].items())
         + f". Load average of the machine at the start: {results['load']}.",
@@ -383,19 +379,16 @@ def main():
         packages["litserve"] = version_in(options.litserve, "litserve")
     what = f"mobilenetv2_100 at {SIZE} x {SIZE} pixels with a ridge head, VOC 2012 animals"
     results = {
-        "date": date.today().isoformat(),
-        "processor": processor(),
+        **today(),
         "cores": os.cpu_count(),
         "load": load_before,
-        "versions": versions(),
         "packages": packages,
         "model": what if options.data else "a tiny network at 32 x 32 pixels, synthetic images",
         "rounds": rounds,
         "servers": servers,
         "memory": held,
     }
-    write_json(RESULTS / "serving.json", results)
-    write_text(RESULTS / "serving.md", page(results))
+    save_results("serving", results, page(results))
     print(page(results))
 
 

@@ -14,16 +14,15 @@ import json
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from shared import load_results, save_results, today
 
 from spml.config import from_dict
 from spml.methods.registry import find
 from spml.runs.folder.contents import read_summary
-from spml.runs.folder.summary import versions
 from spml.runs.train import run_training
 
-RESULTS = Path(__file__).resolve().parent / "results"
 SEEDS = 0, 1, 2
 # The file, classes, K, share of test samples where a table has no split, and samples per step (16 in the
 # released code).
@@ -138,9 +137,7 @@ def page(about):
 
 def main(root):
     """Make the runs that are missing, and the page."""
-    path = RESULTS / "smile.json"
-    about = json.loads(path.read_text()) if path.is_file() else {"results": []}
-    about |= {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
+    about = load_results("smile", results=[]) | today()
     keys = ("table", "seed", "form", "head", "values")
     done = {tuple(row[key] for key in keys) for row in about["results"]}
     wanted = [
@@ -153,9 +150,9 @@ def main(root):
     for key in wanted:
         if key not in done:
             about["results"].append(dict(zip(keys, key, strict=True)) | run(root, *key))
-            path.write_text(json.dumps(about, indent=1) + "\n")
+            save_results("smile", about)
             print(json.dumps(about["results"][-1]), flush=True)
-    (RESULTS / "smile.md").write_text(page(about), encoding="utf-8")
+    save_results("smile", about, page(about))
 
 
 if __name__ == "__main__":

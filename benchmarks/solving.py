@@ -11,17 +11,15 @@ the reference for time. Writes benchmarks/results/solving.json and .md.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from datetime import date
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from shared import save_results, table_row, today
 
-from losses import processor
 from spml import models
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -29,9 +27,7 @@ from spml.engine.lbfgs import PENALTIES, TOLERANCE, solve_path
 from spml.methods.base import Facts
 from spml.methods.registry import create
 from spml.metrics import average_precision
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 # Path below DATA and mean labels per sample.
 SETS = {
     "scene": ("features/mulan/scene_X.npz", 1.07),
@@ -146,7 +142,7 @@ def report(result):
             f"{row['largest difference of test mAP']:.3f}",
             f"{row['ridge seconds']:.1f}",
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_row(*cells))
     return "\n".join(lines) + "\n"
 
 
@@ -156,10 +152,8 @@ def main():
         print("usage: python benchmarks/solving.py DATA, a folder that holds `features`", file=sys.stderr)
         return 2
     torch.set_num_threads(1)
-    result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
-    result["rows"] = measure(sys.argv[1])
-    (RESULTS / "solving.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "solving.md").write_text(report(result))
+    result = today() | {"rows": measure(sys.argv[1])}
+    save_results("solving", result, report(result))
     print(report(result))
     return 0
 

@@ -26,18 +26,15 @@ import shutil
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
+from shared import load_results, save_results, table_head, table_row, today
 
 import spml
-from losses import processor
 from spml.audit.folder import read_audit
 from spml.review.session import Review
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "story.json"
 SEED, PER_CLASS, MEAN_LABELS, IN_FULL = 0, 50, 1.4, 50
 METRICS = ("samples", "mAP", "thresholded", "calibration")
 
@@ -127,14 +124,14 @@ def precision(folder, source, truth, name):
 
 def write_page():
     """Write the comparison of stated and true precision as a page."""
-    found = json.loads(RESULT.read_text())
+    found = load_results("story")
     runs = found["precision"]
     percent = lambda value: "–" if value is None else f"{100 * value:.0f}"  # noqa: E731
     heads = [f"{name}: labels, stated, true" for name in runs]
     lines = [
         "# Stated and true precision",
         "",
-        f"{found['date']}, {found['processor']}, {found['versions']['machine']}, torch "
+        f"{found['date']}, {found['machine']}, {found['versions']['machine']}, torch "
         f"{found['versions']['torch']}. `python benchmarks/story.py`.",
         "",
         f"Photographs of animals in a folder per class, one known label each "
@@ -147,8 +144,7 @@ def write_page():
         )
         + f"; the true one is {found['true K']:.3g}.",
         "",
-        f"| class | {' | '.join(heads)} |",
-        f"|---{'|---' * len(heads)}|",
+        *table_head("class", *heads),
     ]
     classes = [name for name in next(iter(runs.values())) if name not in ("K", "source")]
     for name in classes:
@@ -156,7 +152,7 @@ def write_page():
             f"{row['predicted']}, {percent(row['stated'])}, {percent(row['true'])}"
             for row in (each[name] for each in runs.values())
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(table_row(name, *cells))
     cells = []
     for each in runs.values():
         rows = [each[name] for name in classes if each[name]["predicted"]]
@@ -170,7 +166,7 @@ def write_page():
         error, bias = np.average(np.abs(off), weights=of), np.average(off, weights=of)
         cells.append(f"{cell.format(percent(stated))}; error {100 * error:.1f}, bias {100 * bias:+.1f}")
     lines.append(f"| all, by the number of labels | {' | '.join(cells)} |")
-    RESULT.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    save_results("story", found, "\n".join(lines) + "\n")
 
 
 def main():
@@ -198,30 +194,21 @@ def main():
     _, seconds["train again"] = run(
         folder, "train", "reviewed.csv", "--mean_labels", MEAN_LABELS, *model, "--output", "runs/second"
     )
-    RESULT.write_text(
-        json.dumps(
-            {
-                "date": date.today().isoformat(),
-                "versions": versions(),
-                "processor": processor(),
-                "seconds": seconds,
-                "list": {
-                    "samples": about.about.samples,
-                    "answered": about.about.listed,
-                    "right": right,
-                    "expected": round(about.about.expected, 1),
-                },
-                "true K": float(np.mean([len(labels) for labels in truth.values()])),
-                "precision": {
-                    name: precision(folder, source, truth, output) for name, output in names.items()
-                },
-                "first": measure(folder, source, "first"),
-                "second": measure(folder, source, "second"),
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    result = {
+        **today(),
+        "seconds": seconds,
+        "list": {
+            "samples": about.about.samples,
+            "answered": about.about.listed,
+            "right": right,
+            "expected": round(about.about.expected, 1),
+        },
+        "true K": float(np.mean([len(labels) for labels in truth.values()])),
+        "precision": {name: precision(folder, source, truth, output) for name, output in names.items()},
+        "first": measure(folder, source, "first"),
+        "second": measure(folder, source, "second"),
+    }
+    save_results("story", result)
     write_page()
 
 

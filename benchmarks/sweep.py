@@ -16,18 +16,16 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
+from shared import save_results, today
 
 from spml.bench.plan import CODE_VERSION
 from spml.bench.workers import Job, run_all
 from spml.common.messages import shown
-from spml.runs.folder.summary import versions
 
 SAMPLES, FEATURES, CLASSES, TEST = 5000, 1280, 20, 1000
 FULL = (5, 12)  # seeds and trials of the aim
-RESULT = Path(__file__).parent / "results" / "sweep.json"
 SPEC = """
 title: all methods
 data:
@@ -80,8 +78,7 @@ def main():
     working = sum(row.seconds for row in state.rows) / workers
     times = FULL[0] * FULL[1] / (seeds * trials)
     result = {
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": versions(),
+        **today(),
         "data": f"{SAMPLES} x {FEATURES}, {CLASSES} classes, {TEST} for the test, 20 epochs, batch 128",
         "workers": workers,
         "methods": len(by_method),
@@ -92,7 +89,7 @@ def main():
         f"minutes for {FULL[0]} seeds x {FULL[1]} trials": round((wall - working + times * working) / 60, 1),
         "seconds per run": {name: round(sum(s) / len(s), 2) for name, s in sorted(by_method.items())},
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    save_results("sweep", result)
     print(json.dumps(result, indent=1))
 
 

@@ -10,28 +10,24 @@ whose words are drawn from titles of one category each. Both write benchmarks/re
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import tempfile
 import time
-from datetime import date
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas
 from arxiv import read_papers
+from shared import load_results, save_results, table_head, today
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 import spml
-from spml.common.files import write_json, write_text
 from spml.metrics import mean_average_precision
 from spml.models import Tfidf
-from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 AXES = (256, 512)
 RIDGE, SOFTMAX = (1.0, 3.0, 10.0), (10.0, 30.0, 100.0)
 MILLION, NEW, WORDS = 1_000_000, 10_000, 9
@@ -152,8 +148,7 @@ def page(about):
         "Seconds are of processor time, with the vectors for the auto head on the terms, without them for "
         "the others.",
         "",
-        "| model | 100 x test mAP | seconds |",
-        "|---|---|---|",
+        *table_head("model", "100 x test mAP", "seconds"),
     ]
     best = {}
     for row in about["rows"]:
@@ -178,16 +173,13 @@ def page(about):
 
 def main(root, what=""):
     """Measure abstracts, or a million short texts, and write the results next to those of the other."""
-    file = RESULTS / "texts.json"
-    about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    about = load_results("texts")
     with tempfile.TemporaryDirectory() as folder:
         if what == "million":
             about["million"] = measure_million(root, Path(folder))
         else:
-            about |= {"date": date.today().isoformat(), "versions": versions()}
-            about |= measure(root, Path(folder))
-    write_json(RESULTS / "texts.json", about)
-    write_text(RESULTS / "texts.md", page(about))
+            about |= today() | measure(root, Path(folder))
+    save_results("texts", about, page(about))
 
 
 if __name__ == "__main__":

@@ -16,21 +16,18 @@ import csv
 import json
 import sys
 from collections import defaultdict
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
+from shared import load_results, save_results, table_head, table_row, today
 
 import spml
-from losses import processor
 from spml.analysis.pictures import grad_cam
 from spml.common.draws import raw
 from spml.data.readers import digits
-from spml.runs.folder.summary import versions
 
-RESULT = Path(__file__).parent / "results" / "where.json"
 SCENES, SIZE, ENLARGED = {"train": 2000, "val": 500, "test": 500}, 56, 224
 OTHER_NAMES = {
     "sofa": "couch",
@@ -137,7 +134,7 @@ def measure(run, centres, root):
 def main(words):
     """Run the part that is named."""
     what, *rest = words
-    found = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    found = load_results("where")
     if what == "page":
         lines = [
             f"{found['date']}, {found['machine']}, torch {found['versions']['torch']}. "
@@ -147,10 +144,9 @@ def main(words):
             "head on a frozen MobileNetV2 at 224 pixels.\n",
         ]
         parts = [part for part in ("digits", "coco") if part in found]
-        lines += [f"| | {' | '.join(parts)} |", f"|---{'|---' * len(parts)}|"]
-        for key in found[parts[0]]:
-            lines.append(f"| {key} | {' | '.join(f'{found[part][key]:,}' for part in parts)} |")
-        RESULT.with_suffix(".md").write_text("\n".join(lines) + "\n")
+        lines += table_head("", *parts)
+        lines += [table_row(key, *(f"{found[part][key]:,}" for part in parts)) for key in found[parts[0]]]
+        save_results("where", found, "\n".join(lines) + "\n")
         return
     data, folder = map(Path, rest)
     if what == "digits":
@@ -166,8 +162,7 @@ def main(words):
         run = spml.load(folder / "runs" / "mobilenetv2_100_tf_bncal-0-now")
         found["coco"] = measure(run, coco_centres(data, run.classes), "/")
     print(found[what])
-    found |= {"date": str(date.today()), "machine": processor(), "versions": versions()}
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    save_results("where", found | today())
 
 
 if __name__ == "__main__":

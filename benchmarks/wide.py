@@ -18,16 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from shared import save_results, table_head, today
 
-from losses import processor
-from spml.runs.folder.summary import versions
-
-RESULTS = Path(__file__).parent / "results"
 SAMPLES, WIDTHS = (200, 2000), (1000, 4000, 20_000, 100_000)
 CLASSES = 10
 HEADS = ("ridge", "lda", "auto")
@@ -101,8 +97,7 @@ def report(result):
         "features was formed. Difference: between the logits of both, as a share of the largest; above 6,000 "
         "features, the auto head has members now that it did not have.",
         "",
-        "| head | samples | features | kind | before | now | difference |",
-        "|---|---|---|---|---|---|---|",
+        *table_head("head", "samples", "features", "kind", "before", "now", "difference"),
     ]
     for row in result["rows"]:
         change = f"{row['difference']:.1e}" if "difference" in row else "-"
@@ -144,14 +139,8 @@ def main():
                             row["difference"] = difference(folder)
                     rows.append(row)
                     print(json.dumps(row), flush=True)
-    result = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "versions": versions(),
-        "rows": rows,
-    }
-    (RESULTS / "wide.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "wide.md").write_text(report(result))
+    result = today() | {"rows": rows}
+    save_results("wide", result, report(result))
 
 
 if __name__ == "__main__":

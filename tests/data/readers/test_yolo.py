@@ -33,6 +33,12 @@ def content(path, **options):
             {"train/images/1.png": ("dog", "train"), "valid/images/2.png": ("cat", "val")},
         ),
         (
+            "images/images/1.png images/images/2.png",
+            {"data.yaml": "names: [cat, dog]", "images/labels/1.txt": "0" + BOX,
+             "images/labels/2.txt": "1" + BOX},
+            {"images/images/1.png": ("cat", ""), "images/images/2.png": ("dog", "")},
+        ),
+        (
             "1.png 2.png 3.png", {"classes.txt": "cat\ndog\n", "1.txt": "0" + BOX, "2.txt": ""},
             {"1.png": ("cat", ""), "2.png": ("", ""), "3.png": ("", "")},
         ),
