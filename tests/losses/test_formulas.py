@@ -41,17 +41,8 @@ CSL = {"gamma_pos": 0.5, "gamma_neg": 1.5, "gamma_unknown": 3.0, "clip": 0.05}
 CSL |= {"alpha_pos": 2.0, "alpha_neg": 0.7, "alpha_unknown": 0.4}
 VLPL = {"alpha": 0.3, "beta_pos": 0.7, "beta_neg": 0.2, "smoothing": 0.1}
 VLPL |= {"gamma_pos": 2.0, "gamma_neg": 3.0, "gamma_unknown": 4.0}
-GPR = {
-    "w": 3.0,
-    "b": -2.0,
-    "mu": 0.7,
-    "sigma": 0.6,
-    "q2": 0.01,
-    "q3": 1.5,
-    "lam1": 0.7,
-    "lam2": 0.4,
-    "rho": 0.9,
-}
+GPR = {"w": 3.0, "b": -2.0, "mu": 0.7, "sigma": 0.6, "q2": 0.01, "q3": 1.5}
+GPR |= {"lam1": 0.7, "lam2": 0.4, "rho": 0.9}
 IGNORED = [False, True, False, False, True, False]
 
 EQUAL = {
@@ -61,6 +52,8 @@ EQUAL = {
     "wan 0.7": (lambda z, t: wan_loss(z, t, weight=0.7), lambda z, t: baselines.wan(z, t, 0.7)),
     "iu": (iu_loss, baselines.iu),
     "pr": (pr_loss, baselines.pr),
+    "an": (an_loss, lambda z, t: baselines.an(z, t) * 18),
+    "em": (lambda z, t: em_loss(z, t, alpha=0.3), lambda z, t: em(z, t, 0.3) * 18),
     "entmin": (lambda z, t: entmin_loss(z, t, alpha=0.3), lambda z, t: em(z, t, -0.3) * 18),
     "focal": (focal_loss, lambda z, t: focal.focal(z, t, 2, 0)),
     "focal margin": (lambda z, t: focal_loss(z, t, gamma=1.5, margin=0.5),
@@ -186,7 +179,7 @@ def test_known_negatives_get_the_true_negative_loss(logits):
     """Except in AN-LS (smooths them), PR (ranks them) and CSL (has a focusing factor for them)."""
     expected = -torch.nn.functional.logsigmoid(-logits)[TARGET == -1]
     losses = [n_ls_loss, wan_loss, iu_loss, entmin_loss, focal_loss, asl_loss, hill_loss, splc_loss, las_loss]
-    for loss in [*losses, lasd_loss]:
+    for loss in [*losses, lasd_loss, an_loss, em_loss, gr_loss]:
         each = loss(logits, TARGET, reduction="none")
         assert torch.allclose(each[TARGET == -1], expected, rtol=1e-12), loss.__name__
     for loss in (vlpl_loss, gpr_loss):
