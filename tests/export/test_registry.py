@@ -70,30 +70,18 @@ def test_the_default_is_in_the_folder_of_the_run(ridge, plain):
     ("form", "output", "options", "words"),
     [
         ("onxx", "x.onnx", {}, "unknown format 'onxx'. Did you mean onnx?"),
-        (
-            "many",
-            "x",
-            {"variant": "int8"},
-            "variant=int8 does not belong to format=many, which writes: float32.",
-        ),
+        ("many", "x", {"variant": "int8"},
+         "variant=int8 does not belong to format=many, which writes: float32."),
         ("plain", "x.onnx", {}, "x.onnx: a plain file needs a name that ends in .plain."),
         ("plain", "missing/x.plain", {}, "missing: no such folder. Make it, or name another `output`."),
         ("plain", "folder.plain", {}, "folder.plain: is a folder; `output` must name a file."),
-        (
-            "plain",
-            "there.plain",
-            {},
-            "there.plain: already exists. Replace it (`overwrite`), or name another `output`.",
-        ),
+        ("plain", "there.plain", {},
+         "there.plain: already exists. Replace it (`overwrite`), or name another `output`."),
         ("many", "there.plain", {}, "there.plain: is a file; `output` must name a folder."),
-        (
-            "many",
-            "folder.plain",
-            {},
-            "folder.plain: already exists. Replace it (`overwrite`), or name another `output`.",
-        ),
+        ("many", "folder.plain", {},
+         "folder.plain: already exists. Replace it (`overwrite`), or name another `output`."),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_suit_is_refused(form, output, options, words, plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("there.plain").write_text("mine")

@@ -190,21 +190,15 @@ def edit(audit, change) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda text: text.replace("a.png,cat\n", ""),
-            "it has 6 samples now, and had 7. 'a.png' is gone. Run",
-        ),
-        (
-            lambda text: text.replace("g.png,cat\n", ""),
-            "it has 6 samples now, and had 7. Run spml audit again",
-        ),
+        (lambda text: text.replace("a.png,cat\n", ""),
+         "it has 6 samples now, and had 7. 'a.png' is gone. Run"),
+        (lambda text: text.replace("g.png,cat\n", ""),
+         "it has 6 samples now, and had 7. Run spml audit again"),
         (lambda text: text.replace("g.png,cat", "g.png,cow"), "its classes are others now. Run spml audit"),
-        (
-            lambda text: text.replace("g.png,cat", "g.png,dog"),
-            "names or known labels of samples are others now",
-        ),
+        (lambda text: text.replace("g.png,cat", "g.png,dog"),
+         "names or known labels of samples are others now"),
     ],
-)
+)  # fmt: skip
 def test_data_that_was_changed_is_named(audit, change, message):
     table = edit(audit, change)
     with pytest.raises(InputError, match=message) as error:

@@ -236,18 +236,11 @@ def test_a_body_of_unknown_length_is_limited_while_it_is_read(client):
         ("multipart/form-data; boundary=b", b"", 422, "truncated"),
         ("multipart/form-data; boundary=b", b"something else", 422, "malformed"),
         ("multipart/form-data; boundary=b", b"--b\r\n\r\n\r\n--b--\r\n", 422, "malformed"),
-        (
-            "multipart/form-data; boundary=b",
-            b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\nhalf',
-            422,
-            "truncated",
-        ),
-        (
-            "multipart/form-data; boundary=b",
-            b'--b\r\nContent-Disposition: form-data; name="photo"\r\n\r\nx\r\n--b--\r\n',
-            422,
-            "'photo' is unknown. Send images as files in the field `images`.",
-        ),
+        ("multipart/form-data; boundary=b",
+         b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\nhalf', 422, "truncated"),
+        ("multipart/form-data; boundary=b",
+         b'--b\r\nContent-Disposition: form-data; name="photo"\r\n\r\nx\r\n--b--\r\n', 422,
+         "'photo' is unknown. Send images as files in the field `images`."),
         ("multipart/form-data; boundary=b", b"--b\r\nX: " + b"y" * 20_000, 4, ""),
     ],
 )  # fmt: skip

@@ -20,10 +20,8 @@ VARIANTS = [
     ("combine", {"weights": {"gr": 1.0, "ll_cp": 0.5, "role": 0.1}, "hp": {"gr": {"q2": 0.5}}}),
     ("combine", {"weights": {"an": 1.0}, "memory": {"apl": {"warmup": 1}, "large_loss": {"percent": 5}}}),
     ("combine", {"weights": {"gr": 1.0, "zlpr": 0.1}, "memory": {"ema": {"positive": 0.6, "negative": 0.4}}}),
-    (
-        "combine",
-        {"weights": {"em": 1.0}, "memory": {"confident": {"theta": 0.8}, "correction": {"rate": 0.1}}},
-    ),
+    ("combine",
+     {"weights": {"em": 1.0}, "memory": {"confident": {"theta": 0.8}, "correction": {"rate": 0.1}}}),
     ("combine", {"weights": {"em": 1.0, "ll_cp": 1.0}, "memory": {"expected_negatives": {}}}),
     ("combine", {"weights": {"iu": 1.0}, "memory": {"ema": {"positive": 0.7, "negative": 0.4}}}),
     ("combine", {"weights": {"lasd": 1.0, "ignore": 0.5, "mime": 0.5}, "memory": {"apl": {"warmup": 1}}}),
@@ -31,10 +29,8 @@ VARIANTS = [
     ("smile", {"mu": 1.0, "decay": 0.0, "rate": 0.2}),
     # With soft targets, the graph pulls confident known positives back.
     ("smile", {"enhancement": "graph", "known_positives": "one"}),
-    (
-        "smile",
-        {"enhancement": "graph", "known_positives": "one", "gamma": 0.5, "delta": 0.1, "kl": "released"},
-    ),
+    ("smile",
+     {"enhancement": "graph", "known_positives": "one", "gamma": 0.5, "delta": 0.1, "kl": "released"}),
     ("smile_image", {"theta": 0.5, "alpha": 2.0, "kl": 0.1}),
     ("smile_image", {"warmup": 5}),
     ("mime", {"beta": 0.1, "theta": 0.6, "warmup": 0}),
@@ -74,10 +70,8 @@ VARIANTS = [
     ("plc", {"weight": 0.5, "tau": 0.8}),
     ("lac", {"first_stage": 0.0, "width": 3, "queue": 40}),
     ("lac", {"first_stage": 0.3, "width": 2, "tau_second": 0.6, "queue": 40, "overwrites": "released"}),
-    (
-        "combine",
-        {"weights": {"lac": 0.5, "lasd": 1.0}, "hp": {"lac": {"first_stage": 0.0, "width": 4, "queue": 40}}},
-    ),
+    ("combine",
+     {"weights": {"lac": 0.5, "lasd": 1.0}, "hp": {"lac": {"first_stage": 0.0, "width": 4, "queue": 40}}}),
     ("ignore", {"warmup": 5}),
     ("ignore", {"threshold": 0.5, "weight_views": 0}),
     ("boostlu", {"percent": 5}),
@@ -115,7 +109,7 @@ VARIANTS = [
     ("nnpu", {"beta": 0.05, "gamma": 0.5, "momentum": 0.2}),
     ("crisp", {"priors": "stated", "warmup": 0}),
     ("crisp", {"priors": [0.4] * 7, "momentum": 1.0}),
-]
+]  # fmt: skip
 
 
 @parametrize_with_checks([*methods(), *VARIANTS])

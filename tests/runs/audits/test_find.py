@@ -21,7 +21,6 @@ from spml.runs.audits.find import Limits, run_audit
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
-from tests.helpers.features import make_features
 
 ENGINE = Engine()
 HIDDEN = {"unlisted": "negative", "observe": "single"}
@@ -32,11 +31,6 @@ def make_run(features, folder, data=HIDDEN, **settings):
         features, data=data, threads=1, output=str(folder), quiet=True, **{"mean_labels": 2.0, **settings}
     )
     return folder
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

@@ -19,15 +19,10 @@ from spml.runs.fit.fine_tune import HEAD, TUNED
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import Opened, resolve
-from tests.helpers.features import BACKBONE, make_features, make_weights
+from tests.helpers.features import BACKBONE, make_weights
 from tests.helpers.photos import make_photos
 
 HIDDEN = {"unlisted": "negative", "observe": "single"}
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,8 @@ from spml.common.files import sha256_file
 from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.runs.audits.sample import read_common_scores, sample_for_audit, scores_of_sample
 from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
-from tests.helpers.audits import CLASSES, read_sheet, train_runs
+from tests.helpers.audits import CLASSES, read_sheet
 from tests.helpers.commands import fails
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return train_runs(tmp_path_factory.mktemp("audited"))
 
 
 @pytest.fixture

@@ -24,13 +24,8 @@ from spml.decisions import (
 from spml.runs.audits.use import use_audit
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.folder.layout import clear
-from tests.helpers.audits import CLASSES, read_sheet, train_runs
+from tests.helpers.audits import CLASSES, read_sheet
 from tests.helpers.commands import fails
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return train_runs(tmp_path_factory.mktemp("audited"))
 
 
 @pytest.fixture

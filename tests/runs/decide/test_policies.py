@@ -33,7 +33,7 @@ from spml.runs.decide.policies import (
 )
 from spml.runs.folder.held_out import HeldOut, read_held_out
 from tests.helpers.commands import fails
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.features import HIDE
 
 CLASSES = tuple("abcd")
 
@@ -47,11 +47,6 @@ def simulate(samples=300, seed=0):
     index = [rng.choice(np.flatnonzero(row)) for row in truth]
     ids = tuple(f"{row}.png" for row in range(samples))
     return HeldOut(ids, scores, ObservedLabels.from_index(index, 4)), truth
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

@@ -26,14 +26,9 @@ from spml.decisions import (
 from spml.runs.folder.held_out import read_held_out
 from tests.helpers import write_image
 from tests.helpers.commands import fails
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.features import HIDE
 
 CLASSES = tuple("abcd")
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 @pytest.fixture(scope="module")

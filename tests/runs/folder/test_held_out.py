@@ -19,7 +19,7 @@ from spml.runs.folder import held_out
 from spml.runs.folder.contents import write_tensors
 from spml.runs.folder.held_out import HeldOut, gather_held_out, read_held_out, row_names, write_held_out
 from spml.scores import InMemory, TopScores
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.features import HIDE
 
 
 def make_samples(prefix, labels):
@@ -72,11 +72,6 @@ def test_a_random_part_is_kept_where_there_are_many(toy, monkeypatch):
     for part in parts:
         chosen = [int(values[0] // 3) for values in part.scores.array]
         assert (part.labels.to_ternary() == labels[rows[chosen]]).all()
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory):
-    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
 
 
 def train(features, output, *options):

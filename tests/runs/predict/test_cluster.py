@@ -212,11 +212,6 @@ def played(monkeypatch):
     return jobs
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=8)
-
-
 @pytest.fixture(scope="module", params=["yes", "no"])
 def run(request, photos, tmp_path_factory):
     """A run whose backbone is frozen, or not."""
