@@ -179,7 +179,7 @@ def test_a_second_reviewer_and_a_conflict(browser, server, audit):
         assert ben.answers() == {"dog": None, "bird": None}  # of ben
         ben.page.keyboard.press("ArrowUp")
         ben.press("n", "Saved: dog, no.")
-        assert ben.text("left-out") == "1 conflict"
+        assert ben.text("left-out") == "of 1 decided, 1 conflict"
         ben.page.select_option("#show", "conflict")
         ben.wait("position", "1 of 1 sample")
         assert ben.answers()["dog"] == "no"
@@ -407,4 +407,53 @@ def test_only_visible_photos_of_ten_thousand_are_in_the_document(browser, tmp_pa
         page.page.keyboard.press("Home")
         page.wait("position", "1 of 10,000 samples")
         assert len(list((audit / "thumbnails").iterdir())) < 300
+        page.close()
+
+
+def test_a_lost_connection_is_forgotten_when_it_is_back(browser, server):
+    page = Page(browser, server.address)
+    page.page.route("**/api/**", lambda route: route.abort())
+    page.page.keyboard.press("y")
+    page.page.wait_for_selector("#problem:not([hidden])")
+    page.page.unroute("**/api/**")
+    page.wait("status", "The server answers again. Your last answer was not saved")
+    assert page.page.is_hidden("#problem")
+    page.press("y", "Saved: dog, yes.")
+    page.page.close()  # the console has reported the lost requests
+
+
+def test_a_telephone_shows_the_photo_first(browser, server):
+    """The header takes at most a fifth of the screen, and the next photo begins at its top."""
+    page = Page(browser, server.address, viewport={"width": 375, "height": 667})
+    height = "document.querySelector('header').getBoundingClientRect().height"
+    assert page.page.evaluate(height) <= 667 / 5
+    assert page.page.is_hidden("#filters")
+    page.page.click("#open-filters")
+    assert page.page.is_visible("#filters")
+    page.page.click("#open-filters")
+    page.page.evaluate("scrollTo(0, 1000)")
+    page.page.click("#next")
+    page.wait("position", "2 of")
+    page.page.wait_for_function("Math.abs(document.getElementById('stage').getBoundingClientRect().top) <= 2")
+    page.close()
+
+
+def test_buttons_show_where_and_enlarge(browser, server):
+    page = Page(browser, server.address)
+    page.page.wait_for_selector("#zoom:not([hidden])")
+    before = page.page.locator("#photo").bounding_box()["width"]
+    page.page.click("#zoom")
+    assert page.page.locator("#photo").bounding_box()["width"] == pytest.approx(2.5 * before)
+    assert page.page.get_attribute("#zoom", "aria-pressed") == "true"
+    page.page.keyboard.press("x")
+    assert page.page.locator("#photo").bounding_box()["width"] == pytest.approx(before)
+    page.close()
+
+
+def test_least_sure_first(browser, audit):
+    with process(audit, "--order", "unsure") as started:
+        page = Page(browser, started.address)
+        assert page.page.input_value("#order") == "unsure"
+        page.page.select_option("#order", "rank")
+        page.wait("file", "a.png")
         page.close()

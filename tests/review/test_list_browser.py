@@ -82,6 +82,8 @@ def test_a_label_that_is_not_on_the_list_is_added(page, audit):
 
 
 def grid_of(page, label):
+    if page.page.is_visible("#open-filters"):
+        page.page.click("#open-filters")
     page.page.select_option("#column", label=label)
     page.page.wait_for_selector("main[aria-busy=false]")
     page.page.locator("#column").blur()

@@ -131,10 +131,19 @@ def test_all_samples_are_shown_once_in_a_random_list():
 def test_classes_take_turns():
     made = entries(list(range(8)))._replace(columns=np.array([1, 1, 1, 0, 1, 2, 0, 2]))
     # Best of each class: 0 (class 1), 3 (class 0), 5 (class 2); then 1, 6, 7; the fifth is a random one.
-    order = make_order(made, Selection(), by_class=True)
+    order = make_order(made, Selection(order="class"))
     first = [sample for sample, check in zip(order.samples, order.checks, strict=True) if check < 0]
     random = set(order.samples[order.checks >= 0].tolist())
     assert first == [sample for sample in (0, 3, 5, 1, 6, 7, 2, 4) if sample not in random]
     assert sorted(order.samples.tolist()) == list(range(8))
     assert (order.entries == make_order(made, Selection()).entries).all()
     assert sorted(order.samples) == sorted(make_order(made, Selection()).samples)
+
+
+def test_least_sure_first():
+    made = entries(list(range(6)))._replace(probabilities=np.array([0.95, 0.8, 0.6, 0.45, 0.3, 0.1]))
+    order = make_order(made, Selection(order="unsure"))
+    first = [sample for sample, check in zip(order.samples, order.checks, strict=True) if check < 0]
+    random = set(order.samples[order.checks >= 0].tolist())
+    assert len(random) == 1
+    assert first == [sample for sample in (3, 2, 4, 1, 5, 0) if sample not in random]

@@ -23,7 +23,7 @@ def review(
     data: str = "",
     port: int = 0,
     reviewer: str = "",
-    order: Literal["rank", "class"] = "rank",
+    order: Literal["rank", "class", "unsure"] = "rank",
     rows: Path | None = None,
     open: bool = False,
 ) -> None:
@@ -36,8 +36,8 @@ def review(
         data: Path of the data, if it was moved since.
         port: Port of the page; 0 = a free one.
         reviewer: Name kept with each answer; default: your user name.
-        order: Of the lists of an audit: most probable entries first, or the best of every class first, then
-            the second of every class.
+        order: Of the lists of an audit: most probable entries first; the best of every class first, then the
+            second of every class; or least sure entries first. The page has the same choice.
         rows: CSV, TSV or Parquet file whose columns are shown with each sample, such as its text; the first
             column holds the names of the samples.
         open: Open the page in the browser.
@@ -56,8 +56,8 @@ def review(
         scores, remark = _scores_of(path)
         opened = Labelling(path, name, data=data, rows=rows, scores=scores)
     else:
-        by_class, words = order == "class", _words_of(path)
-        opened, remark = Review(path, name, data=data, by_class=by_class, rows=rows, words=words), ""
+        words = _words_of(path)
+        opened, remark = Review(path, name, data=data, order=order, rows=rows, words=words), ""
     site = open_site(opened, port=port)
     if remark:
         print(f"note: {remark}", file=sys.stderr)

@@ -31,7 +31,7 @@ from .contents import Picture, Pictures
 from .labelling import Labelling
 from .labelling import Show as ShowSamples
 from .progress import LEAST_CHECKS
-from .queue import ListName, Selection
+from .queue import ListName, OrderName, Selection
 from .session import Review, Show
 from .store import Answer
 
@@ -156,15 +156,16 @@ class Complete(_Body):
 
 
 Samples = Annotated[list[int], Query(max_length=MOST_CARDS)]
-_SELECTION = "column minimum list"
+_SELECTION = "column minimum list order"
 
 
 def _selection(
     column: int | None = None,
     minimum: Annotated[float, Query(ge=0, le=1)] = 0.0,
     name: Annotated[ListName, Query(alias="list")] = "missing",
+    order: OrderName = "rank",
 ) -> Selection:
-    return Selection(column, minimum, name)
+    return Selection(column, minimum, name, order)
 
 
 Chosen = Annotated[Selection, Depends(_selection)]
@@ -212,6 +213,7 @@ def _add_lists(app: FastAPI, prefix: str, review: Review, pictures: Pictures) ->
             "classes": review.records.classes,
             "listed": {name: review.listed_per_class(name) for name in ("missing", "wrong")},
             "images": pictures.available,
+            "order": review.order,
             "least_checks": LEAST_CHECKS,
             "warnings": review.about.warnings,
             "how": review.about.how,

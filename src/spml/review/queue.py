@@ -34,12 +34,18 @@ class Entries(NamedTuple):
     name: ListName = "missing"
 
 
+OrderName = Literal["rank", "class", "unsure"]
+"""Order of entries: most probable first; the best of every class, then the second of every class, and so on;
+or least sure first, those whose probability is nearest to a half."""
+
+
 class Selection(NamedTuple):
-    """Part of the list that a reviewer looks at."""
+    """Part of the list that a reviewer looks at, and its order."""
 
     column: int | None = None  # only entries of this class; None = of all classes
     minimum: float = 0.0  # only entries of at least this probability
     list: ListName = "missing"
+    order: OrderName = "rank"
 
 
 class Order(NamedTuple):
@@ -102,20 +108,23 @@ def values_at(labels: ObservedLabels, rows: IntArray, columns: IntArray) -> npt.
     return np.asarray(labels.to_csr()[rows, columns], np.int8).ravel()
 
 
-def make_order(entries: Entries, selection: Selection, *, by_class: bool = False) -> Order:
-    """Order the samples of a selection: by their best rank, every fifth one by the random order.
+def make_order(entries: Entries, selection: Selection) -> Order:
+    """Order the samples of a selection: by the first of their entries, every fifth one by the random order.
 
     Args:
         entries: All entries.
-        selection: Part of them.
-        by_class: Take the best entry of every class first, then the second of every class, and so on.
+        selection: Part of them, and their order.
     """
     chosen = entries.probabilities >= selection.minimum
     if selection.column is not None:
         chosen &= entries.columns == selection.column
     ranked = np.flatnonzero(chosen)
     shuffled = entries.shuffled[chosen[entries.shuffled]]
-    turns = _in_turns(entries.columns, ranked) if by_class else ranked
+    turns = ranked
+    if selection.order == "class":
+        turns = _in_turns(entries.columns, ranked)
+    elif selection.order == "unsure":
+        turns = ranked[np.argsort(np.abs(entries.probabilities[ranked] - 0.5), kind="stable")]
     by_rank, by_chance = (iter(_first_of_each(entries.rows, each)) for each in (turns, shuffled))
     checks: dict[int, int] = {}  # by sample, in the order in which they are shown
     for position in range(1, len(np.unique(entries.rows[ranked])) + 1):

@@ -21,7 +21,7 @@ from ..data.records import Records
 from ..data.texts import Texts
 from .contents import Content, Contents
 from .progress import STATUSES, UNDECIDED, Answers, Progress, Status, check_names, measure
-from .queue import Entries, ListName, Order, Selection, make_entries, make_order, values_at
+from .queue import Entries, ListName, Order, OrderName, Selection, make_entries, make_order, values_at
 from .store import FILE, Answer, Decision, Store
 
 Show = Literal["all", "undecided", "decided", "conflict"]
@@ -79,10 +79,9 @@ class _List:
 
     Args:
         entries: The entries.
-        by_class: Show the best entry of every class first, then the second of every class, and so on.
     """
 
-    def __init__(self, entries: Entries, *, by_class: bool) -> None:
+    def __init__(self, entries: Entries) -> None:
         self.entries = entries
         self.status = np.zeros(len(entries.rows), np.int8)
         pairs = zip(entries.rows.tolist(), entries.columns.tolist(), strict=True)
@@ -91,9 +90,7 @@ class _List:
         for entry, row in enumerate(entries.rows.tolist()):
             self.of_sample.setdefault(row, []).append(entry)
         # The order of the samples of a selection does not depend on answers.
-        self.order: Callable[[Selection], Order] = lru_cache(maxsize=64)(
-            partial(make_order, entries, by_class=by_class)
-        )
+        self.order: Callable[[Selection], Order] = lru_cache(maxsize=64)(partial(make_order, entries))
 
 
 def open_data(folder: Path, path: str = "") -> tuple[Audit, Records]:
@@ -129,7 +126,7 @@ class Review:
         folder: Folder of the audit, which the database lies in.
         reviewer: Name under which answers are kept.
         data: Path of the data, if it was moved since the audit.
-        by_class: Show the best entry of every class first, then the second of every class, and so on.
+        order: Order of the entries when the page is opened.
         rows: Table with further columns of the samples, as in `Contents`.
         words: Finds what in a text speaks most for each of some classes; None = this is not shown.
 
@@ -144,11 +141,11 @@ class Review:
         reviewer: str,
         *,
         data: str = "",
-        by_class: bool = False,
+        order: OrderName = "rank",
         rows: Path | None = None,
         words: Words | None = None,
     ) -> None:
-        self.reviewer, self._words = reviewer, words
+        self.reviewer, self.order, self._words = reviewer, order, words
         audit, records = open_data(folder, data)
         self.records: Records = records
         self.about: About = audit.about
@@ -156,9 +153,7 @@ class Review:
             "missing": make_entries(audit.missing, records, sha256_file(folder / MISSING)),
             "wrong": make_entries(audit.wrong, records, sha256_file(folder / WRONG), "wrong"),
         }
-        self.lists: dict[str, _List] = {
-            name: _List(entries, by_class=by_class) for name, entries in listed.items()
-        }
+        self.lists: dict[str, _List] = {name: _List(entries) for name, entries in listed.items()}
         samples = {sample for each in self.lists.values() for sample in each.of_sample}
         self.contents = Contents(records, rows, samples)
         self.store = Store(folder / FILE, self.about.fingerprint)

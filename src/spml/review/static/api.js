@@ -5,9 +5,8 @@ async function request(path, options) {
   try {
     response = await fetch(path, options);
   } catch {
-    throw new Error(
-      "Not saved: the server does not answer. Earlier answers are safe. Start spml review again, and open the address that it prints.",
-    );
+    const text = "Not saved: the server does not answer. Earlier answers are safe. If this stays, start spml review again, and open the address that it prints.";
+    throw Object.assign(new Error(text), { unreachable: true });
   }
   const body = await response.json().catch(() => null);
   if (!response.ok) throw new Error(body?.error ?? `The server answered with error ${response.status}.`);

@@ -1,5 +1,7 @@
 // Elements, phrases, and messages to the reader, for both pages.
 
+import * as api from "./api.js";
+
 export const $ = (id) => document.getElementById(id);
 
 export function make(tag, properties = {}, ...children) {
@@ -23,6 +25,24 @@ export function say(text) {
 export function complain(error) {
   $("problem").textContent = error.message;
   $("problem").hidden = false;
+  if (error.unreachable) waitForServer(error.message);
+}
+
+// The message goes once the server answers again, also if nobody does anything in the meantime.
+function waitForServer(message) {
+  setTimeout(async () => {
+    const answers = await api.about().then(() => true, (error) => !error.unreachable);
+    if ($("problem").hidden || $("problem").textContent !== message) return;
+    if (!answers) return waitForServer(message);
+    $("problem").hidden = true;
+    say("The server answers again. Your last answer was not saved: give it again.");
+  }, 2000);
+}
+
+// On a screen that shows one thing at a time, the next sample begins at its top.
+export function beginAtTop(section) {
+  const first = section.getBoundingClientRect().top + scrollY;
+  if (matchMedia("(max-width: 59.99rem)").matches && scrollY > first) scrollTo(0, first);
 }
 
 export const tags = (names) => names.map((name) => make("span", { className: "tag", textContent: name }));

@@ -20,6 +20,10 @@ export function listen(keys, letters) {
   $("keys").addEventListener("change", ({ target }) => {
     localStorage.setItem("single-keys", target.checked ? "on" : "off");
   });
+  $("open-filters").addEventListener("click", ({ currentTarget }) => {
+    const open = document.querySelector("header").classList.toggle("open");
+    currentTarget.setAttribute("aria-expanded", open);
+  });
   $("open-help").addEventListener("click", () => $("help").showModal());
   $("filters").addEventListener("submit", (event) => event.preventDefault());
 }

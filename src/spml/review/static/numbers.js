@@ -3,8 +3,8 @@
 import { $, number, percent, plural } from "./dom.js";
 
 const WORDS = {
-  missing: { title: "Missing labels", found: "Missing labels found", share: "Precision of this list" },
-  wrong: { title: "Given labels that may be wrong", found: "Mistakes found", share: "Mistakes in this list" },
+  missing: { title: "Missing labels", found: "Missing labels found", share: "Right in the whole list" },
+  wrong: { title: "Given labels that may be wrong", found: "Mistakes found", share: "Wrong in the whole list" },
 };
 
 export const decidedOf = (progress) => progress.yes + progress.no + progress.unsure + progress.conflicts;
@@ -21,7 +21,11 @@ export function showNumbers(progress, list, about) {
   $("bar").max = Math.max(1, listed);
   $("bar").value = decided;
   $("yes").textContent = number(hits);
-  const leftOut = [unsure && `${unsure} unsure`, conflicts && plural(conflicts, "conflict")].filter(Boolean);
+  const leftOut = [
+    decided && `of ${number(decided)} decided`,
+    unsure && `${unsure} unsure`,
+    conflicts && plural(conflicts, "conflict"),
+  ].filter(Boolean);
   $("left-out").textContent = leftOut.join(", ");
   $("precision").textContent = precision ? percent(precision.value) : "–";
   $("precision-note").textContent = !precision

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Cards } from "./cards.js";
-import { $, complain, make, number, plural, say, showCommands, tags } from "./dom.js";
+import { $, beginAtTop, complain, make, number, plural, say, showCommands, tags } from "./dom.js";
 import { Film } from "./film.js";
 import { Grid } from "./grid.js";
 import { listen, release } from "./keys.js";
@@ -36,7 +36,8 @@ const questionsOf = (each) => [...each.suggestions, ...each.further];
 
 function selection() {
   const [list, column] = [$("list").value, $("column").value];
-  return { list, ...(column && { column }), minimum: list === "missing" ? $("minimum").value : 0 };
+  const minimum = list === "missing" ? $("minimum").value : 0;
+  return { list, ...(column && { column }), minimum, order: $("order").value };
 }
 
 function newCards() {
@@ -82,6 +83,7 @@ async function start() {
     option.textContent += ` (${number(count)})`;
     option.disabled = !count && option.value === "wrong";
   }
+  $("order").value = about.order;
   listClasses();
   await filter();
 }
@@ -117,6 +119,7 @@ async function go(to, asked) {
   film.refresh();
   showSample();
   showProgress(progress);
+  beginAtTop($("stage"));
 }
 
 async function decide(index, answer) {
@@ -274,6 +277,13 @@ function showSuggestions() {
   asked?.scrollIntoView({ block: "nearest" });
   if (focused) asked?.querySelector(`[data-answer=${focused}]`)?.focus();
   pointed = null;
+  $("where").hidden = !questionsOf(card()).some((each) => each.window.length);
+  photo.outline();
+}
+
+function toggleWindow() {
+  outlined = !outlined;
+  $("where").setAttribute("aria-pressed", outlined);
   photo.outline();
 }
 
@@ -301,6 +311,7 @@ $("suggestions").addEventListener("pointerleave", () => {
   pointed = null;
   photo.outline();
 });
+$("where").addEventListener("click", toggleWindow);
 $("previous").addEventListener("click", () => run(() => go(position - 1)));
 $("next").addEventListener("click", () => run(() => go(position + 1)));
 for (const id of ["undo", "grid-undo"]) $(id).addEventListener("click", () => run(undo));
@@ -344,10 +355,8 @@ listen(
     z: () => run(undo),
     g: () => run(toggleGrid),
     a: () => inGrid() || $("add-label").focus(),
-    w: () => {
-      outlined = !outlined;
-      photo.outline();
-    },
+    w: toggleWindow,
+    x: () => inGrid() || photo.zoom(),
     "?": () => $("help").showModal(),
   },
 );

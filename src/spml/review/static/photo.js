@@ -13,9 +13,11 @@ export class Photo {
     const photo = $("photo");
     photo.addEventListener("load", () => {
       photo.classList.toggle("small", Math.max(photo.naturalWidth, photo.naturalHeight) < SMALL);
-      photo.hidden = false;
+      photo.hidden = $("zoom").hidden = false;
       this.outline();
     });
+    photo.addEventListener("click", (event) => this.zoom(event));
+    $("zoom").addEventListener("click", () => this.zoom());
     photo.addEventListener("error", async () => {
       const address = photo.getAttribute("src");
       const problem = await api.problemOf(address);
@@ -36,7 +38,8 @@ export class Photo {
     $("placeholder").textContent = this.images ? "" : name;
     if (!this.images || photo.getAttribute("src") === address) return;
     // The old photo must not stay while the new one loads.
-    photo.hidden = true;
+    photo.hidden = $("zoom").hidden = true;
+    this.zoom(undefined, false);
     photo.alt = alt;
     photo.src = address;
     for (const each of ahead) new Image().src = `photo/${each}`;
@@ -51,9 +54,20 @@ export class Photo {
     $("content").scrollTop = 0;
   }
 
+  // Enlarge the photo around the pointer, or show it as a whole again.
+  zoom(event, enlarge = !$("photo").classList.contains("zoomed")) {
+    const photo = $("photo");
+    const box = photo.getBoundingClientRect();
+    const [x, y] = event ? [(event.clientX - box.x) / box.width, (event.clientY - box.y) / box.height] : [0.5, 0.5];
+    if (enlarge) photo.style.transformOrigin = `${100 * x}% ${100 * y}%`;
+    photo.classList.toggle("zoomed", enlarge);
+    $("zoom").setAttribute("aria-pressed", enlarge);
+    this.outline();
+  }
+
   clear() {
     for (const id of ["file", "position", "content"]) $(id).replaceChildren();
-    $("photo").hidden = $("placeholder").hidden = $("content").hidden = $("window").hidden = true;
+    for (const id of ["photo", "placeholder", "content", "window", "zoom"]) $(id).hidden = true;
     $("photo").removeAttribute("src");
   }
 
@@ -61,7 +75,7 @@ export class Photo {
   outline() {
     const photo = $("photo");
     const window = this.windowOf();
-    $("window").hidden = photo.hidden || !window.length;
+    $("window").hidden = photo.hidden || !window.length || photo.classList.contains("zoomed");
     if ($("window").hidden) return;
     const scale = Math.min(photo.clientWidth / photo.naturalWidth, photo.clientHeight / photo.naturalHeight);
     const [width, height] = [photo.naturalWidth * scale, photo.naturalHeight * scale];

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Cards } from "./cards.js";
-import { $, complain, make, number, plural, say, showCommands, tags } from "./dom.js";
+import { $, beginAtTop, complain, make, number, plural, say, showCommands, tags } from "./dom.js";
 import { Film } from "./film.js";
 import { listen, release } from "./keys.js";
 import { Photo } from "./photo.js";
@@ -82,6 +82,7 @@ async function go(to) {
   film.show(position);
   film.refresh();
   showSample();
+  beginAtTop($("stage"));
 }
 
 function keep(saved) {
@@ -286,6 +287,7 @@ listen(
     ...Object.fromEntries(Array.from({ length: DIGITS }, (_, index) => [`${index + 1}`, () => toggle(index)])),
     c: () => act(complete),
     z: () => act(undo),
+    x: () => photo.zoom(),
     "/": () => $("search").focus(),
     "?": () => $("help").showModal(),
   },
