@@ -157,11 +157,12 @@ def test_pixels_are_limited_by_the_header(photo_run):
 def test_what_the_service_tells_about_itself(client, rows, photo_run):
     about = client.get("/model").json()
     assert about["classes"] == ["blue", "green", "red"]
-    assert about["input"] == {"kind": "images", "size": 32}
+    assert about["input"] == {"kind": "images", "size": 32, "where": False}
     assert about["limits"]["max_samples"] == 8
     assert about["calibrated"] is True
     policy = spml.load(photo_run).thresholds
     assert about["target"] == policy.target.describe()
+    assert (about["threshold_probabilities"] is None) == (policy.calibrated is None)
     expected = [None if np.isinf(logit) else 1 / (1 + np.exp(-logit)) for logit in policy.logits]
     assert about["thresholds"] == pytest.approx(expected, abs=1e-6)
     assert rows.get("/model").json()["input"] == {"kind": "features", "width": 8}

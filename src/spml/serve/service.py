@@ -136,16 +136,24 @@ class Service:
                 None if math.isinf(logit) or column in never else score
                 for column, (logit, score) in enumerate(zip(cut.tolist(), scores, strict=True))
             ],
+            "threshold_probabilities": self._probabilities_at(cut),
             "target": policy.target.describe(),
             "calibrated": self.run.calibration is not None,
             "limits": asdict(self.limits),
         }
 
+    def _probabilities_at(self, cut: Logits) -> list[float | None] | None:
+        """Probability at the threshold of each class, or None where there is no threshold; None without K."""
+        found = self.run.calibrated(np.nan_to_num(cut[None], posinf=0.0))
+        if found is None:
+            return None
+        return [None if math.isinf(x) else p for x, p in zip(cut.tolist(), found[0].tolist(), strict=True)]
+
     def _about_input(self) -> dict[str, Any]:
         if self.takes_texts:
             return {"kind": "texts"}
         if self.takes_images:
-            return {"kind": "images", "size": self.run.spec.size}
+            return {"kind": "images", "size": self.run.spec.size, "where": self.locates}
         *parts, width = self.shape
         return {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
 

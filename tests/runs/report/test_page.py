@@ -133,7 +133,8 @@ def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
     assert found
     assert all(max(picture.size) <= SIDE for picture in found)
     figure = re.search(
-        r'<figure><div class="frame"><img[^>]*alt="([^"]+)"[^>]*><span class="window" style="([^"]+)"', page
+        r'<figure><a class="frame"[^>]*><img[^>]*alt="([^"]+)"[^>]*><span class="window" style="([^"]+)"',
+        page,
     )
     classes = re.findall("<summary>(.*?)</summary>", page)
     photo = photo_run.parent / "photos" / figure[1]

@@ -41,7 +41,10 @@ def _scores(report: Report, task: Task) -> Any:
     step = max(_LINE, 0.115 * len(modes) + 0.06)
     figure, axes = single_panel(7.4, 1.15 + step * len(names), whole=False, sideways=True)
     thickness = 0.84 / len(modes)
-    highest = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
+    ends = [100 * np.nan_to_num(e.test.sd) * np.array([-1, 1]) + 100 * e.test.mean for e in entries.values()]
+    lowest, highest = np.min(ends), np.max(ends)
+    # Bars that differ little are told apart; the label of the axis says that it does not begin at 0.
+    start = math.floor(2 * lowest - highest) if lowest > 0.7 * highest else 0
     for number, mode in enumerate(modes):
         colour = COLOURS[number % len(COLOURS)]
         rows = [i for i, name in enumerate(names) if (name, mode) in entries]
@@ -61,8 +64,10 @@ def _scores(report: Report, task: Task) -> Any:
             axes.axvline(100 * entry.test.mean, color=MISSED, lw=0.9, ls=style, zorder=0.5, label=label)
     marks = ["°" if name in report.reference_only else "" for name in names]
     _names(axes, [cut(one_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
-    axes.set_xlim(0, max(100 * highest * 1.1, 1.0))
-    axes.set_xlabel("test mAP, % (mean and standard deviation over seeds)", fontsize=9)
+    start = max(start, 0)
+    axes.set_xlim(start, max(highest + 0.1 * (highest - start), 1.0))
+    begins = f"; the axis begins at {start}" if start else ""
+    axes.set_xlabel(f"test mAP, % (mean and standard deviation over seeds{begins})", fontsize=9)
     title = f"{cut(one_line(task[0]), 36)}, {cut(one_line(task[1]), 36)}; selected by:"
     _head(figure, axes, title, 4)
     return figure

@@ -36,8 +36,8 @@ def percent(value: float | None, sign: bool = False) -> str:
 
 
 def with_sd(mean: float, sd: float, sign: bool = False) -> str:
-    """Mean and standard deviation, times 100."""
-    return f"{percent(mean, sign)} ± {percent(sd)}"
+    """Mean and standard deviation, times 100; the mean alone where there is one value."""
+    return f"{percent(mean, sign)} ± {percent(sd)}" if math.isfinite(sd) else percent(mean, sign)
 
 
 def share(value: float | None) -> str:

@@ -30,6 +30,11 @@ from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reop
 MOST_ROWS = 1000
 """Most classes in the table."""
 
+MOST_TOGETHER = 12
+"""Most labels in the table of those that are predicted together."""
+
+_ROWS_TOGETHER = 20_000  # held-out samples that it counts
+
 _LARGEST = 4 << 20  # bytes of a picture; those of this package have a twentieth
 
 
@@ -185,6 +190,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         audited=_optional(run, run_files.AUDITED, _Audited),
         held_out=len(held_out.ids),
         rows=class_rows(run, held_out, cuts),
+        together=labels_together(run, held_out, cuts),
         shown=shown,
         most_shown=MOST_SHOWN,
         windows=any(photo.windows is not None for photo in photos.values()),
@@ -224,20 +230,19 @@ def _about_curves(run: Run, headline: Headline) -> str:
     """What the picture of the training shows, for people who do not know the field."""
     metric = "mAP" if headline.full else f"SP-score at K = {headline.mean_labels:.3g}"
     if "epoch" in run.summary["selected"]:
-        return (
-            f"How the model changed in training. The epoch that is marked was kept: its {metric} is highest."
-        )
+        return f"How the model changed during training. The marked epoch, of the highest {metric}, was kept."
     return (
-        "The models that were tried. The penalty says how simple a model is kept: with too small a one it "
-        "learns accidents of the data by heart, with too large a one too little. What is marked was kept. "
-        f"The height is the {metric} in this search; the finished model, made of what is marked, has its own."
+        "Each point is a model that was tried. A larger penalty gives a simpler model: with a small penalty, "
+        "a model memorises its training samples; with a large one, it learns too little. The marked points "
+        f"were kept. The vertical axis is the {metric} in this search. The finished model combines the "
+        "marked ones and has a score of its own."
     )
 
 
 def _method(name: str) -> str:
     """A method in words; empty if its name says all."""
     if name == AUTO:
-        return "several simple models on the features, weighed by how well they do on held-back ones"
+        return "a weighted average of simple models of the features; weights follow their held-out scores"
     objectives = methods()
     return objectives[name].card.title if name in objectives else ""
 
@@ -280,6 +285,36 @@ def class_rows(run: Run, held_out: HeldOut, cuts: Sequence[float]) -> list[dict[
             }
         )
     return rows
+
+
+def labels_together(
+    run: Run, held_out: HeldOut, cuts: Sequence[float]
+) -> list[tuple[str, int, list[float | None]]]:
+    """Which labels are predicted together, of the `MOST_TOGETHER` that are predicted most often.
+
+    Returns:
+        Per label its name, the number of held-out samples for which it is predicted, and the share of these
+        for which each of the labels is predicted, too; None for itself. Empty with fewer than two labels.
+    """
+    limits = np.asarray(cuts, np.float64).astype(np.float32)
+    columns = np.argsort(-held_out.positives, kind="stable")[: 5 * MOST_TOGETHER]
+    columns = columns[np.isfinite(limits[columns])]
+    rows = np.arange(min(len(held_out.ids), _ROWS_TOGETHER))
+    found = held_out.scores.at(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
+    predicted = found.reshape(len(rows), len(columns)) >= limits[columns]
+    most = np.argsort(-predicted.sum(0), kind="stable")[:MOST_TOGETHER]
+    most = most[predicted[:, most].any(0)]
+    counts = predicted[:, most].astype(np.float64).T @ predicted[:, most]
+    shares = counts / np.diag(counts)[:, None]
+    return [
+        (
+            run.classes[columns[column]],
+            int(counts[row, row]),
+            [None if row == other else float(share) for other, share in enumerate(shares[row])],
+        )
+        for row, column in enumerate(most.tolist())
+        if len(most) > 1
+    ]
 
 
 def _picture(path: Path) -> str | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +87,7 @@ class Photo(NamedTuple):
     Attributes:
         address: Address that holds the JPEG itself.
         width, height: Its size in pixels.
+        original: Address of the photo itself, relative to the folder of the run; empty if it is in no file.
         windows: Left, top, width and height of the window that speaks most for each class, as shares of the
             photo, float32 (C, 4); None of a model that scores photos as a whole.
     """
@@ -91,6 +95,7 @@ class Photo(NamedTuple):
     address: str
     width: int
     height: int
+    original: str
     windows: npt.NDArray[np.float32] | None
 
 
@@ -140,8 +145,17 @@ def read_photos(
                     windows[row] = run.places[numbers]
         for row, name in enumerate(names):
             if picture := small_photo(chosen, row):
-                photos[name] = Photo(address_of(picture), *picture.size, windows.get(row))
+                original = _link(chosen.paths[row], run.folder) if isinstance(chosen, ImageFiles) else ""
+                photos[name] = Photo(address_of(picture), *picture.size, original, windows.get(row))
     return photos
+
+
+def _link(photo: object, folder: Path) -> str:
+    """Address of a photo relative to a folder; empty if it is in no file, or on another drive."""
+    try:
+        return quote(os.path.relpath(photo, folder)) if isinstance(photo, (str, Path)) else ""
+    except ValueError:
+        return ""
 
 
 def small_photo(inputs: Inputs, row: int) -> Image.Image | None:

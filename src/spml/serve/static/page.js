@@ -18,7 +18,7 @@ async function ask(body, headers = {}) {
   id("problem").hidden = true;
   id("status").textContent = "Waiting for the answer …";
   try {
-    const response = await fetch("predict?scores=all", { method: "POST", body, headers });
+    const response = await fetch(`predict?scores=all${about.input.where ? "&where=true" : ""}`, { method: "POST", body, headers });
     const answer = await response.json();
     if (!answer.predictions) throw new Error(answer.error ?? `The server answered with error ${response.status}.`);
     const count = answer.predictions.length;
@@ -36,22 +36,60 @@ function table(prediction) {
   const values = prediction.probabilities ?? prediction.scores;
   const predicted = new Set(prediction.labels);
   const rest = Object.keys(values).filter((name) => !predicted.has(name)).sort((a, b) => values[b] - values[a]);
+  const marks = prediction.probabilities ? about.threshold_probabilities : about.thresholds;
   const made = element("table");
   made.append(element("caption", prediction.probabilities ? "Probabilities" : "Scores, which are no probabilities"));
   for (const name of [...prediction.labels, ...rest].slice(0, Math.max(SHOWN, prediction.labels.length))) {
     const row = element("tr", "", predicted.has(name) ? { class: "predicted" } : {});
-    const bar = element("td");
+    const bar = element("div", "", { class: "bar" });
     bar.append(element("meter", "", { min: 0, max: 1, value: values[name], "aria-label": name }));
+    const mark = marks?.[about.classes.indexOf(name)];
+    if (mark != null) {
+      const line = element("span", "", { class: "mark", title: `predicted from ${mark.toFixed(3)} on` });
+      line.style.left = `${100 * mark}%`;
+      bar.append(line);
+    }
     const number = prediction.probabilities ? `${(100 * values[name]).toFixed(1)} %` : values[name].toFixed(3);
-    row.append(element("th", name, { scope: "row" }), bar, element("td", number));
+    const cell = element("td");
+    cell.append(bar);
+    row.append(element("th", name, { scope: "row" }), cell, element("td", number));
     made.append(row);
   }
   return made;
 }
 
+// The photo with a frame for each label, where the model says in which part of the photo it is.
+function framed(picture, where) {
+  const frame = element("div", "", { class: "frame" });
+  frame.append(picture);
+  for (const [name, [left, top, width, height]] of Object.entries(where ?? {})) {
+    const box = element("span", name, { class: "box" });
+    const share = { left, top, width, height };
+    for (const [key, value] of Object.entries(share)) box.style[key] = `${100 * value}%`;
+    frame.append(box);
+  }
+  return frame;
+}
+
+// Answers as a table: a name, its labels, and a number for every class.
+function csv(predictions) {
+  const cell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const values = (each) => about.classes.map((name) => (each.probabilities ?? each.scores)?.[name] ?? "");
+  const rows = predictions.map((each) => [each.name, (each.labels ?? []).join("|"), each.error ?? "", ...values(each)]);
+  return [["file", "labels", "error", ...about.classes], ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
+}
+
+function answer(predictions, picture = () => null) {
+  if (!predictions.length) return;
+  id("answers").replaceChildren(...predictions.map((each, k) => show(each, picture(k))));
+  URL.revokeObjectURL(id("download").href);
+  id("download").href = URL.createObjectURL(new Blob([`${csv(predictions)}\r\n`], { type: "text/csv" }));
+  id("download").hidden = false;
+}
+
 function show(prediction, picture) {
   const article = element("article");
-  if (picture) article.append(picture);
+  if (picture) article.append(framed(picture, prediction.where));
   const text = element("div");
   text.append(element("h2", prediction.name));
   if (prediction.error) {
@@ -75,8 +113,7 @@ async function send(files) {
   if (!files.length) return;
   const form = new FormData();
   for (const file of files) form.append("images", file);
-  const predictions = await ask(form);
-  if (predictions.length) id("answers").replaceChildren(...predictions.map((each, k) => show(each, pictureOf(files[k]))));
+  answer(await ask(form), (k) => pictureOf(files[k]));
 }
 
 id("files").addEventListener("change", async (event) => {
@@ -90,8 +127,7 @@ id("rows").addEventListener("submit", async (event) => {
   const text = id("row").value;
   const row = about.input.parts ? text.split("\n").filter((line) => line.trim()).map(numbersIn) : numbersIn(text);
   const body = JSON.stringify(texts ? { texts: [text] } : { features: [row] });
-  const predictions = await ask(body, { "Content-Type": "application/json" });
-  if (predictions.length) id("answers").replaceChildren(...predictions.map((each) => show(each)));
+  answer(await ask(body, { "Content-Type": "application/json" }));
 });
 
 // Anywhere on the page, so that a photo that misses the field does not replace the page.
