@@ -4,10 +4,10 @@ from __future__ import annotations
 
 GROUPS: dict[str, tuple[str, dict[str, str]]] = {
     "One label per sample and nothing else": (
-        "On fixed features, say nothing: the auto head is ahead of all of these. They are for training a "
-        "network, and for studying losses.",
+        "For precomputed features, use the default (auto head): it was better than all of these. These "
+        "methods are for training a network and for studying losses.",
         {
-            "gr": "You train a network; it is taken where nothing is stated and no backbone is frozen",
+            "gr": "You train a network: the default for networks that are trained end to end",
             "em": "You train a network and want one simple term: unknown labels are kept uncertain",
             "em_apl": "As EM, in long trainings: after its warm-up it marks likely negatives",
             "ll_r": "You want to drop the unlabelled positives that have the largest losses",
@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "K is known, the mean number of labels per sample": (
-        "[Fifty samples labelled in full](../audit-sample.md) tell it.",
+        "[Fifty samples labelled in full](../audit-sample.md) measure it.",
         {
             "lasd": "You want the best trained loss on features, and can pay for further views of photos",
             "en": "Classes are frequent enough that the expected number of negatives of each means something",

@@ -2,6 +2,7 @@
 
     python docs/screens.py FOLDER [OPTION...]
 
+Pages are drawn at the width of a computer and of a telephone, light and dark, and must not scroll sideways.
 The photographs are those of examples/scenes. FOLDER takes them and the runs, and OPTIONS go to `spml train`,
 such as those that choose the backbone. Questions are answered with the true labels. Needs Chromium.
 """
@@ -20,6 +21,7 @@ import numpy as np
 from examples.scenes.make_scenes import make_photos
 from PIL import Image
 from tests.review.browser import chromium, serving
+from tests.serve.process import serving as serving_run
 
 import spml
 from spml import plots
@@ -40,6 +42,9 @@ def draw_screens(folder: Path, options: list[str]) -> None:
     make_photos(Path("new"), NEW, seed=1)
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 760})
+        main(["data", "inspect", "photos", "--output", "inspected"])
+        with Image.open("inspected/inspect.png") as picture:
+            write(picture, "inspect")
         main(["train", "photos", "--output", "runs/first", *options])
         main(["audit", "sample", "runs/first", "--rows", "50"])
         label_sample(page)
@@ -51,8 +56,12 @@ def draw_screens(folder: Path, options: list[str]) -> None:
         page.locator("h2", has_text="Photos of each class").scroll_into_view_if_needed()
         page.evaluate("window.scrollBy(0, 560)")
         save(page, "report-photos")
+        everywhere(browser, Path("runs/first/report.html").resolve().as_uri(), "report")
         main(["audit", "runs/first"])
         review(page)
+        with serving(Path("runs/first/audit")) as site:
+            everywhere(browser, site.address, "review", "#photo:not([hidden])")
+        serve(browser)
     draw_predictions(spml.load("runs/first"))
 
 
@@ -63,6 +72,44 @@ def save(page, name: str) -> None:
         "[...document.images].every((image) => image.loading === 'lazy' || image.complete)"
     )
     write(Image.open(io.BytesIO(page.screenshot())), name)
+
+
+def everywhere(browser, address: str, name: str, ready: str = "body", prepare=lambda page: None) -> None:
+    """Draw a page at two widths, light and dark, side by side. None scrolls sideways."""
+    sheet = Image.new("RGB", (960, 1010), "#888")
+    for row, scheme in enumerate(("light", "dark")):
+        for left, width, height in ((0, 1280, 900), (716, 375, 790)):
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(address)
+            page.wait_for_selector(ready)
+            prepare(page)
+            page.wait_for_timeout(500)
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                raise RuntimeError(f"{name} scrolls sideways at {width} pixels")
+            shot = Image.open(io.BytesIO(page.screenshot()))
+            shot.thumbnail((712, 502))
+            sheet.paste(shot.convert("RGB"), (left, 506 * row))
+            page.close()
+    write(sheet, f"{name}-pages")
+
+
+def serve(browser) -> None:
+    """Draw the page of the server with the answers to the new photographs."""
+    files = [str(file) for file in sorted(Path("new").glob("*/*.jpg"))]
+
+    def send(page) -> None:
+        page.set_input_files("#files", files)
+        page.wait_for_selector("article table")
+
+    with serving_run(Path("runs/first")) as (address, _):
+        everywhere(browser, f"{address}/", "serve", "[data-ready]", send)
+        page = browser.new_page(viewport={"width": 960, "height": 700})
+        page.goto(f"{address}/")
+        page.wait_for_selector("[data-ready]")
+        send(page)
+        page.locator("article").first.scroll_into_view_if_needed()
+        page.evaluate("scrollTo(0, document.querySelector('article').offsetTop - 20)")
+        save(page, "serve")
 
 
 def write(picture: Image.Image, name: str) -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOG = logging.getLogger("mkdocs.hooks.site")  # a warning fails a strict build
 # Page or picture of the site -> file of the repository.
 ELSEWHERE = {
-    "index.md": "README.md",
+    "overview.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "benchmarks/README.md": "benchmarks/README.md",
@@ -98,10 +98,27 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages whose files lie outside of docs/."""
+    """Add the pages whose files lie outside of docs/, and each tutorial as a notebook."""
     for page, source in ELSEWHERE.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for source in sorted((ROOT / "docs" / "tutorials").glob("*.py")):
+        content = json.dumps(notebook_of(source.read_text(encoding="utf-8")), indent=1)
+        files.append(File.generated(config, f"tutorials/{source.stem}.ipynb", content=content))
     return files
+
+
+def notebook_of(text: str) -> dict[str, Any]:
+    """A tutorial in the percent format of jupytext as a notebook without outputs."""
+    cells = []
+    for number, part in enumerate(re.split(r"^# %%", text, flags=re.M)[1:]):
+        kind, _, source = part.partition("\n")
+        prose = "[markdown]" in kind
+        source = re.sub(r"^# ?", "", source, flags=re.M) if prose else source
+        cell = {"id": f"cell-{number}", "cell_type": "markdown" if prose else "code", "metadata": {}}
+        cell["source"] = source.strip().splitlines(keepends=True)
+        cells.append(cell if prose else {**cell, "execution_count": None, "outputs": []})
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -113,6 +130,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     page.meta |= {"description": describe(markdown), "search": {"boost": boost}}
     if path.startswith("api/"):
         markdown = add_summary(markdown)
+    if path.startswith("tutorials/") and path != "tutorials/index.md":
+        name = posixpath.basename(path).replace(".md", ".ipynb")
+        button = f'<a class="md-button" href="{name}" download>Download the notebook (.ipynb)</a>'
+        markdown = re.sub(r"(^# .*\n)", rf"\1\n{button}\n", markdown, count=1, flags=re.M)
     source = ELSEWHERE.get(path, f"docs/{path}")
     pages = {
         ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri

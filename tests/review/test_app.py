@@ -57,7 +57,8 @@ def test_about(client, audit):
     assert about == {
         "name": "photos", "reviewer": "ann", "classes": ["bird", "cat", "dog"],
         "listed": {"missing": [3, 2, 3], "wrong": [0, 0, 0]},
-        "images": True, "order": "rank", "least_checks": 10, "warnings": ["Made for a test."], "how": "made-up probabilities",
+        "images": True, "order": "rank", "least_checks": 10, "warnings": ["Made for a test."],
+        "how": "made-up probabilities",
     }  # fmt: skip
 
 
@@ -338,7 +339,8 @@ def test_query_parameters_are_known_and_given_once(client):
     for path, message in {
         "api/queue?colunm=1": "unknown parameter 'colunm'. Did you mean column?",
         "api/queue?column=1&column=2": "column is given 2 times. Expected one value.",
-        "api/cards?samples=0&show=all": "unknown parameter 'show'. Known: column, list, minimum, order, samples.",
+        "api/cards?samples=0&show=all": "unknown parameter 'show'. "
+        "Known: column, list, minimum, order, samples.",
         "api/about?x": "unknown parameter 'x'. This address takes none.",
     }.items():
         answer = client.get(f"/{TOKEN}/{path}")

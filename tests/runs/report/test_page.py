@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import spml
 from spml.cli.main import main
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.report import page as report_page
+from spml.runs.report.page import labels_together
 from spml.runs.report.samples import SIDE
 from tests.helpers import write_image
 from tests.helpers.features import HIDE, make_features, make_weights
@@ -30,8 +32,9 @@ def report_of(folder):
 
 def cells(page):
     """Rows of the table of classes, by name of the class."""
-    rows = re.findall(r"<tr>((?:<td>.*?</td>)+)</tr>", page)
-    found = [re.findall("<td>(.*?)</td>", row) for row in rows]
+    table = page.partition('<table class="classes">')[2].partition("</table>")[0]
+    rows = re.findall(r"<tr>((?:<td[^>]*>.*?</td>)+)</tr>", table)
+    found = [re.findall("<td[^>]*>(.*?)</td>", row) for row in rows]
     return {name: values for name, *values in found}
 
 
@@ -283,3 +286,24 @@ def test_a_report_that_can_not_be_renewed_is_removed(feature_run, tmp_path, caps
     main(["thresholds", str(folder), "--mean_labels", "2"])
     assert not (folder / "report.html").exists()
     assert "report.html was removed, because it could not be made again" in capsys.readouterr().err
+
+
+def test_labels_that_go_together(photo_run):
+    """Shares among predictions, with rows and columns in one order."""
+    run, held_out = spml.load(photo_run), read_held_out(photo_run)
+    predicted = held_out.scores.gather() >= np.asarray(run.thresholds.logits, np.float32)
+    together = labels_together(run, held_out, run.thresholds.logits)
+    columns = [run.classes.index(name) for name, _, _ in together]
+    assert [count for _, count, _ in together] == sorted((predicted.sum(0)[c] for c in columns), reverse=True)
+    for name, count, shares in together:
+        of_row = predicted[:, run.classes.index(name)]
+        for column, share in zip(columns, shares, strict=True):
+            if share is not None:
+                assert share == pytest.approx((of_row & predicted[:, column]).sum() / count)
+    assert 'class="together"' in report_of(photo_run)
+
+
+def test_photos_lead_to_their_files(photo_run):
+    links = re.findall(r'<a class="frame" href="([^"]+)"', report_of(photo_run))
+    assert links
+    assert all((photo_run / unquote(link)).is_file() for link in links)
