@@ -7,7 +7,7 @@ MobileNetV2 (timm's `mobilenetv2_100`), FOLDER takes everything that is written,
 environment in which the wheel is installed. Run it without a network (`unshare -rn`): the weights are a file,
 as the quick start advises.
 
-300 photographs are linked into a folder per class, by one of their labels that is drawn at random; 20 others
+300 photographs are copied into a folder per class, by one of their labels that is drawn at random; 20 others
 are new. Commands are those of the pages, in their order; only the weights are added to trainings. Where a
 page is opened, its questions are answered over HTTP, from the true labels. Then the Python of the README
 runs in one process, and a cell of a notebook twice. Left out: `make`, installation, `spml demo` and `spml
@@ -25,6 +25,7 @@ import platform
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,8 +58,8 @@ assert run.folder.name == "memory-ridge-2" and "<table>" in run.predict(X)._repr
 """
 
 
-def link_photos(source: Path, folder: Path) -> dict[str, set[str]]:
-    """Link photographs into a folder per class, and some new ones; returns the labels of each by its name."""
+def copy_photos(source: Path, folder: Path) -> dict[str, set[str]]:
+    """Copy photographs into a folder per class, and some new ones; returns the labels of each by its name."""
     with (source / "labels.csv").open(encoding="utf-8") as table:
         labels = {row["file"]: row["labels"].split() for row in csv.DictReader(table)}
     draw = random.Random(0)
@@ -70,7 +71,7 @@ def link_photos(source: Path, folder: Path) -> dict[str, set[str]]:
     for number, file in enumerate(files):
         place = folder / ("new" if number < NEW else f"photos/{drawn[file]}") / Path(file).name
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(source / file)
+        shutil.copyfile(source / file, place)
     with (folder / "labelled.csv").open("w", newline="", encoding="utf-8") as table:
         rows = [
             ("new/" + Path(file).name, "|".join(each for each in labels[file] if each in many))
@@ -174,7 +175,7 @@ def main(source: Path, weights: Path, folder: Path, python: Path) -> None:
     for page in ("README.md", "docs/quickstart.md"):
         own = folder / Path(page).stem
         own.mkdir(parents=True)
-        follower = Follower(own, python, options, link_photos(source, own))
+        follower = Follower(own, python, options, copy_photos(source, own))
         follower.follow(page)
         steps += follower.steps
         if page == "README.md":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -30,7 +31,8 @@ from spml.cli.main import main
 from spml.review.queue import Selection
 from spml.runs.audits.sample import scores_of_sample
 
-PICTURES = Path(__file__).resolve().parent / "screens"
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "screens"
 PHOTOS, NEW = 1_000, 4
 CARDS = 12
 
@@ -44,6 +46,7 @@ def draw_screens(folder: Path, options: list[str]) -> None:
         page = browser.new_page(viewport={"width": 1200, "height": 760})
         main(["data", "inspect", "photos", "--output", "inspected"])
         with Image.open("inspected/inspect.png") as picture:
+            picture.thumbnail((1000, 1000))
             write(picture, "inspect")
         main(["train", "photos", "--output", "runs/first", *options])
         main(["audit", "sample", "runs/first", "--rows", "50"])
@@ -63,6 +66,7 @@ def draw_screens(folder: Path, options: list[str]) -> None:
             everywhere(browser, site.address, "review", "#photo:not([hidden])")
         serve(browser)
     draw_predictions(spml.load("runs/first"))
+    draw_export()
 
 
 def save(page, name: str) -> None:
@@ -110,6 +114,28 @@ def serve(browser) -> None:
         page.locator("article").first.scroll_into_view_if_needed()
         page.evaluate("scrollTo(0, document.querySelector('article').offsetTop - 20)")
         save(page, "serve")
+
+
+def draw_export() -> None:
+    """Draw the speed of exported models, from the committed results."""
+    import matplotlib.pyplot as plt
+
+    results = json.loads((ROOT / "benchmarks" / "results" / "export.json").read_text(encoding="utf-8"))
+    models = list(results["models"])
+    figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
+    for row, (name, label) in enumerate((("torch", "PyTorch"), ("onnxruntime", "exported, ONNX Runtime"))):
+        speeds = [results["models"][model]["speed"]["decoded, 1"][name] for model in models]
+        places = [place + 0.4 * row for place in range(len(models))]
+        axes.bar_label(axes.barh(places, speeds, 0.38, label=label), fmt="%.0f", padding=3)
+    axes.set_yticks([place + 0.2 for place in range(len(models))], models)
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xlabel("photographs per second, one at a time, two cores")
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig("export.png", dpi=130)
+    with Image.open("export.png") as picture:
+        write(picture, "export")
 
 
 def write(picture: Image.Image, name: str) -> None:

@@ -274,7 +274,9 @@ def read_audit(folder: Path) -> Audit:
     """
     path = folder / ABOUT
     if not path.is_file():
-        raise InputError(f"{folder}: is not the folder of an audit, since it has no {ABOUT}. Run spml audit.")
+        inside = folder / "audit"
+        advice = f"Did you mean {inside}?" if (inside / ABOUT).is_file() else "Run spml audit."
+        raise InputError(f"{folder}: is not the folder of an audit, since it has no {ABOUT}. {advice}")
     try:
         text = read_bytes(path)
     except OSError as error:

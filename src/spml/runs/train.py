@@ -17,6 +17,7 @@ from ..common.budget import Budget
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
 from ..common.messages import log, muted, progress
+from ..common.phrases import counted
 from ..config import Config, differences
 from ..data import Records
 from ..decisions import Judge
@@ -306,7 +307,7 @@ def _check_same_settings(run: Resolved) -> Config:
         what = f"method {config.method}" if by_epoch else f"optim.schedule={config.optim.schedule}"
         raise InputError(
             f"{config.output}: can't go on to epoch {config.epochs}, because {what} follows a schedule over "
-            f"the {saved.epochs} epochs that it was started with. Train a new run from its model "
+            f"the {counted(saved.epochs, 'epoch')} that it was started with. Train a new run from its model "
             f"(init_from={config.output}, another `output`), or start again with epochs={config.epochs}."
         )
     if changed:
