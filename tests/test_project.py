@@ -195,6 +195,17 @@ def test_a_link_to_a_file_that_does_not_exist_fails_the_build(hooks, caplog):
     assert "README.md links to docs/no_such_page.md, which does not exist" in caplog.text
 
 
+def test_tutorials_are_downloaded_as_notebooks(hooks):
+    jupytext = pytest.importorskip("jupytext", reason="jupytext, which runs the tutorials, is not installed")
+    sources = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+    assert sources
+    for source in sources:
+        made = hooks.notebook_of(source.read_text(encoding="utf-8"))
+        expected = jupytext.read(source).cells
+        found = [(cell["cell_type"], "".join(cell["source"])) for cell in made["cells"]]
+        assert found == [(cell.cell_type, cell.source) for cell in expected]
+
+
 @pytest.mark.parametrize(
     ("html", "external"),
     [

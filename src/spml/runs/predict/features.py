@@ -29,6 +29,7 @@ from .cluster import compute_batches
 
 FULL_PRECISION = "32-true"
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+_ON_CPU = 16  # samples of a batch
 _MUCH = 1 << 30  # bytes of features from which a line says how many there will be
 
 
@@ -93,9 +94,10 @@ def cached_features(
                     log.info(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
                 if missing and (done := len(inputs) - len(missing)):
                     advance(done)
-                batches = Batches(missing, batch_size)
                 # A network of the user's own may have no parameters, but its mean and deviation are buffers.
                 device = next(chain(backbone.parameters(), backbone.buffers())).device
+                # Small batches are no slower on a CPU, and the bar moves sooner.
+                batches = Batches(missing, min(batch_size, _ON_CPU) if device.type == "cpu" else batch_size)
                 computed = compute_batches(
                     backbone,
                     inputs,
