@@ -4,8 +4,8 @@
 
 VOC2012_ANIMALS is a folder of photographs with `labels.csv` (all labels), WEIGHTS the .safetensors file of a
 MobileNetV2 (timm's `mobilenetv2_100`), FOLDER takes everything that is written, and PYTHON belongs to an
-environment in which the wheel is installed. Run it without a network (`unshare -rn`): the weights are a file,
-as the quick start advises.
+environment in which the wheel is installed. Run it without a network (`unshare -rn`, `ip link set lo up`):
+the weights are a file, as the quick start advises.
 
 300 photographs are copied into a folder per class, by one of their labels that is drawn at random; 20 others
 are new. Commands are those of the pages, in their order; only the weights are added to trainings. Where a

@@ -307,12 +307,12 @@ def next_steps(folder: Path, summary: dict[str, Any], report: bool) -> list[str]
     name = shlex.quote(str(folder))
     look = f"open {folder / run_files.REPORT} in a browser; " if report else ""
     steps = [f"next: {look}`spml predict {name} NEW` labels new samples."]
-    if summary["data"]["observed"]["train"] != "full":
-        steps[0] += f" `spml audit {name}` lists labels that are probably missing."
     if summary["threshold"]["source"] == "default":
         steps.append(
             f"next, in ten minutes: `spml audit sample {name}` draws 100 random samples to label in full. "
-            "They tell K, the mean labels per sample, without which no precision, probability or number of "
-            "missing labels is stated."
+            "They measure K, the mean number of labels per sample. Without K, no precision or probability is "
+            "estimated, and no missing label is listed."
         )
+    elif summary["data"]["observed"]["train"] != "full":
+        steps[0] += f" `spml audit {name}` lists labels that are probably missing."
     return steps
