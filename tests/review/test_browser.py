@@ -78,9 +78,13 @@ def test_everything_by_keyboard(page, audit):
     assert reviewed(audit)[0].labels.to_ternary()[:3].tolist() == [[-1, 1, 1], [0, 0, 1], [1, 0, 1]]
 
 
-def test_the_window_of_a_label_is_outlined(browser, tmp_path):
-    """Under the pointer, or by a key; it lies on the photo, which does not fill its frame."""
-    audit = make_audit(tmp_path, size=(60, 40), where="0.5 0.25 0.25 0.5")
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [("0.5 0.25 0.25 0.5", (0.5, 0.25, 0.25, 0.5)), ("0.9 0.4 0.1 0.1", (0.75, 0.325, 0.25, 0.25))],
+)
+def test_the_window_of_a_label_is_outlined(browser, tmp_path, where, shown):
+    """Under the pointer, or by a key; on the photo, which does not fill its frame, and not tiny."""
+    audit = make_audit(tmp_path, size=(60, 40), where=where)
     with serving(audit) as server:
         page = Page(browser, server.address)
         page.page.wait_for_selector("#photo", state="visible")
@@ -93,7 +97,8 @@ def test_the_window_of_a_label_is_outlined(browser, tmp_path):
         left = photo["x"] + (photo["width"] - width) / 2
         top = photo["y"] + (photo["height"] - height) / 2
         found = [window[name] for name in ("x", "y", "width", "height")]
-        expected = [left + 0.5 * width, top + 0.25 * height, 0.25 * width, 0.5 * height]
+        x, y, w, h = shown
+        expected = [left + x * width, top + y * height, w * width, h * height]
         np.testing.assert_allclose(found, expected, atol=1)
         page.page.hover("h1")
         page.page.wait_for_selector("#window", state="hidden")

@@ -4,6 +4,12 @@ import { $, make } from "./dom.js";
 import * as api from "./api.js";
 
 const SMALL = 200; // pixels; a smaller photo is enlarged without smoothing
+const LEAST = 0.25; // of each side of the photo that an outline takes; a smaller window is grown around its centre
+
+function grown(start, length) {
+  const side = Math.max(length, LEAST);
+  return [Math.max(0, Math.min(1 - side, start + (length - side) / 2)), side];
+}
 
 export class Photo {
   // `windowOf()` gives the part of the photo to outline: left, top, width and height as shares, or nothing.
@@ -79,7 +85,8 @@ export class Photo {
     if ($("window").hidden) return;
     const scale = Math.min(photo.clientWidth / photo.naturalWidth, photo.clientHeight / photo.naturalHeight);
     const [width, height] = [photo.naturalWidth * scale, photo.naturalHeight * scale];
-    const [x, y, w, h] = window;
+    const [x, w] = grown(window[0], window[2]);
+    const [y, h] = grown(window[1], window[3]);
     Object.assign($("window").style, {
       left: `${photo.offsetLeft + (photo.clientWidth - width) / 2 + x * width}px`,
       top: `${photo.offsetTop + (photo.clientHeight - height) / 2 + y * height}px`,
