@@ -137,7 +137,8 @@ class Follower:
                     assert page_of.stdout is not None
                     answer_page(page_of.stdout.readline().strip(), self.truth)
                     page_of.send_signal(signal.SIGINT)
-                code, said = page_of.returncode, ""
+                    said, _ = page_of.communicate()
+                code = page_of.returncode
             else:
                 done = subprocess.run(
                     call, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
