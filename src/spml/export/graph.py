@@ -46,16 +46,10 @@ def trace(model: Model) -> ExportedProgram:
     try:
         program = torch.export.export(model.exported(), (model.example(),), dynamic_shapes=shapes)
     except Exception as error:  # torch raises many kinds, some of them of its own
-        part = f"the head {model.classifier.top.settings()['head']}"
-        if model.size:
-            pixels = torch.zeros(2, 3, model.size, model.size, dtype=torch.uint8)
-            try:
-                torch.export.export(model.classifier.backbone, (pixels,), dynamic_shapes=({0: Dim.DYNAMIC},))
-            except Exception:
-                part = f"the backbone {model.classifier.spec.name}"
+        head = model.classifier.top.settings()["head"]
         raise InputError(
-            f"{model.folder}: {part} can't be exported, because torch.export can't trace it "
-            f"({first_line(error)})."
+            f"{model.folder}: can't be exported, because torch.export can't trace a part of the backbone "
+            f"{model.classifier.spec.name} or of the head {head} ({first_line(error)})."
         ) from error
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):

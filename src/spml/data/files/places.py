@@ -183,9 +183,8 @@ def _nearest(root: Path, name: str) -> str:
     near = {_folded(entry): entry for entry in entries[max(0, at - _NEAR) : at + _NEAR]}
     if alike := difflib.get_close_matches(_folded(last), near, n=2, cutoff=0.75):
         return f"Did you mean {' or '.join(spelled(near[entry]) for entry in alike)}? "
-    return (
-        f"That folder holds {first_few([*map(quote, entries)], 3)}. " if entries else "That folder is empty. "
-    )
+    others = " and others" if len(entries) > 3 else ""
+    return f"That folder holds {', '.join(map(quote, entries[:3])) or 'nothing'}{others}. "
 
 
 def _folded(name: str) -> str:
