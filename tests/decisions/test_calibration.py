@@ -97,8 +97,12 @@ def slow_calibration(scores, labels, priors):
         labelled = [i for i in range(samples) if own[i]]
         m = {i: sum(h[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in labelled}
         missing = max(k - np.mean([own[i] for i in labelled]), 0)
-        average = np.mean([m[i] for i in labelled])
-        weight = {(i, c): v[c] * (own[i] + missing * m[i] / average) / own[i] for i, c in known}
+        u = {i: (labels[i] == 0).sum() for i in labelled}
+        share = {
+            i: 0.85 * m[i] / np.mean(list(m.values())) + 0.15 * u[i] / np.mean(list(u.values()))
+            for i in labelled
+        }
+        weight = {(i, c): v[c] * (own[i] + missing * share[i]) / own[i] for i, c in known}
         scale = k * len(labelled) / sum(weight.values())
         weight = {pair: max(1.0, scale * w) for pair, w in weight.items()}
     return p, slow_steady(scores, labels, weight), weight
