@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +57,7 @@ class HiddenLabels:
     Known labels have no such probability, and neither have classes without a known positive, about which a
     model can't say anything.
 
-    Where only the highest scores of each sample are kept, a pair that was left out has the lowest probability
-    of the calibration. It is never listed or marked, but counts in the numbers that are expected.
+    Where only the highest scores of each sample are kept, a pair that was left out is never listed or marked.
 
     Args:
         labels: Class indices of the known positives, integers of shape (N,); a matrix of shape (N, C) in
@@ -134,37 +132,23 @@ class HiddenLabels:
         seen = self.priors.shares > 0
         for first, pairs in self.scores.pairs.parts():
             labels = self.labels.take(np.arange(first, first + pairs.shape[0]))
-            probability, of_others = hidden_of_pairs(pairs, labels, self.calibration)
+            probability, _ = hidden_of_pairs(pairs, labels, self.calibration)
             possible = pairs.by_class(seen)
             probability[~possible] = 0
-            block = _Block(first, pairs, probability, (pairs.labels(labels) == 0) & possible, of_others)
+            block = _Block(first, pairs, probability, (pairs.labels(labels) == 0) & possible)
             if pairs.shape[0] == len(self.scores):
                 self._kept.append(block)
             yield block
 
-    @cached_property
+    @property
     def per_class(self) -> FloatArray:
-        """Expected number of hidden positives of each class, float64 (C,)."""
-        expected = sum(block.pairs.sum_of_classes(block.probability) for block in self._blocks())
-        if not self.scores.complete:
-            expected = np.maximum(self._left_out_per_class(), 0) + expected
-        return np.where(self.priors.shares > 0, expected, 0)
+        """Expected number of hidden positives of each class, float64 (C,).
 
-    def _left_out_per_class(self) -> FloatArray:
-        """Expected number among the pairs that were left out and whose label is not known."""
-        negatives = int(self.labels.negatives_per_sample().sum())
-        if not fits(negatives, 1):
-            raise InputError(
-                f"{negatives:,} labels are known to be absent, more than can be listed one by one: audit "
-                "fewer samples at a time"
-            )
-        (block,), classes = self._blocks(), self.scores.shape[1]
-        others = np.where(block.pairs.left_out > 0, block.of_others, 0)
-        values = (1, -1) if negatives else (1,)
-        rows, columns = map(np.concatenate, zip(*map(self.labels.entries, values), strict=True))
-        lost = ~self.scores.known(rows, columns).in_order
-        expected = others.sum() - block.pairs.sum_of_classes(block.pairs.by_sample(others))
-        return np.asarray(expected - np.bincount(columns[lost], others[rows[lost]], minlength=classes))
+        It is what the share of the class leaves beside the known positives, as in thresholds.json.
+        """
+        known, samples = self.labels.positives_per_class(), len(self.scores)
+        unknown = samples - known - self.labels.negatives_per_class()
+        return np.clip(self.priors.shares * samples - known, 0, unknown)
 
     def count(self, min_probability: float = PROBABLE) -> int:
         """Number of pairs that `find` marks."""
@@ -236,14 +220,12 @@ class _Block(NamedTuple):
         pairs: Pairs, whose samples are numbered from 0.
         probability: Probability that each is a hidden label, (M,).
         candidates: Whether each can be one: its label is unknown, and its class can be predicted, bool (M,).
-        of_others: Probability of a pair of each sample that was left out and whose label is unknown, (B,).
     """
 
     first: int
     pairs: Pairs
     probability: FloatArray
     candidates: BoolArray
-    of_others: FloatArray
 
 
 def hidden_labels(

@@ -276,7 +276,7 @@ def health_summary(
 
     Returns:
         A dict with `samples`, `classes`, `mean_labels` (K), `known_positives`, `share_missing` (of all
-        positives, by K), `expected_hidden` (sum of the probabilities), `probably_missing` (number of pairs
+        positives, by K), `expected_hidden` (of all classes), `probably_missing` (number of pairs
         with a probability above .5), `not_learnable` (names of classes) and `warnings` (see
         `spml.decisions.caveats`).
 

@@ -135,7 +135,7 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
                 f"{each.known:,}",
                 f"{each.hidden:,.0f}",
                 f"{yields[each.label].listed:,}",
-                f"{yields[each.label].expected:,.0f}",
+                f"{min(yields[each.label].expected, each.hidden):,.0f}",
                 f"{each.separation:.2f}" if each.known else "-",
                 f"not learnable: {each.reason}" if each.reason else "",
             )

@@ -111,10 +111,10 @@ def fit_probabilities(
     2. Probabilities h of the unknown labels of labelled samples: isotonic regression of `(w_i - 1) [known]`
        over the number of unknown labels of each bin, since a known label hides `w_i - 1` others, whose scores
        are distributed like its own.
-    3. `w_i = v (1 + (K - 1) (.85 m_i / mean m + .15 u_i / mean u))`, where `m_i` sums h over the `u_i` unknown
-       labels of sample i, scaled to the mean K and at least 1. The number of labels of a sample is predicted
-       in part only: on ten sets, the true number rises by .8 on average where `m_i` rises by 1. Without the
-       second summand, a label that a model is sure of would hide next to nothing.
+    3. `w_i = v (1 + (K - 1) (.85 m_i / mean m + .15 u_i / mean u))`, where `m_i` sums h over the `u_i`
+       unknown labels of sample i, scaled to the mean K and at least 1. The number of labels of a sample is
+       predicted in part only: on ten sets, the true number rises by .8 on average where `m_i` rises by 1.
+       Without the second summand, a label that a model is sure of would hide next to nothing.
 
     `v` is `Priors.importance` of the known class. With several known labels in a sample each takes an equal
     part. A class whose known labels are mostly alone is rarer than K times its share of the known labels, and
