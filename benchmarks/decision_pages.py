@@ -319,7 +319,8 @@ def estimates_page(about, kept):
             for model in (*HEADS, AUDITS):
                 parts = [parts[model] for parts in seeds.values() if model in parts]
                 if parts:
-                    keys = ("K", "priors") if model == AUDITS else ("stated", "missing", "calibration")
+                    keys = ("stated", "missing", "calibration", "K not stated")
+                    keys = ("K", "priors") if model == AUDITS else keys
                     row = over_seeds([{key: part[key] for key in keys} for part in parts])
                     found.setdefault(hiding, {}).setdefault(name, {})[model] = row | {"seeds": len(parts)}
     lines = []

@@ -87,12 +87,13 @@ def methods_of(path):
 
 
 def decisions():
-    """What thresholds and lists state on both sets, by kind of known label, from stated.json."""
-    stated = load_results("stated")["measured"]
+    """What thresholds and lists state on both sets, by kind of known label, from estimates.json."""
+    stated = load_results("estimates")["measured"]
     return {
         f"{name}, {label}": {
             head: {"stated": found["stated"], "missing": found["missing"], "F1": found["K not stated"][RULE]}
             for head, found in stated[hiding][name].items()
+            if "stated" in found
         }
         for name in ("arxiv", "arxiv rich")
         for label, hiding in (("given", "natural"), ("uniform", "uniform"))
