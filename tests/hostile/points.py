@@ -90,6 +90,11 @@ search: {sampler: random, trials: 1, space: {optim.lr: [1e-2]}}
 train: {epochs: 2}
 """
 SMALL = "train rows.npz --output run --mean_labels 1.5 --head ridge"
+MANY = (
+    "train many.npz --output run --mean_labels 1.5 --head ridge --data.val_share 0.5 "
+    "--data.unlisted negative --data.observe single"
+)
+DRAW = "audit sample run --rows 20 --output out/sample.csv"
 LOOP = (
     "loop many.npz --output out --head ridge --data.val_share 0.5 --data.unlisted negative "
     "--data.observe single --rows 20 --top 20"
@@ -137,6 +142,9 @@ JOBS = {
     "predict": Job(
         "predict run rows.npz --output out/scores.csv --batch_size 8", ("", "--overwrite"), (SMALL,)
     ),
+    "use": Job("audit use out/sample.csv run", prepare=(MANY, DRAW, label_in_full)),
+    "sample": Job(DRAW, ("", "--overwrite"), (MANY,)),
+    "export": Job("export run --output out/model.onnx", ("", "--overwrite"), (SMALL,)),
     "evaluate": Job("evaluate run rows.npz --output out/metrics.json", prepare=(SMALL,)),
     "thresholds": Job("thresholds run --target precision=0.5", prepare=(SMALL,)),
     "audit": Job("audit run rows.npz --output out/audit", ("", "--overwrite"), (SMALL,)),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..common.errors import InputError
+from ..common.locks import only_writer
 from ..common.phrases import counted, first_few, first_warnings
 from ..config import DataConfig
 from .arguments import DataSettings
@@ -213,7 +214,9 @@ def audit_sample(
         seed=seed,
         mean_labels=mean_labels,
     )
-    files = sample.write(sheet)
+    with only_writer(sheet):
+        check_sheet(sheet, overwrite=overwrite)  # another process may have written it since
+        files = sample.write(sheet)
     print(
         f"{sheet}: {counted(len(sample.ids), 'sample')}, drawn at random (seed {sample.seed}) from "
         f"{counted(sample.available, 'sample')} with held-out scores. Names are those in "

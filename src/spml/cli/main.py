@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 
-from ..common.errors import InputError, SpmlError, escaped, memory_asked_for, nearest
+from ..common.errors import InputError, SpmlError, escaped, first_line, memory_asked_for, nearest, quoted
 from ..common.messages import shown
 from ..common.spreadsheets import csv_cells
 from ..version import __version__
@@ -48,6 +49,12 @@ COMMANDS = {
 `data inspect`."""
 
 
+_NUMBERS = (
+    *("TQDM_MININTERVAL", "TQDM_MAXINTERVAL", "TQDM_MINITERS", "TQDM_NCOLS", "SOURCE_DATE_EPOCH"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command.
 
@@ -78,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe),
             ):
+                _check_environment()
                 parser.run(parsed)
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -98,9 +106,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 file=sys.stderr,
             )
             sys.exit(1)
+        except ImportError as error:
+            if ".so" not in str(error) and "DLL" not in str(error):
+                raise
+            print(
+                f"{name}: a library can't be loaded ({first_line(error)}). If memory is limited (ulimit -v), "
+                "allow more; otherwise install its package again.",
+                file=sys.stderr,
+            )
+            sys.exit(1)
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             sys.exit(130)
+
+
+def _check_environment() -> None:
+    """Check numbers of the environment that libraries convert when they are imported.
+
+    Raises:
+        InputError: One is not a number.
+    """
+    for name in _NUMBERS:
+        try:
+            float(os.environ.get(name) or 0)
+        except ValueError as error:
+            raise InputError(
+                f"the environment variable {name} must be a number, got {quoted(os.environ[name])}. Correct "
+                "it, or unset it."
+            ) from error
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

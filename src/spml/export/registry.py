@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..common.errors import InputError, nearest
 from ..common.files import check_folder, check_new, check_output, make_folder, write_bytes
+from ..common.locks import only_writer
 from ..common.messages import log
 from ..common.plugins import Registry
 from .model import Model
@@ -170,8 +171,10 @@ def write_export(
     for note in files.notes:
         log.info(note)
     make_folder(output.parent if exporter.suffix else output)
-    for name, content in files.content.items():
-        write_bytes(output / name if name else output, content)
-    for name in set(exporter.files) - set(files.content):
-        (output / name).unlink(missing_ok=True)
+    with only_writer(output):
+        check_export(model.folder, form, output, variant=variant, overwrite=overwrite)  # another may be done
+        for name, content in files.content.items():
+            write_bytes(output / name if name else output, content)
+        for name in set(exporter.files) - set(files.content):
+            (output / name).unlink(missing_ok=True)
     return output

@@ -215,6 +215,8 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     weights, path = folder / WEIGHTS, folder / CARD
     if not folder.is_dir():
         raise InputError(no_folder(folder))
+    if any("\ud800" <= letter <= "\udfff" for letter in str(weights)):  # as Python shows other bytes
+        raise InputError(f"{folder}: its name is not UTF-8, so its weights can't be read. Rename the folder.")
     for file in (path, weights):
         if not file.is_file():
             raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from ..common.errors import InputError
+from ..common.errors import InputError, quoted
 from ..common.files import same_path
 from ..common.messages import log, shown
 from ..config import Config, from_dict
@@ -179,6 +180,8 @@ def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
         InputError: The folder holds no finished run, its files are damaged, or `backbone` is missing, not
             needed, or another network than that of the training.
     """
+    if not isinstance(folder, (str, os.PathLike)):
+        raise InputError(f"load needs the folder of a run, as text or a path, got {quoted(folder)}.")
     network = None if backbone is None else OwnNetwork(backbone)
     with at_hand(network):
         classifier, card = load_model(Path(folder))

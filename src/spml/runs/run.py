@@ -31,6 +31,7 @@ from ..data.open import note_unreadable
 from ..decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
 from ..engine import find_device
 from ..scores import ScoreBlocks, fits
+from ..setting_types import typed
 from .decide.policies import read_thresholds
 from .folder import layout as run_files
 from .folder.contents import read_metrics, read_summary
@@ -348,6 +349,9 @@ class Run:
             InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
                 domain, or the file of thresholds does not suit.
         """
+        mean_labels = typed(mean_labels, float | None, "mean_labels")
+        threshold, top_k = typed(threshold, float | None, "threshold"), typed(top_k, int, "top_k")
+        thresholds = typed(thresholds, float | str | None, "thresholds")
         options = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
         stated = [name for name, value in options.items() if value is not None]
         if len(stated) > 1:

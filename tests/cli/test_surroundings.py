@@ -1,0 +1,134 @@
+"""What surrounds a command: variables, limits of memory, names that are not UTF-8, and other processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import spml
+from spml.audit import sheets
+from spml.cli.main import main
+from spml.common.errors import InputError
+from spml.export import registry
+from tests.helpers.commands import fails
+from tests.helpers.features import HIDE, make_features
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    words = [make_features(folder / "x.npz"), *HIDE, "--head", "ridge", "--threads", "1"]
+    main(["train", *map(str, words), "--output", str(folder / "run")])
+    return folder / "run"
+
+
+@pytest.mark.parametrize("name", ["TQDM_MININTERVAL", "SOURCE_DATE_EPOCH", "WORLD_SIZE", "RANK"])
+def test_a_variable_that_is_no_number_is_named(run, capsys, monkeypatch, name):
+    monkeypatch.setenv(name, "junk")
+    said = fails(capsys, "predict", str(run), str(run.parent / "x.npz"))
+    assert f"the environment variable {name} must be a number, got 'junk'. Correct it, or unset it." in said
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are those of Linux")
+def test_too_little_memory_for_a_library_is_a_sentence(run):
+    words = f"ulimit -v 900000; exec {sys.executable} -m spml predict {run} {run.parent / 'x.npz'}"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, cwd=run.parent)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "memory" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+def test_a_folder_whose_name_is_not_utf8_is_to_be_renamed(run, tmp_path, capsys):
+    other = tmp_path / os.fsdecode(b"run-\xff")
+    shutil.copytree(run, other)
+    assert "its name is not UTF-8, so its weights can't be read. Rename" in fails(
+        capsys, "predict", str(other), str(run.parent / "x.npz")
+    )
+
+
+@pytest.mark.parametrize("folder", [None, 3])
+def test_what_is_no_folder_is_not_loaded(folder):
+    with pytest.raises(InputError, match=f"load needs the folder of a run, as text or a path, got {folder}"):
+        spml.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [("threshold", "a", "a number"), ("mean_labels", "a", "a number"), ("top_k", "a", "a whole number")],
+)
+def test_a_decision_of_a_wrong_type_is_refused(run, name, value, expected):
+    with pytest.raises(InputError, match=f"{name} must be {expected}, got 'a'"):
+        spml.load(run).decision(**{name: value})
+
+
+def at_once(command):
+    """Run a command twice at the same time; the messages of those that were refused."""
+    refused = []
+
+    def one():
+        try:
+            command()
+        except InputError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return refused
+
+
+def test_of_two_exports_into_one_new_file_one_is_refused(run, tmp_path, monkeypatch):
+    both, real = threading.Barrier(2, timeout=60), registry.only_writer
+
+    def wait(path):
+        both.wait()  # both have been checked, and made what they write
+        return real(path)
+
+    monkeypatch.setattr(registry, "only_writer", wait)
+    loaded = spml.load(run)
+    made = registry.Files({"": json.dumps({"a": 1}).encode()}, ())
+    exporter = registry.find_exporter("onnx")
+    monkeypatch.setattr(registry, "find_exporter", lambda form: exporter._replace(make=lambda *_: made))
+    refused = at_once(lambda: loaded.export(tmp_path / "model.onnx"))
+    assert len(refused) == 1
+    assert "already exists" in refused[0] or "has been writing to it" in refused[0]
+
+
+def test_of_two_samples_into_one_new_table_one_is_refused(run, tmp_path, monkeypatch):
+    both, real = threading.Barrier(2, timeout=60), sheets.check_sheet
+    seen = threading.local()
+
+    def wait(path, *, overwrite):
+        real(path, overwrite=overwrite)
+        if not getattr(seen, "once", False):
+            seen.once = True
+            both.wait()
+
+    monkeypatch.setattr(sheets, "check_sheet", wait)
+    words = [
+        "audit",
+        "sample",
+        str(run),
+        "--rows",
+        "20",
+        "--output",
+        str(tmp_path / "s.csv"),
+        "--mean_labels",
+        "2",
+    ]
+
+    def draw():
+        try:
+            main(words)
+        except SystemExit as error:
+            raise InputError("refused") from error
+
+    assert at_once(draw) == ["refused"]
