@@ -44,6 +44,7 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 make_methods = importlib.import_module("make_methods")
 method_pictures = importlib.import_module("method_pictures")
 PAGES = ROOT / "docs" / "methods"
+RESULTS = ROOT / "benchmarks" / "results"
 README = (ROOT / "README.md").read_text()
 MODULES = [
     name for _, name, _ in pkgutil.walk_packages(spml.__path__, "spml.") if not name.endswith("__main__")
@@ -495,8 +496,8 @@ def test_the_page_of_results_is_made_from_the_committed_results():
 
 def test_the_page_on_correlations_is_made_from_the_committed_results():
     correlation = importlib.import_module("correlation")
-    about = json.loads((correlation.RESULTS / "correlation.json").read_text())
-    page = (correlation.RESULTS / "correlation.md").read_text(encoding="utf-8")
+    about = json.loads((RESULTS / "correlation.json").read_text())
+    page = (RESULTS / "correlation.md").read_text(encoding="utf-8")
     assert correlation.page(about) == page, "run `python benchmarks/correlation.py collect FOLDER`"
     scores = {
         row["candidate"]: row["test mAP by seed"]
@@ -509,8 +510,8 @@ def test_the_page_on_correlations_is_made_from_the_committed_results():
 
 def test_the_page_on_labels_is_made_from_the_committed_results():
     labels = importlib.import_module("labels")
-    about = json.loads((labels.RESULTS / "labels.json").read_text())
-    page = (labels.RESULTS / "labels.md").read_text(encoding="utf-8")
+    about = json.loads((RESULTS / "labels.json").read_text())
+    page = (RESULTS / "labels.md").read_text(encoding="utf-8")
     assert labels.page(about) == page, "run `python benchmarks/labels.py FEATURES.npz`"
     scores = [row["one label"] for row in about["shares"] if row["share"] == 1]
     assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
@@ -543,8 +544,8 @@ def test_the_page_on_audits(tmp_path, monkeypatch, capsys):
 
 def test_the_page_on_audit_samples_is_made_from_the_committed_results():
     audit_sample = importlib.import_module("audit_sample")
-    measured = json.loads((audit_sample.RESULTS / "audit_sample.json").read_text())
-    page = (audit_sample.RESULTS / "audit_sample.md").read_text(encoding="utf-8")
+    measured = json.loads((RESULTS / "audit_sample.json").read_text())
+    page = (RESULTS / "audit_sample.md").read_text(encoding="utf-8")
     assert audit_sample.page(measured) == page, "run `python benchmarks/audit_sample.py DIR`"
     guide = (ROOT / "docs" / "audit-sample.md").read_text(encoding="utf-8")
     for rows in ("50", "100", "200"):
