@@ -90,7 +90,7 @@ class Problem:
 
     def __init__(self, config, known=None):
         self.config, self.mean_labels = config, config.mean_labels
-        self.data, self._spec = open_for_backbone(config)
+        self.data, self._spec = open_for_backbone(config)[:2]
         if known is not None:
             self.data = replace(
                 self.data, splits={name: _with(part, known) for name, part in self.data.splits.items()}

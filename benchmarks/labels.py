@@ -63,7 +63,7 @@ def measure(path, folder, *, seed, full, mean_labels):
 def observed(path, seed):
     """Training samples that show each class, where one label of each is observed."""
     data = DataConfig(path=str(path), unlisted="negative", observe="single", observe_seed=seed)
-    opened, _ = open_for_backbone(Config(data=data))
+    opened = open_for_backbone(Config(data=data)).data
     return opened.splits["train"].observed.positives_per_class()
 
 

@@ -298,7 +298,7 @@ def run(root, folder, seeds, names):
             data |= {"observe": "single", "observe_seed": seed, "split_seed": seed}
             stated = {"data": data, "seed": seed, "mean_labels": about.mean_labels, **about.train}
             config = from_dict({**common, **stated})
-            problem = Problem(*open_for_backbone(config), config)
+            problem = Problem(*open_for_backbone(config)[:2], config)
             reviewed = None, None
             for order, budget, rounds, model in left:
                 if reviewed[0] != (order, budget, rounds):

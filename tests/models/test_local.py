@@ -43,7 +43,7 @@ def test_a_window_is_pooled_like_an_image(name, step):
     with torch.no_grad():
         images = images_for(backbone, 2)
         maps = backbone.maps(images)
-        windows = Windows(*maps.shape[2:], [1, 3], step)
+        windows = Windows(*maps.shape[2:], [step, 2 * step], step)
         whole, parts = windows.features(backbone, images)
         torch.testing.assert_close(whole, backbone(images))
         for side, found in zip(windows.sides, parts, strict=True):

@@ -20,6 +20,7 @@ from ..config import DataConfig
 from ..data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
 from ..labels import ObservedLabels
 from ..models import Backbone, BackboneSpec, Classifier
+from ..models.backbones.backbone import resized
 from ..models.spec import NONE
 from ..models.top import LOGITS
 from ..plots.sheets import (
@@ -431,7 +432,7 @@ def _panels(
             image = images[picture : picture + 1].to(device)
             values = grad_cam(opened.classifier, image, labels)[0].cpu().numpy()
             windows: Sequence[Sequence[float]] = [()] * len(columns)
-            if opened.classifier.top.local:
+            if opened.classifier.locates:
                 with torch.inference_mode():
                     numbers = opened.classifier(image).windows[0, labels[0]]
                 windows = opened.places[numbers.cpu().numpy()].tolist()
@@ -557,6 +558,8 @@ def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
     Source: Selvaraju, Cogswell, Das, Vedantam, Parikh, Batra. Grad-CAM: Visual Explanations from Deep
     Networks via Gradient-based Localization. ICCV 2017, Eq. 1 and 2.
     """
+    if classifier.sizes:  # that with the largest weight is explained
+        classifier, images = classifier.of_one_size(), resized(images, classifier.sizes[0].size)
     top = copy.copy(classifier.top)
     top.scores = LOGITS  # explained is the score before a softmax, as in the paper
     with torch.enable_grad():

@@ -192,6 +192,8 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         )
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
+    if settings["data"]["size"] == "auto":  # all candidates have one size
+        settings["data"]["size"] = 0
     if not settings["minutes"]:  # the first runs had no such setting
         del settings["minutes"]
     return settings

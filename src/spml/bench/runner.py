@@ -178,7 +178,7 @@ class Runner:
         key = repr((config.data, config.model.backbone, config.model.weights, config.precision))
         if key in self._opened:
             return self._opened[key]
-        data, spec = open_for_backbone(config)
+        data, spec = open_for_backbone(config)[:2]
         if "test" not in data.truth:
             raise InputError(
                 f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "

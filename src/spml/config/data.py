@@ -11,6 +11,8 @@ from msgspec import Meta
 from ..common.errors import InputError, quoted
 from .domains import Count, Fraction, Positive
 
+_LARGEST, _MOST_SIZES = 8192, 3
+
 
 @dataclass
 class DataConfig:
@@ -88,7 +90,10 @@ class DataConfig:
         present_above: A number above this says that a class is present, and another one that it is absent, in
             columns that stand for a class each; default: such columns hold marks, not numbers.
         one_hot: Names of the places of lists such as `[1, 0, 1]` in the column of labels, after commas.
-        size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
+        size: Side in pixels to which images are resized: a number; several after commas, such as `224,320`,
+            whose scores the auto head averages; 0, the size that the backbone was trained with; or `auto`:
+            for an auto head on a frozen network of timm, the best one or two of that size and up to two
+            larger ones that suit the photographs, else 0.
         flip: Mirror training images at random (never done for digits and feature files).
         crop: Train on a random part of each image, another one in each epoch, with at least this share of its
             area; 1 = the whole images. For image files whose backbone is trained.
@@ -141,7 +146,7 @@ class DataConfig:
     marks: Literal["read", "cut", "keep"] = "read"
     present_above: float | None = None
     one_hot: str = ""
-    size: Annotated[int, Meta(ge=0, le=8192, description="from 0 to 8192")] = 0
+    size: str | int = "auto"
     flip: bool = True
     crop: Annotated[float, Meta(ge=0.01, le=1, description="from 0.01 to 1")] = 1.0
     max_unreadable: Annotated[float, Meta(ge=0, le=1, description="in [0, 1]")] = 0.01
@@ -159,6 +164,33 @@ class DataConfig:
                 "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
                 f"{quoted(self.unlisted)}"
             )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of images that are stated, ascending; none for `auto` and 0.
+
+        Raises:
+            InputError: `size` is neither `auto` nor numbers from 0 to 8192, or states more than three.
+        """
+        if self.size == "auto":
+            return ()
+        texts = str(self.size).replace(" ", "").split(",")
+        if not all(re.fullmatch("[0-9]{1,4}", text) and int(text) <= _LARGEST for text in texts):
+            raise InputError(
+                f"data.size must be auto, or numbers from 0 to {_LARGEST} such as 320 or 224,320, got "
+                f"{quoted([self.size])}"
+            )
+        sizes = {int(text) for text in texts}
+        if len(texts) > 1 and (0 in sizes or len(sizes) < len(texts) or len(sizes) > _MOST_SIZES):
+            raise InputError(
+                f"data.size={self.size}: state one size, or two or three different ones above 0."
+            )
+        return tuple(sorted(sizes - {0}))
+
+    @property
+    def side(self) -> int:
+        """Side in pixels with which images are loaded: the largest stated size; 0 if none is stated."""
+        return max(self.sizes, default=0)
 
     @property
     def default_label(self) -> Literal["unknown", "negative"]:

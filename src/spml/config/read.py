@@ -52,6 +52,7 @@ def check(config: Config) -> None:
             value = getattr(part, name)
             if bounds := exceeded(value, hint):
                 raise InputError(f"{prefix}{name} must be {bounds}, got {value}")
+    _ = config.data.sizes  # raises
     if config.data.sample_classes < 0 or config.data.sample_classes == 1:
         raise InputError(f"data.sample_classes must be 0 or at least 2, got {config.data.sample_classes}")
 

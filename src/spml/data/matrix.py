@@ -101,6 +101,13 @@ class FeatureMatrix:
         """Features of some samples as a SciPy CSR matrix of shape (B, D), of features that are one."""
         return self._matrix[self._rows[np.asarray(rows, np.int64)]]
 
+    def in_parts(self, width: int) -> FeatureMatrix:
+        """Rows of an array in memory or mapped, (N, P width), as samples with P parts, the first of which
+        takes the place of their mean."""
+        parts = _converted(self._matrix, lambda part: part.reshape(len(part), -1, width))
+        first = _converted(self._matrix, lambda part: part[:, :width])
+        return FeatureMatrix(first, self._rows, parts=parts)
+
     def by_part(self) -> FeatureParts:
         """The same samples with all of their parts."""
         return FeatureParts(self._parts, self._rows)

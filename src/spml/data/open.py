@@ -49,7 +49,7 @@ def open_dataset(
 
     Args:
         config: Settings of the data.
-        size: Side in pixels to which image files are resized where `config.size` is 0.
+        size: Side in pixels to which image files are resized where `config.size` states none.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         purpose: `train`, or `evaluate` to take the data as it is: without a split every sample is in `test`,
             none is held out, and no training sample is required.
@@ -146,7 +146,7 @@ class Opening:
         inputs = records.inputs
         if isinstance(inputs, Sequence):
             check_share_skipped(records, skipped, self.config)
-            inputs = _image_files(inputs, digests, self.config, self.config.size or size, interpolation)
+            inputs = _image_files(inputs, digests, self.config, self.config.side or size, interpolation)
         data = to_dataset(records, self.config, inputs, skipped, self.purpose)
         further = remarks(data, records.labels, has_split=records.split is not None)
         return replace(data, notes=(*data.notes, *filter(None, (note_twelve_bits(digests), *further))))

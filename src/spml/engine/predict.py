@@ -22,6 +22,9 @@ from .loader import Batches, load_batches
 _BATCH_SCORES = 1 << 26
 """Largest number of scores of a batch where not all scores fit: 256 MiB."""
 
+_BATCH_PIXELS = 64 * 224**2
+"""Largest number of pixels of images that are computed at a time."""
+
 _CHUNK = 256
 """Samples at a time of a pass over features, which are in memory."""
 
@@ -58,9 +61,12 @@ def compute(
         if not rows and len(batch.identities):  # a network of the user's own may not take an empty batch
             yield batch._replace(values=torch.empty(0, 0), rows=rows)
             continue
+        steps = [samples]
+        if samples.ndim == 4:  # what a network computes of large images takes much memory
+            steps = list(torch.split(samples, max(1, _BATCH_PIXELS // samples.shape[2:].numel())))
         with autocast():
-            output = network(samples.to(device, non_blocking=True))
-        values = output if isinstance(output, Tensor) else output.logits
+            outputs = [network(step.to(device, non_blocking=True)) for step in steps]
+        values = torch.cat([output if isinstance(output, Tensor) else output.logits for output in outputs])
         yield batch._replace(values=values.float(), rows=rows)
 
 

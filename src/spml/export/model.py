@@ -144,6 +144,7 @@ class Model:
         if self.size:
             described["preparation"] = {
                 "size": self.size,
+                "sizes": [each.size for each in self.classifier.sizes] or [self.size],
                 "interpolation": spec.interpolation,
                 "mean": list(spec.mean),
                 "std": list(spec.std),

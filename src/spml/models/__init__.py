@@ -2,7 +2,8 @@
 
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .backbones.texts import Tfidf
-from .classifier import Classifier, Located, load_classifier, save_classifier
+from .backbones.timm_models import takes_any_size
+from .classifier import Classifier, Located, SizeSettings, load_classifier, save_classifier
 from .heads import (
     BETA,
     CORRELATED,
@@ -24,7 +25,7 @@ from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, is_wide, moments, solves_sparse, sparse_scaling
 from .solved.names import LEAST_PER_NAME, MOST_WINDOWS, NAMES_LDA, NAMES_SOFTMAX, NameScores, fit_names
-from .spec import TFIDF, BackboneSpec
+from .spec import LARGEST_SIZE, TFIDF, BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "FINITE_PENALTIES",
     "GAUSSIAN",
     "GAUSSIAN_PER_CLASS",
+    "LARGEST_SIZE",
     "LDA",
     "LEAST_PER_NAME",
     "LINEAR",
@@ -71,6 +73,7 @@ __all__ = [
     "OwnNetwork",
     "QueryHead",
     "QuerySettings",
+    "SizeSettings",
     "Standardise",
     "Tfidf",
     "Top",
@@ -93,6 +96,7 @@ __all__ = [
     "solves_sparse",
     "sparse_scaling",
     "start_bias",
+    "takes_any_size",
     "weigh_alike",
     "windows_of",
 ]

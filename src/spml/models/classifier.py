@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import islice
+from dataclasses import asdict, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -20,13 +23,13 @@ from ..common.safe import CONTROL, quote
 from ..common.torch_draws import borrowed_generators
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
-from .backbones.backbone import same_probe
+from .backbones.backbone import resized, same_probe
 from .backbones.hugging_face import require_transformers
 from .heads import LINEAR, CodeSettings, QuerySettings
 from .local import LocalSettings
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
-from .spec import HUGGING_FACE, BackboneSpec, origin_of
+from .spec import HUGGING_FACE, LARGEST_SIZE, BackboneSpec, origin_of
 from .top import LOGITS, Top
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 2
@@ -49,6 +52,13 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     local: LocalSettings | None = None
 
 
+class SizeSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A size in pixels that a model resizes images to, and the weight of its logits."""
+
+    size: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SIZE)]
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
 class _ModelFile(msgspec.Struct):
     """The part of model.json from which the classifier is built."""
 
@@ -58,8 +68,12 @@ class _ModelFile(msgspec.Struct):
     backbone: BackboneSpec
     top: _TopSettings
     probe: list[float] | None = None
+    sizes: list[SizeSettings] = []
+    others: list[_TopSettings] = []
 
     def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.others) + bool(self.sizes or self.others):
+            raise ValueError(f"{len(self.sizes)} sizes for {len(self.others)} further heads")
         if len(self.classes) != self.top.num_classes:
             raise ValueError(f"{len(self.classes)} class names for {self.top.num_classes} logits")
         before: set[str] = set()
@@ -80,19 +94,33 @@ class Classifier(nn.Module):
         frozen: Whether the backbone is never trained: it has no gradient, and its batch normalisation and
             dropout stay in evaluation mode.
         frozen_parts: Names of parts of the backbone that are never trained, as `Backbone.parts` takes them.
+        sizes: Sizes that images are resized to, the one of `top` first; empty = the size that they have. The
+            logits are the weighted sum of those at each size.
+        others: Tops of the further sizes.
 
     Raises:
-        ValueError: The top is for another number of features.
+        ValueError: A top is for another number of features.
         InputError: The backbone has no such part.
     """
 
-    def __init__(self, backbone: Backbone, top: Top, *, frozen: bool = False, frozen_parts: str = "") -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        top: Top,
+        *,
+        frozen: bool = False,
+        frozen_parts: str = "",
+        sizes: Sequence[SizeSettings] = (),
+        others: Sequence[Top] = (),
+    ) -> None:
         super().__init__()
-        if backbone.num_features != top.num_features:
-            raise ValueError(
-                f"a top for {top.num_features} features on a backbone of {backbone.num_features}"
-            )
+        for each in (top, *others):
+            if backbone.num_features != each.num_features:
+                raise ValueError(
+                    f"a top for {each.num_features} features on a backbone of {backbone.num_features}"
+                )
         self.backbone, self.top = backbone, top
+        self.sizes, self.others = tuple(sizes), nn.ModuleList(others)
         # Kept in a tuple, which does not register them a second time.
         self._frozen: tuple[nn.Module, ...] = (backbone,) if frozen else (*backbone.parts(frozen_parts),)
         for part in self._frozen:
@@ -110,6 +138,29 @@ class Classifier(nn.Module):
         parts = () if local is None else (local.settings.windows.width,)
         return (*parts, self.top.num_features)
 
+    @property
+    def tops(self) -> list[Top]:
+        """The top of each size."""
+        return [self.top, *self.others]
+
+    @property
+    def locates(self) -> bool:
+        """Whether the model scores windows, so that it can tell where in an image a label is."""
+        return any(top.local for top in self.tops)
+
+    def places(self) -> npt.NDArray[np.float32]:
+        """Windows of all sizes of images, (n, 4), each as `Windows.places` gives them."""
+        return np.concatenate([top.local.settings.windows.places() for top in self.tops if top.local])
+
+    def of_one_size(self) -> Classifier:
+        """The classifier for images of the size with the largest weight, which come first."""
+        if not self.sizes:
+            return self
+        spec = replace(self.spec, size=self.sizes[0].size)
+        backbone = copy.copy(self.backbone)
+        backbone.spec = spec
+        return Classifier(backbone, self.top)
+
     def train(self, mode: bool = True) -> Classifier:
         """Set training mode; what is frozen stays in evaluation mode."""
         super().train(mode)
@@ -125,22 +176,50 @@ class Classifier(nn.Module):
         Raises:
             InputError: Class maps are requested, or the head takes feature maps, and the backbone has none.
         """
-        if self.top.local and not class_maps:
-            return self.top(*self.top.local.settings.windows.features(self.backbone, inputs))  # type: ignore[no-any-return]
-        if not (class_maps or self.top.takes_maps):
-            outputs: Outputs = self.top(self.backbone(inputs))
+        if self.sizes:
+            parts, logits = [], torch.zeros(())
+            for each, top in zip(self.sizes, self.tops, strict=True):
+                maps = class_maps and top is self.top
+                parts.append(self._of_size(top, resized(inputs, each.size), maps, trained_maps))
+                logits = logits + each.weight * parts[-1].logits
+            return parts[0]._replace(logits=logits, windows=self._strongest(parts))
+        return self._of_size(self.top, inputs, class_maps, trained_maps)
+
+    def _strongest(self, parts: Sequence[Outputs]) -> Tensor | None:
+        """The window that speaks most for each class, (B, C), as `places` counts them: of the size with the
+        highest logit."""
+        located = [(top.local, part) for top, part in zip(self.tops, parts, strict=True) if top.local]
+        if not located:
+            return None
+        counts = [sum(local.settings.windows.counts) for local, _ in located]
+        starts = accumulate(counts[:-1], initial=0)
+        numbers = []
+        for (_, part), start in zip(located, starts, strict=True):
+            assert part.windows is not None
+            numbers.append(part.windows + start)
+        best = torch.stack([part.logits for _, part in located]).argmax(0)
+        return torch.stack(numbers).gather(0, best[None])[0]
+
+    def _of_size(self, top: Top, inputs: Tensor, class_maps: bool, trained_maps: bool) -> Outputs:
+        """Outputs of one of the tops for images of its size."""
+        outputs: Outputs
+        if top.local and not class_maps:
+            outputs = top(*top.local.settings.windows.features(self.backbone, inputs))
+            return outputs
+        if not (class_maps or top.takes_maps):
+            outputs = top(self.backbone(inputs))
             return outputs
         maps = self.backbone.maps(inputs)
-        if self.top.takes_maps:
+        if top.takes_maps:
             maps = self.backbone.features_by_position(maps)
-            outputs = self.top(maps)
+            outputs = top(maps)
         else:
-            outputs = self.top(self.backbone.pool(maps))
+            outputs = top(self.backbone.pool(maps))
             maps = self.backbone.features_by_position(maps if trained_maps else maps.detach())
         if not class_maps:
             return outputs
         with torch.set_grad_enabled(trained_maps and torch.is_grad_enabled()):
-            return outputs._replace(class_maps=self.top.class_maps(maps))
+            return outputs._replace(class_maps=top.class_maps(maps))
 
 
 class Located(nn.Module):
@@ -193,6 +272,9 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
         "backbone": spec.to_dict(),
         "top": classifier.top.settings(),
     }
+    if classifier.sizes:
+        model["sizes"] = msgspec.to_builtins(classifier.sizes)
+        model["others"] = [top.settings() for top in classifier.tops[1:]]
     if spec.is_own:
         model["probe"] = classifier.backbone.probe()
     write_checked_json(folder / CARD, {**card, **model})
@@ -301,7 +383,8 @@ def _assemble(backbone: Backbone, model: _ModelFile) -> Classifier:
             f"but that of the run gave {model.top.num_features}. Pass the network that the run was trained "
             "with."
         )
-    return Classifier(backbone, Top(**msgspec.structs.asdict(model.top)))
+    top, *others = (Top(**msgspec.structs.asdict(each)) for each in (model.top, *model.others))
+    return Classifier(backbone, top, sizes=model.sizes, others=others)
 
 
 def _sizes_of(model: _ModelFile) -> dict[str, Tensor]:

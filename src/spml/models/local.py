@@ -53,6 +53,8 @@ class Windows(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fr
     crops: bool = False
 
     def __post_init__(self) -> None:
+        if not self.crops and any(side % self.step for side in self.sides):
+            raise ValueError(f"windows of {self.sides} in steps of {self.step}")
         if max(self.sides) > min(self.height, self.width):
             raise ValueError(f"a window of {max(self.sides)} on a map of {self.height} x {self.width}")
         if self.crops and any(self.height % side or self.height // side > max(CROPS) for side in self.sides):
@@ -74,7 +76,7 @@ class Windows(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fr
 
         Args:
             backbone: Network.
-            inputs: Images uint8 (B, channels, H, W).
+            inputs: Images uint8 (B, channels, H, W), or what `rows` returned of them.
 
         Returns:
             Features (B, D) of the images, and (B, n, D) of the n windows of each size.
@@ -86,16 +88,35 @@ class Windows(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fr
             return backbone(inputs), [
                 self._crops(backbone, inputs, self.height // side) for side in self.sides
             ]
-        maps, windows = backbone.maps(inputs), []
+        rows = inputs if inputs.ndim == 3 and backbone.spec.size else self.rows(backbone, inputs)
+        shape = self.height // self.step, self.width // self.step
+        grid = rows[:, 1:].transpose(1, 2).reshape(len(rows), -1, *shape)
+        windows = []
+        for side in self.sides:
+            means = nn.functional.avg_pool2d(grid, side // self.step, 1)
+            windows.append(backbone.features_by_position(means).flatten(2).transpose(1, 2))
+        return rows[:, 0], windows
+
+    def rows(self, backbone: Backbone, inputs: Tensor) -> Tensor:
+        """All that `features` needs of images, float32 (B, 1 + P, D): their features, and the map, of whose
+        P positions each is the mean of `step` x `step`.
+
+        Raises:
+            InputError: The map of the backbone has another size.
+        """
+        maps = backbone.maps(inputs)
         if maps.shape[2:] != (self.height, self.width):
             raise InputError(
                 f"the model scores windows of maps of {self.height} x {self.width} positions, but those of "
                 f"backbone {backbone.spec.name} have {maps.shape[2]} x {maps.shape[3]}. Train again."
             )
-        for side in self.sides:
-            means = nn.functional.avg_pool2d(maps, side, self.step)
-            windows.append(backbone.features_by_position(means).flatten(2).transpose(1, 2))
-        return backbone.pool(maps), windows
+        grid = nn.functional.avg_pool2d(maps, self.step, self.step)
+        return torch.cat([backbone.pool(maps)[:, None], grid.flatten(2).transpose(1, 2)], 1)
+
+    @property
+    def positions(self) -> int:
+        """Number of positions P in `rows`."""
+        return (self.height // self.step) * (self.width // self.step)
 
     @staticmethod
     def _crops(backbone: Backbone, inputs: Tensor, grid: int) -> Tensor:

@@ -138,6 +138,10 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
             f"local=on: the image tower of {model.names} ends in one vector, so that it has no feature "
             "map. Pass local=off, or local=crops, which takes 14 times as long."
         )
+    if len(config.data.sizes) > 1:
+        raise InputError(
+            f"data.size={config.data.size}: names are compared with images of one size: state one."
+        )
     idle = [name for name in differences(config, Config()) if name not in _USED]
     if idle := [name for name in idle if name != "model.frozen" or model.frozen == "no"]:
         raise InputError(
@@ -146,9 +150,9 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
         )
     opening = start_opening(config.data, purpose="evaluate")
     spec = models.describe_backbone(
-        model, opening.kind, opening.width, size=config.data.size, source=opening.name
+        model, opening.kind, opening.width, size=config.data.side, source=opening.name
     )
-    data = opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation)
+    data = opening.finish(size=config.data.side or spec.size, interpolation=spec.interpolation)
     for note in data.notes:
         log.info(note)
     model = replace(model, backbone=spec.name, frozen="yes")

@@ -277,7 +277,7 @@ class Run:
         """
         if not self.spec.size:
             raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
-        if not self.classifier.top.local:
+        if not self.classifier.locates:
             raise InputError(
                 f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
                 "train one that scores windows of them, too (spml train --local on)."
@@ -286,9 +286,7 @@ class Run:
     @cached_property
     def places(self) -> npt.NDArray[np.float32]:
         """Windows of a model that scores them, as `Windows.places` gives them."""
-        local = self.classifier.top.local
-        assert local is not None
-        return local.settings.windows.places()
+        return self.classifier.places()
 
     def words_for(self, text: str, classes: Sequence[str], most: int = 8) -> list[list[str]]:
         """Terms of a text that speak most for some classes, of a model on TF-IDF; empty lists of another.
@@ -478,7 +476,7 @@ class Run:
         model, done = self.classifier.to(device), start
         with ExitStack() as stack:
             kept = None
-            if not model.top.local:  # windows need the maps, which are not kept
+            if not (model.locates or model.sizes):  # what several sizes need, and windows, is not kept
                 kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache)
             if kept:
                 stack.enter_context(kept.store)

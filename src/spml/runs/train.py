@@ -31,12 +31,14 @@ from .fit.fine_tune import fine_tune
 from .fit.local import fit_with_windows
 from .fit.logs import check_logger, open_log
 from .fit.recording import Recorder, choose_samples
+from .fit.sizes import check_sizes, fit_sizes
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
 from .folder.contents import load_model, read_summary
 from .folder.identity import continued, identity_of
 from .folder.summary import final_scores, write_results
 from .predict.batches import Engine
+from .predict.features import drop_windows
 from .report.page import write_report
 from .run import Run
 from .settle.conflicts import check_recording
@@ -93,9 +95,9 @@ def run_training(
         # Settings and data. Nothing is written.
         config, start = check_stated(config)
         if isinstance(data, Opened):
-            opened = data._replace(spec=start.spec(config.data.size)) if start else data
+            opened = data._replace(spec=start.spec(config.data.side)) if start else data
         else:
-            opened = open_for_backbone(config, start, data)
+            opened = open_for_backbone(config, start, data, several=True)
         run = resolve(config, opened, start)
         if run.scaling_open:
             run.settle_scaling(some_features(run))
@@ -128,6 +130,8 @@ def run_training(
         # The method, the backbone and the head.
         build = Build(run, make_fabric(config.accelerator, config.devices, config.precision))
         build.budget = budget
+        if build.backbone is not None:
+            check_sizes(build.backbone, run.sizes)
         if run.start and build.carried:
             log.info(f"starts from the model of {run.start.folder}; state of the method: {build.carried}")
         stack.enter_context(
@@ -163,16 +167,19 @@ def run_training(
             assert build.backbone is not None
             cache = Path(config.data.cache or folder / run_files.FEATURES)
             backbone = build.backbone.to(fabric.device)
-            on_features = frozen_features(run, backbone, fabric, cache, cluster=cluster)
+        if run.frozen and not run.sizes:
+            on_features = frozen_features(run, backbone, fabric, cache, cluster=cluster, windows=True)
             build.pass_seconds = seconds = time.perf_counter() - placing
             count = sum(len(samples) for samples in on_features.splits.values())
             features = {"seconds": round(seconds, 2), "samples_per_second": round(count / seconds, 1)}
             build.place(on_features)
-        else:
+        elif not run.sizes:
             build.place()
 
         # Training, or solving.
-        recorder = Recorder(folder / run_files.SCORES, config, build.data, recorded)
+        recorder = Recorder(
+            folder / run_files.SCORES, config, run.data if run.sizes else build.data, recorded
+        )
         if recorder.samples:
             if resume:
                 recorder.check_same_samples()
@@ -202,7 +209,10 @@ def run_training(
                     on_scores=recorder.write,
                 )
 
-        fitted = fit_with_windows(build, fit, judge)
+        if run.sizes:
+            fitted = fit_sizes(build, judge, cache, cluster=cluster)
+        else:
+            fitted = fit_with_windows(build, fit, judge)
         if fabric.is_global_zero:
             # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
             run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
@@ -234,6 +244,8 @@ def run_training(
                     int(fitted.history[-1].get("epoch", 0)),
                 )
                 log.info(lines)
+                if run.frozen and run.spec.size and not (config.data.cache or run.sizes):
+                    drop_windows(cache, backbone.key())
             fabric.barrier()
         except KeyboardInterrupt as stop:
             if run.solved:  # nothing is saved
@@ -257,7 +269,7 @@ def complete_config(config: Config, *, resume: bool = False) -> Config:
     if config.data.classes:
         return open_unlabelled(config, resume=resume).config
     config, start = check_stated(config)
-    run = resolve(config, open_for_backbone(config, start), start)
+    run = resolve(config, open_for_backbone(config, start, several=True), start)
     for note in run.notes:
         log.info(f"note: {note}.")
     return run.config

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -314,6 +315,15 @@ def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
         return upright
 
     return decoding.decode(_read(source), max_pixels, reduce)
+
+
+def image_sides(sources: Sequence[ImageSource], max_pixels: int) -> list[tuple[int, int]]:
+    """Width and height of images, from their headers; those that can't be read are left out."""
+    sides = []
+    for source in sources:
+        with suppress(UnreadableImageError):
+            sides.append(decoding.decode(_read(source), max_pixels, lambda image: image.size))
+    return sides
 
 
 def _digest(data: bytes, max_pixels: int) -> str:

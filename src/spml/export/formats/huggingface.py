@@ -141,6 +141,8 @@ def _as_timm(model: Model) -> tuple[Any, str]:
         return None, f"timm has no head {settings['head']}"
     if settings["scaling"] != "raw":
         return None, f"timm has no scaling {settings['scaling']} of features"
+    if classifier.sizes:
+        return None, "timm's models do not resize images"
     if top.local:
         return None, "timm's models do not score windows"
     if model.classifier.top.scale == "exp":

@@ -3,6 +3,7 @@ returns; and a small network for small images."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import json
@@ -57,7 +58,7 @@ class Backbone(nn.Module):
         super().__init__()
         # This memory layout makes convolutions a quarter to a third faster on CPU.
         self.network = network.to(memory_format=torch.channels_last)
-        self.spec, self.num_features, self._way = spec, num_features, way
+        self.spec, self.num_features, self._way, self._side = spec, num_features, way, 0
         # Not persistent, because they follow from the spec. Computed by NumPy, because arithmetic on the meta
         # device imports torch's compiler, which takes seconds.
         for name, values in (("_mean", spec.mean), ("_std", spec.std)):
@@ -68,6 +69,12 @@ class Backbone(nn.Module):
     def device(self) -> torch.device:
         """Device that the network computes on, which may have no parameters."""
         return self._mean.device
+
+    def at(self, size: int) -> Backbone:
+        """This backbone with the same network, for images that it first resizes to `size` pixels."""
+        backbone = copy.copy(self)
+        backbone._side = 0 if size == self.spec.size else size
+        return backbone
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return features, float of shape (B, D) (half precision under autocast)."""
@@ -211,6 +218,8 @@ class Backbone(nn.Module):
         digest = hashlib.sha256(json.dumps(self.spec.to_dict(), sort_keys=True).encode())
         if self.spec.is_own:
             digest.update(_code_of(self.network).encode())
+        if self._side:
+            digest.update(f"at {self._side}".encode())
         return hash_tensors(dict(sorted(self.state_dict().items())), digest)
 
     @torch.no_grad()
@@ -225,6 +234,8 @@ class Backbone(nn.Module):
         return [float(value) for value in features[rows]]
 
     def _normalised(self, inputs: Tensor) -> Tensor:
+        if self._side:
+            inputs = resized(inputs, self._side)
         # One copy, then in place: on CPU, allocating memory takes longer than the arithmetic.
         pixels = inputs.to(torch.float32, copy=True)
         if len(self.spec.mean) == 1:
@@ -232,6 +243,23 @@ class Backbone(nn.Module):
         elif pixels.shape[1] == 1:
             pixels = pixels.repeat(1, len(self.spec.mean), 1, 1)
         return pixels.sub_(self._mean).div_(self._std)
+
+
+def resized(images: Tensor, size: int) -> Tensor:
+    """Resize square images (B, channels, H, H) to `size` pixels, float32, as Pillow's `BILINEAR` does but for
+    rounding: each pixel is a mean of those near it, weighed by a triangle.
+
+    As two products of matrices, which every exported format knows.
+    """
+    given = images.shape[-1]
+    if given == size:
+        return images
+    scale = given / size
+    centres = (np.arange(size) + 0.5) * scale
+    distances = np.abs(np.arange(given) + 0.5 - centres[:, None]) / max(scale, 1)
+    weights = np.maximum(1 - distances, 0)
+    across = torch.from_numpy((weights / weights.sum(1, keepdims=True)).astype(np.float32)).to(images.device)
+    return across @ images.float() @ across.T
 
 
 def hash_tensors(tensors: Mapping[str, Tensor], digest: hashlib._Hash) -> str:

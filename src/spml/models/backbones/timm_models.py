@@ -12,7 +12,7 @@ from ...common.errors import InputError, first_line, nearest
 from ...common.messages import log
 from ...config import ModelConfig
 from ...data.images.decoding import INTERPOLATIONS
-from ..spec import BackboneSpec
+from ..spec import TIMM, BackboneSpec, origin_of
 from .backbone import Backbone
 from .preparation import DEFAULT, Preparation
 from .weights import check_suffix, fill, hub_file, with_file
@@ -150,6 +150,16 @@ def _create(spec: BackboneSpec) -> Any:
         )
     model.reset_classifier(0)
     return model
+
+
+def takes_any_size(spec: BackboneSpec) -> bool:
+    """Whether a network takes images of any size, as most convolutional ones of timm do."""
+    if origin_of(spec.name) != TIMM:
+        return False
+    import timm
+
+    stated = timm.get_pretrained_cfg(spec.name.split(".")[0])
+    return stated is not None and not stated.fixed_input_size
 
 
 def set_size(name: str, model: Any, size: int) -> None:

@@ -82,7 +82,7 @@ def open_for_run(run: Run, config: DataConfig) -> Dataset:
         )
     opening = start_opening(config)
     run.columns(config.path, opening.classes)
-    data = opening.finish(size=config.size or run.spec.size, interpolation=run.spec.interpolation)
+    data = opening.finish(size=config.side or run.spec.size, interpolation=run.spec.interpolation)
     check_samples(run.folder, run.classifier, next(iter(data.splits.values())).inputs)
     return data
 
@@ -129,11 +129,8 @@ def score_samples(
     scoring = _Scoring(trained, data, engine)
     same = data.fingerprint() == trained.summary["data"]["fingerprint"]
     if same or _overlaps(trained, data, config):
-        settings, local = settings_of_model(trained), trained.classifier.top.local
-        windows: Literal["on", "off", "crops"] = "off"
-        if local:
-            windows = "crops" if local.settings.windows.crops else "on"
-        settings = replace(settings, data=config, model=replace(settings.model, local=windows))
+        settings = replace(settings_of_model(trained), data=config)
+        settings = replace(settings, model=replace(settings.model, local=_windows(trained.classifier.top)))
         settings, start = check_stated(settings)
         run = resolve(settings, Opened(data, trained.spec), start)
         how = scoring.fit_again(run, folds, folder, same=same, overwrite=overwrite)
@@ -210,22 +207,30 @@ class _Scoring:
     def _solve_again(self, run: Resolved, folds: int) -> None:
         """Score training and validation samples by heads that are solved without them."""
         trained = self._trained
-        head = SolvedHead(run, trained.folder, trained.classifier.backbone, self._engine.cluster)
-        every = head.score_every() if folds == SOLVED_FOLDS else None
-        if every:
-            order, count = np.argsort(every.rows), len(run.data.splits["train"])
-            for split, part in zip(("train", "val"), np.split(order, [count]), strict=True):
-                self.put(split, every.scores.take(part))
+        heads = _heads_of(run, trained, self._engine.cluster)
+        weights = [each.weight for each in trained.classifier.sizes]
+        every = [head.score_every() for head in heads] if folds == SOLVED_FOLDS else [None]
+        if all(every):
+            count = len(run.data.splits["train"])
+            orders = [np.split(np.argsort(each.rows), [count]) for each in every if each]
+            for number, split in enumerate(("train", "val")):
+                pairs = zip(every, orders, strict=True)
+                self.put(
+                    split,
+                    _average([each.scores.take(order[number]) for each, order in pairs if each], weights),
+                )
             return
         if "val" not in self.done:
-            for split, scores in head.score_others().items():
-                self.put(split, scores)
+            others = [head.score_others() for head in heads]
+            for split in others[0]:
+                self.put(split, _average([each[split] for each in others], weights))
         if "train" not in self.done:
             parts = _draw_parts(run, folds)
             with progress(folds, "solving the head without each part") as advance:
                 for number in range(folds):
                     held = parts == number
-                    self.put("train", head.score_part(held), np.flatnonzero(held))
+                    scores = _average([head.score_part(held) for head in heads], weights)
+                    self.put("train", scores, np.flatnonzero(held))
                     advance(1)
 
     def _warn_in_sample(self, splits: list[str]) -> None:
@@ -433,6 +438,34 @@ class SolvedHead:
 def _in_memory(scores: Scores, samples: Samples) -> Scores:
     """All scores where they fit, else the highest of each sample."""
     return scores if scores.array is not None else scores.highest(HIGHEST, samples.observed.entries(1))
+
+
+def _windows(top: models.Top) -> Literal["on", "off", "crops"]:
+    """Setting of windows that a model was trained with."""
+    if not top.local:
+        return "off"
+    return "crops" if top.local.settings.windows.crops else "on"
+
+
+def _heads_of(run: Resolved, trained: Run, cluster: str | None) -> list[SolvedHead]:
+    """The head of a run, which is solved again, or that of each size of images."""
+    classifier = trained.classifier
+    if not classifier.sizes:
+        return [SolvedHead(run, trained.folder, classifier.backbone, cluster)]
+    heads = []
+    for each, top in zip(classifier.sizes, classifier.tops, strict=True):
+        config = replace(run.config, model=replace(run.config.model, local=_windows(top)))
+        backbone = classifier.backbone.at(each.size)
+        heads.append(SolvedHead(replace(run, config=config), trained.folder, backbone, cluster))
+    return heads
+
+
+def _average(scores: list[Scores], weights: list[float]) -> Scores:
+    """Weighted sum of scores of the same samples; those of one head as they are."""
+    if len(scores) == 1:
+        return scores[0]
+    gathered = [each.gather() for each in scores]
+    return InMemory(np.average(gathered, 0, weights).astype(np.float32))
 
 
 class _ChoosesPosition:

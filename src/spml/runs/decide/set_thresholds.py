@@ -109,7 +109,7 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     """
     opening = start_opening(data, purpose="evaluate", records=content)
     columns = run.columns(data.path, opening.classes)
-    dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
+    dataset = opening.finish(size=data.side or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)
     row_of = {name: row for row, name in enumerate(kept.ids)}
     ids: list[str] = []

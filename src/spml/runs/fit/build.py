@@ -16,7 +16,7 @@ from ... import models
 from ...common.budget import Budget
 from ...common.errors import InputError, SpmlError
 from ...common.torch_draws import TorchDraws, borrowed_generators
-from ...config import LBFGS
+from ...config import AUTO, LBFGS
 from ...data import Dataset, Samples
 from ...data.dataset import ImageInputs
 from ...data.matrix import FeatureMatrix
@@ -29,12 +29,13 @@ from ...engine.step import compiled
 from ...methods.base import Facts, Objective
 from ...scores import Scores
 from ..folder.layout import features_of_neighbours
-from ..predict.features import cached_features
+from ..predict.features import WINDOWS, cached_features, keep_features
 from ..settle.conflicts import check_method_memory
 from ..settle.resolve import Resolved, mean_labels_of, some_rows
 from .solve import Fitted, Solver
 
 _ROWS = 4096  # samples whose names are scored at a time
+_MOST_ROWS = 1 << 31  # bytes of what windows need of all images that is kept until the run ends
 
 
 def start_objective(run: Resolved) -> tuple[Objective | None, str]:
@@ -108,13 +109,6 @@ def some_features(run: Resolved) -> torch.Tensor:
     return features
 
 
-def with_parts(samples: Samples) -> Samples:
-    """Samples as a model that scores windows takes them: features with all of their parts, and images."""
-    if isinstance(samples.inputs, FeatureMatrix):
-        return replace(samples, inputs=samples.inputs.by_part())
-    return samples
-
-
 def no_windows(local: str, reason: InputError) -> InputError:
     """Refusal of windows that `model.local` requires."""
     other = "" if local == "crops" else ", or local=crops, which takes 14 times as long"
@@ -136,6 +130,7 @@ class Build:
         carried: What became of the state of the method of the run to start from; see `Start.carry`.
         backbone: Backbone of the model; None if it was not made.
         data: Data as the trained part takes it: features if the backbone is frozen.
+        test: Scores of the test samples where they have been computed before.
         top: Part of the model from features to logits.
         classifier: Whole model; None without a backbone.
         trained: Module that is trained: the top on features, or the whole classifier.
@@ -147,6 +142,7 @@ class Build:
     """
 
     data: Dataset
+    test: Scores | None = None
     top: models.Top
     classifier: models.Classifier | None
     trained: nn.Module
@@ -294,9 +290,17 @@ class Build:
         """Score windows of images, too, from now on: what is predicted is images, not features."""
         assert self.classifier is not None
         self.top.local = local.to(self.fabric.device)
-        self.trained, self._workers = self.classifier, self.run.config.data.workers
-        splits = {name: with_parts(samples) for name, samples in self.run.data.splits.items()}
-        self.data = replace(self.run.data, splits=splits)
+        self.trained = self.classifier
+        self.data = replace(self.run.data, splits={name: self.windowed(name) for name in self.data.splits})
+        self._workers = self.run.config.data.workers if self.data.kind == "image" else 0
+
+    def windowed(self, split: str) -> Samples:
+        """Samples of a split as a model that scores windows takes them: with parts if they have them, or
+        with what the backbone has computed of them, else images."""
+        for samples in (self.data.splits[split], self.run.data.splits[split]):
+            if isinstance(samples.inputs, FeatureMatrix) and samples.inputs.num_parts:
+                return replace(samples, inputs=samples.inputs.by_part())
+        return self.run.data.splits[split]
 
     def predict(self, split: str, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of a split, with the trained module or another one."""
@@ -352,6 +356,7 @@ def frozen_features(
     folder: Path,
     *,
     cluster: str | None = None,
+    windows: bool = False,
 ) -> Dataset:
     """Replace the images of a run by features of its frozen backbone, which are computed once and kept.
 
@@ -364,8 +369,11 @@ def frozen_features(
         fabric: Lightning Fabric.
         folder: Folder of the cache.
         cluster: As in `run_training`.
+        windows: Also keep what the windows of images need (`Windows.rows`), as the parts of the features, if
+            there are windows and it takes no more than 2 GiB.
     """
     splits, key = {}, backbone.key()
+    rows = window_rows(run, backbone) if windows else None
     for name, samples in run.data.splits.items():
         if isinstance(backbone.network, models.Tfidf):  # in memory: a vector has few numbers that are not 0
             assert isinstance(samples.inputs, Texts)
@@ -376,10 +384,10 @@ def frozen_features(
         for first in (True, False):
             if first == fabric.is_global_zero:
                 inputs = cached_features(
-                    backbone,
+                    rows or backbone,
                     samples.inputs,
                     folder,
-                    key=key,
+                    key=key + WINDOWS if rows else key,
                     others=features_of_neighbours(folder),
                     batch_size=run.config.batch_size,
                     workers=run.config.data.workers,
@@ -387,6 +395,34 @@ def frozen_features(
                     label=f"features of {name}",
                     cluster=cluster,
                 )
+                if rows:
+                    inputs = inputs.in_parts(backbone.num_features)
+                    keep_features(folder, key, samples.inputs.identities(), inputs)
             fabric.barrier()
         splits[name] = replace(samples, inputs=inputs)
     return replace(run.data, splits=splits)
+
+
+class _WindowRows(nn.Module):
+    """Network from images to what their windows need, (B, (1 + P) D), as `Windows.rows`."""
+
+    def __init__(self, backbone: models.Backbone, windows: models.Windows) -> None:
+        super().__init__()
+        self.backbone, self.windows = backbone, windows
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.windows.rows(self.backbone, inputs).flatten(1)
+
+
+def window_rows(run: Resolved, backbone: models.Backbone) -> nn.Module | None:
+    """Network from the images of a run to what their windows need; None if there are no windows, or it takes
+    more than 2 GiB."""
+    if run.config.method != AUTO or run.config.model.local not in ("auto", "on"):
+        return None
+    try:
+        windows = models.windows_of(backbone)
+    except InputError:  # said when windows are tried
+        return None
+    count = sum(len(samples) for samples in run.data.splits.values())
+    size = 4 * count * (1 + windows.positions) * backbone.num_features
+    return _WindowRows(backbone, windows) if size <= _MOST_ROWS else None

@@ -98,6 +98,8 @@ def fine_tune(
     tuned = replace(
         config,
         method=recipes.read("default")["trained"],
+        # The size with the largest weight in the frozen run, unless one is stated.
+        data=config.data if len(config.data.sizes) == 1 else replace(config.data, size="auto"),
         model=replace(frozen, frozen="no"),
         init_from=str(folder / HEAD),
         output=str(folder / TUNED),

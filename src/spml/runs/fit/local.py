@@ -22,7 +22,7 @@ from ...engine.loop import Judging
 from ...metrics import FEWEST_SHOWN, shown_score, sp_score
 from ...scores import InMemory
 from ..folder.held_out import keep_scores
-from .build import Build, no_windows, with_parts
+from .build import Build, no_windows
 from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels, Rows
 
 _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
@@ -184,11 +184,11 @@ def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows
     assert build.backbone is not None
     network, start, parts = _Variants(build.backbone, top, windows, advance), 0, []
     for name in ("train", "val"):
-        samples = build.run.data.splits[name]
+        samples = build.windowed(name)
         own = rows[(rows >= start) & (rows < start + len(samples))] - start
         start += len(samples)
         if len(own):
-            chosen = with_parts(samples.take(own))
-            parts.append(build.logits(chosen, network, workers=build.run.config.data.workers))
+            workers = build.run.config.data.workers if samples.inputs.kind == "image" else 0
+            parts.append(build.logits(samples.take(own), network, workers=workers))
     scores = torch.from_numpy(np.concatenate(parts))
     return scores.view(len(scores), len(windows.sides) + 2, -1).transpose(0, 1)

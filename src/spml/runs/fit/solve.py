@@ -75,6 +75,7 @@ class Fitted(NamedTuple):
             fitted to them, where the final one was; None = validation samples are scored by the final model.
         start_loss: Loss of the first step; None for a head that is solved.
         local: What was tried of local evidence, and its weights; None if nothing was.
+        sizes: Sizes of images that were tried, and the weights of those that are used; None if one was given.
     """
 
     history: list[dict[str, Any]]
@@ -88,6 +89,7 @@ class Fitted(NamedTuple):
     tried: Sequence[dict[str, Any]] = ()
     start_loss: float | None = None
     local: dict[str, Any] | None = None
+    sizes: dict[str, Any] | None = None
 
 
 def describe_scores(record: dict[str, Any], judge: Judging) -> str:

@@ -79,7 +79,8 @@ def final_scores(build: Build, fitted: Fitted) -> FinalScores:
             held_out = HeldOutScores(keep_scores(build.scores(samples), samples.observed), count + drawn)
     test_map = None
     if "test" in data.splits and "test" in data.truth:
-        test_map = true_map(build.scores(data.splits["test"]), data.truth["test"], data.empty)
+        test = build.scores(data.splits["test"]) if build.test is None else build.test
+        test_map = true_map(test, data.truth["test"], data.empty)
     return FinalScores(held_out, held_out.of_validation(count), test_map)
 
 
@@ -163,6 +164,7 @@ def write_results(
         "selected": selected,
         "members": list(fitted.members),
         "local": local,
+        "sizes": fitted.sizes,
         "validation": {key: value for key, value in measured.items() if key.startswith("val/")},
         "test": None if scores.test_map is None else {"mAP": scores.test_map},
         "head_bias": run.head_bias,
@@ -250,7 +252,7 @@ def draw_examples(run: Run, data: Dataset, accelerator: str) -> None:
     split = "test" if "test" in data.splits else "val"
     rows = np.linspace(0, len(data.splits[split]) - 1, min(_EXAMPLES, len(data.splits[split])))
     samples, truth = data.splits[split].take(rows.round().astype(np.int64)), data.truth.get(split)
-    located = run.classifier.top.local is not None
+    located = run.classifier.locates
     with muted(), borrowed_generators():
         (batch,) = run.stream(samples.inputs, Engine(device=accelerator), where=located)
     scores, predicted = run.probabilities(batch.logits), run.decision()(batch.logits)

@@ -111,7 +111,7 @@ def evaluate(
 
     @cache
     def finish(size: int, interpolation: str) -> Dataset:
-        return opening.finish(size=config.size or size, interpolation=interpolation)
+        return opening.finish(size=config.side or size, interpolation=interpolation)
 
     dataset = finish(first.spec.size, first.spec.interpolation)
     if split not in dataset.splits:

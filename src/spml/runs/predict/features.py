@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,7 @@ from ...common.messages import log, progress
 from ...config import Config
 from ...data import Inputs
 from ...data.dataset import ImageInputs, Loaded
-from ...data.images.feature_store import FeatureStore, first_of_each, store_folder
+from ...data.images.feature_store import FeatureStore, Identities, first_of_each, store_folder
 from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...engine.loader import Batches
@@ -29,6 +30,9 @@ from .cluster import compute_batches
 
 FULL_PRECISION = "32-true"
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+WINDOWS = " windows"
+"""End of the key of a store with what windows need, which `data.cache` keeps and other runs do not."""
+
 _ON_CPU = 16  # samples of a batch
 _MUCH = 1 << 30  # bytes of features from which a line says how many there will be
 
@@ -119,6 +123,19 @@ def cached_features(
             advance(len(inputs))
             log.info(f"features of {len(inputs):,} samples: read from {store.origin(positions)}")
         return store.features(positions)
+
+
+def keep_features(folder: Path, key: str, identities: Identities, features: FeatureMatrix) -> None:
+    """Add features that were computed with others to the store of their own."""
+    with FeatureStore(store_folder(folder, key)) as store:
+        missing = first_of_each(identities, np.flatnonzero(store.locate(identities) < 0).tolist())
+        if missing:
+            store.append(identities[missing], features.dense(missing))
+
+
+def drop_windows(folder: Path, key: str) -> None:
+    """Remove what was kept for the windows of images."""
+    shutil.rmtree(store_folder(folder, key + WINDOWS), ignore_errors=True)
 
 
 class KeptFeatures(NamedTuple):

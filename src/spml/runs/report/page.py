@@ -54,6 +54,22 @@ class _Map(msgspec.Struct):
     mAP: float
 
 
+class _Sizes(msgspec.Struct):
+    tried: list[dict[str, float]]
+    weights: dict[str, float]
+
+    @property
+    def sentence(self) -> str:
+        """Sizes that are used, and what was tried."""
+        tried = []
+        for each in self.tried:
+            score = each["val/SP"] if "val/SP" in each else each["val/mAP"]
+            count, seconds = f"{each['samples']:,.0f} samples", f"{each['seconds']:.0f} s"
+            tried.append(f"{each['size']:g}: {shown_score(score)} ({count}, {seconds})")
+        used = " and ".join(self.weights)
+        return f"{used} pixels. Held-out score of each size that was tried: {', '.join(tried)}"
+
+
 class _Summary(msgspec.Struct):
     """The parts of summary.json that a report shows."""
 
@@ -62,6 +78,7 @@ class _Summary(msgspec.Struct):
     data: _Data
     warnings: list[str]
     versions: dict[str, str]
+    sizes: _Sizes | None = None
     test: _Map | None = None
     command: str = ""
 

@@ -138,7 +138,7 @@ def read_photos(
             continue
         chosen = samples.inputs.take(list(rows.values()))
         windows: dict[int, npt.NDArray[np.float32]] = {}
-        if run.classifier.top.local:
+        if run.classifier.locates:
             for batch in run.stream(chosen, engine._replace(batch_size=_BATCH), where=True):
                 assert batch.windows is not None
                 for row, numbers in zip(batch.rows.tolist(), batch.windows, strict=True):

@@ -205,6 +205,7 @@ def read_start(folder: Path) -> Start:
             )
         raise InputError(f"{folder}: holds no run to start from (`init_from`): name the folder of a run.")
     classifier, card = load_model(folder)
+    classifier = classifier.of_one_size()
     classifier.top = classifier.top.linear_start()
     return Start(folder, classifier.eval(), card)
 

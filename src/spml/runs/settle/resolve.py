@@ -19,23 +19,33 @@ from ... import models
 from ...common.errors import InputError
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
-from ...data import MEMORY, Dataset, Inputs, Records, start_opening, wanted_names
+from ...data import MEMORY, Dataset, Inputs, Kind, Records, start_opening, wanted_names
 from ...data.matrix import FeatureMatrix
 from ...decisions import MeanLabels, assumed_for_thresholds, default_mean_labels
 from ...methods.base import Needs, Objective
 from ...methods.registry import create, find
+from ...models.solved.moments import MANY_CLASSES
 from .. import recipes
 from . import conflicts
 from .init_from import Start, read_start
+from .sizes import sizes_for
 
 _ROWS, _IMAGES = 256, 8  # training samples by which the scaling of features is chosen
 
 
 class Opened(NamedTuple):
-    """Data, opened for a backbone, and this backbone with the preparation of its inputs."""
+    """Data, opened for a backbone, and this backbone with the preparation of its inputs.
+
+    Attributes:
+        sizes: Sizes of images, ascending, of which an auto head uses one or two, or all that are stated; none
+            = that of `spec`, which is the largest one.
+        notes: Remarks on the sizes.
+    """
 
     data: Dataset
     spec: models.BackboneSpec
+    sizes: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -51,6 +61,7 @@ class Resolved:
         start: Finished run that this one starts from, if there is one.
         notes: Remarks for the user.
         backbone: Backbone with the weights that the run starts from, once it has been made.
+        sizes: As in `Opened`.
     """
 
     config: Config
@@ -60,6 +71,7 @@ class Resolved:
     start: Start | None = None
     notes: tuple[str, ...] = ()
     backbone: models.Backbone | None = None
+    sizes: tuple[int, ...] = ()
 
     @property
     def needs(self) -> Needs:
@@ -170,31 +182,68 @@ def check_stated(config: Config) -> tuple[Config, Start | None]:
     return config, read_start(Path(config.init_from)) if config.init_from else None
 
 
-def open_for_backbone(config: Config, start: Start | None = None, records: Records | None = None) -> Opened:
+def open_for_backbone(
+    config: Config,
+    start: Start | None = None,
+    records: Records | None = None,
+    *,
+    several: bool = False,
+) -> Opened:
     """Open the data of a run with images of the size that its backbone takes.
 
     Args:
         config: Settings; only those of data and model are used.
         start: Finished run whose backbone is used instead of the one that `config` names.
         records: Data in memory; None = what `config.data.path` names.
+        several: Whether an auto head may use several sizes of images.
 
     Raises:
-        InputError: The data can't be opened, or the backbone does not suit it.
+        InputError: The data can't be opened, the backbone does not suit it, or several sizes are stated for
+            another model than the auto head.
     """
     opening = start_opening(config.data, records=records)
     if start:
         start.check(opening)
-        spec = start.spec(config.data.size)
+        spec = start.spec(config.data.side)
     else:
         spec = models.describe_backbone(
             config.model,
             opening.kind,
             opening.width,
-            size=config.data.size,
+            size=config.data.side,
             source=opening.name,
         )
-    size = config.data.size or spec.size
-    return Opened(opening.finish(size=size, interpolation=spec.interpolation), spec)
+    sizes, notes = config.data.sizes, tuple[str, ...]()
+    auto = settle_method(config, opening.kind, spec, start) == AUTO and len(opening.classes) <= MANY_CLASSES
+    averages = several and auto and opening.kind == "image" and models.takes_any_size(spec)
+    chooses = config.data.size == "auto" and spec.is_pretrained and config.model.frozen != "no"
+    if len(sizes) > 1 and not averages:
+        raise InputError(
+            f"data.size={config.data.size}: several sizes are averaged by the auto head on a network of timm "
+            "that takes any size, trained by `spml train` with labels. State one size."
+        )
+    if averages and chooses:
+        sizes, notes = sizes_for(opening, spec.size)
+        spec = replace(spec, size=sizes[-1])
+    data = opening.finish(size=spec.size, interpolation=spec.interpolation)
+    return Opened(data, spec, sizes if len(sizes) > 1 else (), notes)
+
+
+def settle_method(config: Config, kind: Kind, spec: models.BackboneSpec, start: Start | None) -> str:
+    """The method that is stated, or follows from the other settings; empty for a head in closed form.
+
+    Heads are solved if features do not change and no setting asks for training.
+    """
+    if config.method or config.model.head in models.CLOSED_FORM:
+        return config.method
+    model = config.model
+    fixed = kind == "feature" or (spec.is_pretrained and model.frozen != "no")
+    free = ModelConfig(
+        backbone=model.backbone, weights=model.weights, frozen=model.frozen, local=model.local,
+        names=model.names, names_file=model.names_file, prompts=model.prompts,
+    )  # fmt: skip
+    asks = start or config.hp or config.optim.name == LBFGS or config.record != "none" or model != free
+    return str(recipes.read("default")["trained" if asks or not fixed else "solved"])
 
 
 def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resolved:
@@ -209,23 +258,15 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
         InputError: A setting does not go together with another one, with the data, with the backbone or with
             the method.
     """
-    data, spec = opened
+    data, spec = opened.data, opened.spec
     given = [samples.observed for name, samples in data.splits.items() if name != "test"]
     conflicts.check_mean_labels(config.mean_labels, len(data.classes), given)
-    notes = []
+    notes = list(opened.notes)
     recipe, train = recipes.read("default"), data.splits["train"]
 
     # The method.
     if not config.method and config.model.head not in models.CLOSED_FORM:
-        # Heads are solved if features do not change and no setting asks for training.
-        model = config.model
-        fixed = data.kind == "feature" or (spec.is_pretrained and model.frozen != "no")
-        free = ModelConfig(
-            backbone=model.backbone, weights=model.weights, frozen=model.frozen, local=model.local,
-            names=model.names, names_file=model.names_file, prompts=model.prompts,
-        )  # fmt: skip
-        asks = start or config.hp or config.optim.name == LBFGS or config.record != "none" or model != free
-        config = replace(config, method=str(recipe["trained" if asks or not fixed else "solved"]))
+        config = replace(config, method=settle_method(config, data.kind, spec, start))
         meaning = "the model is trained with its loss"
         if config.method == AUTO:
             meaning = "an ensemble of heads is solved"
@@ -293,7 +334,10 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
                 f"effect: to train instead, name a method, such as method={recipe['trained']}"
             )
 
-    config = replace(config, data=settle_data(config.data, spec, data), model=model, optim=optim)
+    settled = settle_data(config.data, spec, data)
+    if opened.sizes or (config.method == AUTO and data.kind == "image" and frozen == "no"):
+        settled = replace(settled, size=config.data.size)  # chosen when features are known
+    config = replace(config, data=settled, model=model, optim=optim)
     conflicts.check_settled(config, needs, spec, data.kind, train.inputs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
@@ -304,7 +348,7 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
         )
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)
-    run = Resolved(config, spec, data, objective, start, tuple(notes))
+    run = Resolved(config, spec, data, objective, start, tuple(notes), sizes=opened.sizes)
     if run.scaling_open and objective is None and models.is_wide(train):
         run._scale(models.sparse_scaling(train))
     elif run.scaling_open and data.kind == "feature":
@@ -339,7 +383,7 @@ def settle_data(config: DataConfig, spec: models.BackboneSpec, data: Dataset) ->
         workers = 0
     elif workers < 0:
         workers = min(os.cpu_count() or 1, 8)
-    return replace(config, size=config.size or spec.size, workers=workers)
+    return replace(config, size=config.side or spec.size, workers=workers)
 
 
 def some_rows(inputs: Inputs, count: int = _IMAGES) -> Tensor:

@@ -1,0 +1,336 @@
+"""Runs whose images are scored at the best one or two sizes: which they are, and that everything agrees."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import spml
+from spml.common.errors import InputError
+from spml.config import from_dict
+from spml.engine import Interrupted
+from spml.models import BackboneSpec, takes_any_size
+from spml.models.backbones.backbone import resized
+from spml.runs.by_names import open_unlabelled
+from spml.runs.fit import sizes as fit_sizes
+from spml.runs.settle.resolve import open_for_backbone
+from spml.runs.settle.sizes import candidate_sizes
+from tests.helpers.commands import fails
+from tests.helpers.exported import computed, opened
+from tests.helpers.features import make_weights
+from tests.helpers.photo_runs import train_on, write_photos
+from tests.helpers.serving import client_of
+
+BACKBONE = "test_convnext"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    make_weights(folder / "weights.safetensors", BACKBONE, 64)
+    return write_photos(folder / "photos", count=80)
+
+
+@pytest.fixture(scope="module")
+def large(photos, tmp_path_factory):
+    """The same photographs, of 120 pixels."""
+    folder = tmp_path_factory.mktemp("large") / "photos"
+    folder.mkdir()
+    for path in photos.parent.glob("*.png"):
+        Image.open(path).resize((120, 100)).save(folder / path.name)
+    (folder / "labels.csv").write_text(photos.read_text())
+    return folder / "labels.csv"
+
+
+def train_sizes(photos, output, weights, size, **settings):
+    model = {"backbone": BACKBONE, "weights": str(weights), **settings.pop("model", {})}
+    model = {"frozen": "yes", "local": "on", **model}
+    data = {"size": size, **settings.pop("data", {})}
+    settings = {"method": "auto", "mean_labels": 1.5, **settings}
+    return train_on(photos, output, data=data, model=model, **settings)
+
+
+@pytest.fixture(scope="module")
+def weights(photos):
+    return photos.parent.parent / "weights.safetensors"
+
+
+@pytest.fixture(scope="module")
+def run(photos, weights, tmp_path_factory):
+    """Both sizes are used: 96 pixels score higher than 64, and their sum higher still."""
+    scores = iter([0.50, 0.51, 0.60, 0.51])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_sizes, "_scorer", lambda *rest: lambda *rest: next(scores))
+        return spml.load(train_sizes(photos, tmp_path_factory.mktemp("runs") / "two", weights, "64,96"))
+
+
+@pytest.fixture(scope="module")
+def images(photos):
+    return sorted(photos.parent.glob("*.png"))[:10]
+
+
+@pytest.mark.parametrize(
+    ("own", "side", "expected"),
+    [
+        (224, 341, (224, 320, 384)),
+        (224, 320, (224, 320)),
+        (224, 4000, (224, 320, 448)),
+        (260, 341, (260, 384)),
+        (224, 128, (224,)),
+        (8000, 20_000, (8000,)),
+    ],
+)
+def test_candidates_follow_from_network_and_photographs(own, side, expected):
+    assert candidate_sizes(own, side) == expected
+
+
+@pytest.mark.parametrize("size", [20, 64, 96, 150])
+def test_images_are_resized_as_pillow_does(size):
+    pixels = np.random.default_rng(0).integers(0, 256, (96, 96, 3), np.uint8)
+    expected = np.asarray(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
+    found = resized(torch.from_numpy(pixels).permute(2, 0, 1)[None], size)[0].permute(1, 2, 0).numpy()
+    assert np.abs(found - expected).max() <= 1.01  # Pillow rounds twice
+
+
+def logits_by_hand(run, images):
+    """Weighted sum of the logits of each size, and the window of the size whose logit is highest."""
+    classifier = run.classifier
+    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
+    total, logits, places = 0.0, [], []
+    with torch.inference_mode():
+        for each, top in zip(classifier.sizes, classifier.tops, strict=True):
+            small = resized(pixels, each.size)
+            outputs = top(*top.local.settings.windows.features(classifier.backbone, small))
+            total = total + each.weight * outputs.logits
+            logits.append(outputs.logits.numpy())
+            places.append(top.local.settings.windows.places()[outputs.windows.numpy()])
+    best = np.stack(logits).argmax(0)
+    return total.numpy(), np.take_along_axis(np.stack(places), best[None, ..., None], 0)[0]
+
+
+def test_scores_of_two_sizes_are_averaged(run, images):
+    logits, places = logits_by_hand(run, images)
+    predicted = run.predict(images, where=True)
+    np.testing.assert_allclose(predicted.scores, 1 / (1 + np.exp(-logits.astype(np.float64))), atol=1e-5)
+    for row, (labels, windows) in enumerate(zip(predicted.labels, predicted.where, strict=True)):
+        columns = [run.classes.index(label) for label in labels]
+        np.testing.assert_allclose(windows, places[row, columns], atol=1e-6)
+    assert any(predicted.labels)
+
+
+def test_the_run_says_which_sizes_it_has_tried(run):
+    card = json.loads((run.folder / "model.json").read_text())
+    assert card["backbone"]["size"] == 96
+    assert sorted(each["size"] for each in card["sizes"]) == [64, 96]
+    assert sum(each["weight"] for each in card["sizes"]) == pytest.approx(1)
+    assert card["sizes"][0]["weight"] >= card["sizes"][1]["weight"]
+    sizes = run.summary["sizes"]
+    assert [(each["size"], each["samples"]) for each in sizes["tried"]] == [(64, 80), (96, 80)]
+    assert all(each["seconds"] > 0 and 0 < each["val/SP"] <= 1 for each in sizes["tried"])
+    assert sizes["weights"] == {str(each["size"]): each["weight"] for each in card["sizes"]}
+    assert run.settings.data.size == "64,96"
+    report = (run.folder / "report.html").read_text()
+    assert "Held-out score of each size that was tried: 64: " in report
+
+
+def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):
+    assert 1.2 < float(run.predict(photos.parent).scores.sum(1).mean()) < 1.9
+
+
+def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path):
+    """Up to a line, the weighted sum of what a run of each size alone has kept."""
+    from spml.runs.folder.held_out import read_held_out
+
+    kept, total = read_held_out(run.folder), 0.0
+    for each in run.classifier.sizes:
+        alone = spml.load(train_sizes(photos, tmp_path / str(each.size), weights, each.size))
+        total = total + each.weight * read_held_out(alone.folder).scores_of(kept.ids).gather()
+    found = kept.scores.gather()
+    for column in range(found.shape[1]):
+        assert np.corrcoef(found[:, column], total[:, column])[0, 1] > 0.99  # 64 pixels are made of 96
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch-export"])
+def test_one_exported_file_has_both_sizes(run, images, tmp_path, format):
+    file = run.export(tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format=format)
+    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
+    with torch.inference_mode():
+        expected = run.model(pixels).numpy()
+    rows = pixels.permute(0, 2, 3, 1).contiguous()
+    if format == "onnx":
+        session, about = opened(file)
+        found = computed(session, rows.numpy())["logits"]
+        assert sorted(about["preparation"]["sizes"]) == [64, 96]
+    else:
+        found = torch.export.load(file).module()(rows)["logits"].detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+def test_the_server_predicts_at_both_sizes(run, images):
+    expected = run.predict(images[:2], where=True)
+    with client_of(run.folder) as client:
+        files = [("images", (path.name, path.read_bytes(), "image/png")) for path in images[:2]]
+        found = client.post("/predict?where=1", files=files).json()["predictions"]
+    for each, labels, windows in zip(found, expected.labels, expected.where, strict=True):
+        assert each["labels"] == labels
+        np.testing.assert_allclose(list(each["where"].values()), windows, atol=1e-4)
+
+
+def test_an_audit_solves_heads_of_both_sizes(run, tmp_path):
+    from spml.runs.audits.out_of_fold import open_for_run, score_samples
+    from spml.runs.folder.held_out import read_held_out
+    from spml.runs.predict.batches import Engine
+
+    kept = read_held_out(run.folder)
+    (run.folder / "held_out.safetensors").rename(tmp_path / "kept")
+    data, config = open_for_run(run, run.settings.data), run.settings.data
+    scored = score_samples(
+        run, data, config, folds=None, folder=tmp_path / "refits", overwrite=False, engine=Engine()
+    )
+    (tmp_path / "kept").rename(run.folder / "held_out.safetensors")
+    assert scored.how.startswith("5 solutions of auto")
+    row = {name: number for number, name in enumerate(scored.ids)}
+    found = scored.scores.gather()[[row[name] for name in kept.ids]]
+    # Up to the line that gives the average the scale of logits.
+    for column in range(found.shape[1]):
+        assert np.corrcoef(found[:, column], kept.scores.array[:, column])[0, 1] > 0.99999
+
+
+def test_the_best_sizes_are_chosen(large, weights, tmp_path):
+    """Of the network's 64 pixels, 96 and 128, for photographs of 120."""
+    run = spml.load(train_sizes(large, tmp_path / "run", weights, "auto"))
+    tried = run.summary["sizes"]["tried"]
+    assert [each["size"] for each in tried] == [64, 96, 128]
+    best = sorted(tried, key=lambda each: -each["val/SP"])[:2]
+    weights_of = run.summary["sizes"]["weights"]
+    assert set(weights_of) <= {str(each["size"]) for each in best}
+    assert next(iter(weights_of)) == str(best[0]["size"])
+    assert run.spec.size == 128
+    assert run.settings.data.size == "auto"
+    assert run.summary["test"] is None
+
+
+def test_a_part_of_many_samples_chooses(large, weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_sizes, "_PART", 39)
+    run = spml.load(train_sizes(large, tmp_path / "run", weights, "auto"))
+    tried = [(each["size"], each["samples"]) for each in run.summary["sizes"]["tried"]]
+    assert [size for size, count in tried if count == 39] == [64, 96, 128]
+    assert 1 <= len([size for size, count in tried if count == 80]) <= 2
+
+
+def opened_with(photos, weights, size="auto"):
+    data = {"path": str(photos), "size": size, "separator": " ", "unlisted": "negative", "observe": "single"}
+    model = {"backbone": BACKBONE, "weights": str(weights), "frozen": "yes"}
+    return open_for_backbone(from_dict({"data": data, "model": model}), several=True)
+
+
+def test_small_photographs_are_seen_at_the_size_of_the_network(photos, weights):
+    found = opened_with(photos, weights)
+    assert (found.spec.size, found.sizes) == (64, ())
+    (note,) = found.notes
+    assert note.startswith(
+        "half of the photographs have less than 32 pixels on the longer side (24 in the middle) and are "
+        "enlarged to 64, the size of the network"
+    )
+
+
+def test_a_folder_of_mixed_sizes_is_noted(large, weights, tmp_path):
+    mixed = tmp_path / "photos"
+    mixed.mkdir()
+    for number, path in enumerate(sorted(large.parent.glob("*.png"))):
+        Image.open(path).resize((400, 60) if number % 2 else (40, 40)).save(mixed / path.name)
+    (mixed / "labels.csv").write_text(large.read_text())
+    found = opened_with(mixed / "labels.csv", weights)
+    assert found.notes[0].startswith("photographs differ much in size (longer side 40 to 400 pixels")
+    assert "sizes are chosen by the median, 220" in found.notes[0]
+    assert found.sizes == (64, 96, 128)
+
+
+def test_networks_of_one_size_keep_it():
+    """A plain vision transformer, and the small network that is trained."""
+    three = {"size": 224, "mean": (0.5,) * 3, "std": (0.5,) * 3}
+    assert not takes_any_size(BackboneSpec("vit_tiny_patch16_224", **three))
+    assert takes_any_size(BackboneSpec("mobilenetv2_100", **three))
+    assert not takes_any_size(BackboneSpec("small_cnn", **three))
+
+
+def test_a_killed_run_goes_on_in_the_second_size(photos, weights, tmp_path, monkeypatch):
+    whole = spml.load(train_sizes(photos, tmp_path / "whole", weights, "64,96"))
+    fit, sizes = fit_sizes._fit_at, []
+
+    def killed(build, run, size, *rest):
+        sizes.append(size)
+        if size == 96:
+            raise KeyboardInterrupt
+        return fit(build, run, size, *rest)
+
+    monkeypatch.setattr(fit_sizes, "_fit_at", killed)
+    with pytest.raises((KeyboardInterrupt, Interrupted)):
+        train_sizes(photos, tmp_path / "run", weights, "64,96")
+    monkeypatch.setattr(fit_sizes, "_fit_at", fit)
+    run = spml.load(train_sizes(photos, tmp_path / "run", weights, "64,96", resume=True))
+    assert sizes == [64, 96]
+    images = sorted(photos.parent.glob("*.png"))[:5]
+    np.testing.assert_allclose(run.predict(images).scores, whole.predict(images).scores, atol=1e-6)
+
+
+def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, tmp_path):
+    """Rows of 64 or 96 pixels: 5 or 10 times what features take."""
+    sizes = {}
+    for name, data in (("own", {}), ("stated", {"cache": str(tmp_path / "cache")})):
+        run = train_sizes(photos, tmp_path / name, weights, 64, data=data)
+        rows = (tmp_path / "cache" if data else run / "features").rglob("*.rows")
+        sizes[name] = sorted(path.stat().st_size for path in rows)
+    width = 4 * spml.load(run).classifier.backbone.num_features
+    unique = 80
+    assert sizes == {"own": [unique * width], "stated": [unique * width, unique * width * 5]}
+
+
+def test_fine_tuning_takes_the_size_that_won(run, photos, weights, tmp_path):
+    tuned = spml.load(
+        train_sizes(
+            photos, tmp_path / "run", weights, "auto",
+            method="em", init_from=str(run.folder), epochs=1, model={"frozen": "no", "local": "off"},
+        )
+    )  # fmt: skip
+    assert tuned.spec.size == run.classifier.sizes[0].size
+    assert tuned.classifier.sizes == ()
+
+
+def test_two_sizes_are_for_the_auto_head(photos, weights, tmp_path, capsys):
+    options = [
+        "train", photos, "--data.unlisted", "negative", "--data.observe", "single", "--data.separator", " ",
+        "--weights", weights, "--output", tmp_path / "run",
+    ]  # fmt: skip
+    said = fails(capsys, *options, "--data.size", "64,96", "--method", "em")
+    assert "data.size=64,96: several sizes are averaged by the auto head" in said
+    said = fails(capsys, *options, "--data.size", "64,0")
+    assert "data.size=64,0: state one size, or two or three different ones above 0." in said
+    said = fails(capsys, *options, "--data.size", "large")
+    assert "data.size must be auto, or numbers from 0 to 8192 such as 320 or 224,320, got ['large']" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_alone_and_comparisons_take_one_size(photos, weights, tmp_path):
+    with pytest.raises(InputError, match=r"data\.size=64,96: names are compared with images of one size"):
+        open_unlabelled(
+            from_dict({"data": {"path": str(photos), "size": "64,96"}, "model": {"names": "clip"}}),
+            resume=False,
+        )
+    config = {"path": str(photos), "size": "64,96", "separator": " "}
+    model = {"backbone": BACKBONE, "weights": str(weights)}
+    with pytest.raises(InputError, match=r"data\.size=64,96: several sizes are averaged by the auto head"):
+        open_for_backbone(from_dict({"data": config, "model": model}))
+
+
+def test_a_size_that_the_network_can_not_take_is_refused(run, monkeypatch):
+    backbone = run.classifier.backbone
+    monkeypatch.setattr(type(backbone.network), "forward", lambda self, x: x.reshape(1, 3, 64, 64))
+    with pytest.raises(
+        InputError, match=r"backbone test_convnext can't take images of 32 pixels \(RuntimeError: shape"
+    ):
+        fit_sizes.check_sizes(backbone, (32,))
