@@ -66,7 +66,7 @@ def read_value(text: str, hint: Any, name: str) -> Any:
         value = parse_yaml(text, name)
     except InputError:
         value = text
-    if str in parts and not isinstance(value, dict):
+    if str in parts and not (isinstance(value, dict) and any(get_origin(part) is dict for part in parts)):
         value = text
     return typed(value, hint, name)
 
