@@ -90,7 +90,7 @@ class Windows(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fr
             ]
         rows = inputs if inputs.ndim == 3 and backbone.spec.size else self.rows(backbone, inputs)
         shape = self.height // self.step, self.width // self.step
-        grid = rows[:, 1:].transpose(1, 2).reshape(len(rows), -1, *shape)
+        grid = rows[:, 1:].transpose(1, 2).reshape(rows.shape[0], rows.shape[2], *shape)
         windows = []
         for side in self.sides:
             means = nn.functional.avg_pool2d(grid, side // self.step, 1)
