@@ -225,5 +225,5 @@ def test_trained_heads_score_parts(folder, arrays, tmp_path):
 def test_shards_of_other_parts_are_refused(tmp_path):
     np.save(tmp_path / "X_0.npy", np.zeros((2, 3, 4), np.float32))
     np.save(tmp_path / "X_1.npy", np.zeros((2, 2, 4), np.float32))
-    with pytest.raises(spml.InputError, match="holds float32 in 2 parts of 4 columns, but the shards before"):
+    with pytest.raises(spml.InputError, match=r"holds float32 \(2, 2, 4\), but the shards before hold"):
         read_shards(tmp_path, DataConfig())

@@ -69,13 +69,12 @@ def test_a_pair_that_disagrees_is_refused(save):
         read_features(path, DataConfig())
 
 
-def test_labels_as_numbers_and_missing_names(save):
-    records = read_features(save(X=X, labels=Y), DataConfig())
+def test_missing_names(save):
+    records = read_features(save(X=X, Y=Y, test=np.zeros(4, bool)), DataConfig())
     assert records.classes == ("0", "1")
     assert "has no class names" in records.notes[0]
     assert records.labels.to_multi_hot().tolist() == Y.tolist()
-    no_test = read_features(save(X=X, Y=Y, test=np.zeros(4, bool)), DataConfig())
-    assert no_test.split is None
+    assert records.split is None
 
 
 @pytest.mark.parametrize(

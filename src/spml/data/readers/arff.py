@@ -1,7 +1,7 @@
 """ARFF files with several labels per row, as written by Mulan and MEKA, with dense or sparse rows.
 
-The package `liac-arff` is not used: reading row by row, it reports no line numbers, and never the column or
-the value at fault; it refuses dates; and it expands sparse rows if they may be mixed with dense ones.
+The package `liac-arff` is not used: its messages name no attribute and no value, it cuts off the decimals of
+integers, and it expands sparse rows if they may be mixed with dense ones.
 """
 
 from __future__ import annotations
@@ -32,18 +32,14 @@ _QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
 _ATTRIBUTE = re.compile(
     rf"@attribute\s+(?:{_QUOTED}|(?P<plain>[^\s,{{}}'\"]+))\s*(?P<type>.*)", re.IGNORECASE | re.DOTALL
 )
-_CELL = re.compile(rf"\s*(?:{_QUOTED}|(?P<plain>[^,'\"]*))\s*(?P<end>,|$)")
-_ENTRY = re.compile(rf"\s*(?P<position>\d{{1,9}})\s+(?:{_QUOTED}|(?P<plain>[^,'\"]*))\s*(?:,|$)")
+_VALUE = rf"(?:{_QUOTED}|(?P<plain>[^,'\"]*))\s*(?P<end>,|$)"
+_CELL = re.compile(rf"(?P<position>)\s*{_VALUE}")  # of a dense row
+_ENTRY = re.compile(rf"\s*(?P<position>\d{{1,9}})\s+{_VALUE}")  # of a sparse one
 _TYPES = ("numeric", "real", "integer", "string", "date")
-_LABELS = re.compile(r"(?:^|\s)-C\s+([+-]?\d{1,9})(?:\s|$)")
-_NUMBER = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
-_PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?:\s|$)")
 _DENSE = 1 / 3  # share of nonzero entries above which a dense array is smaller
 
-
-Attributes = tuple[tuple[str, tuple[str, ...] | None], ...]
-"""Names of attributes, each with its values if it is nominal, without any if it is a number, and with None if
-it is a string or a date."""
+Attributes = dict[str, tuple[str, ...] | None]
+"""Values of each nominal attribute by its name; empty for a number, and None for a string or a date."""
 
 
 class _Column(NamedTuple):
@@ -59,9 +55,9 @@ class _Column(NamedTuple):
 class _Rows(NamedTuple):
     """Nonzero entries of all rows as a CSR matrix stores them: marks of the labels, then the features."""
 
-    ends: array[int]
-    columns: array[int]
     values: array[float]
+    columns: array[int]
+    ends: array[int]
 
 
 @register_reader("arff", "an ARFF file", recognises=lambda source: source.suffix == ".arff")
@@ -79,22 +75,34 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     relation, attributes = _read_header(path, lines)
     positions, source = _label_positions(path, relation, attributes, config)
     columns, names = _columns(attributes, positions)
-    rows = _Rows(array("q", [0]), array("i"), array("f"))  # a number too large for float32 becomes inf
+    rows = _Rows(array("f"), array("i"), array("q", [0]))  # a number too large for float32 becomes inf
     _read_rows(path, lines, columns, rows)
-    training, note = _training_rows(path, relation, attributes, columns, rows)
-    count, labels = len(rows.ends) - 1, len(positions)
+    training = count = len(rows.ends) - 1
+    notes = [f"{len(positions):,} of {len(columns):,} attributes are labels, as {source} says."]
+    partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
+    if path.stem.lower().endswith("-train") and is_file(partner):
+        lines = enumerate(read_lines(partner), start=1)
+        if [*_read_header(partner, lines)[1].items()] != [*attributes.items()]:
+            raise InputError(f"{partner}: its attributes differ from those of {path.name}.")
+        _read_rows(partner, lines, columns, rows)
+        count = len(rows.ends) - 1
+        notes.append(f"the test rows are those of {partner.name}.")
+    elif (stated := _stated_training_rows(relation, count)) is not None:
+        text = f"the first {stated:,} rows are for training, as @relation says"
+        training = stated if 0 < stated < count else count
+        notes.append(
+            f"{text}{'' if training < count else '; that leaves one part empty, so there is no split'}."
+        )
     if not count or not names:
         raise InputError(f"{path}: has no {'feature' if count else 'row'}.")
-    parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
-    matrix = csr_matrix(tuple(parts), shape=(count, labels + len(names)))
+    parts = tuple(np.frombuffer(part, part.typecode) for part in rows)
+    matrix = csr_matrix(parts, shape=(count, len(positions) + len(names)))
     matrix.sort_indices()
-    features = matrix[:, labels:]
+    marks, features = matrix[:, : len(positions)], matrix[:, len(positions) :]
     dense = features.nnz > _DENSE * count * len(names)
-    marks = matrix[:, :labels]
     occurring = {*np.unique(marks.data).tolist(), *([0] if marks.nnz < math.prod(marks.shape) else [])}
     zero, blank, sentence = meaning(occurring, config.default_label, str(path))
     marks.data[marks.data == BLANK] = blank
-    notes = [f"{labels:,} of {len(columns):,} attributes are labels, as {source} says.", *note]
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
         notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")
     if unused := [column.name for column in columns if column.start < 0]:
@@ -115,13 +123,12 @@ def read_arff(path: Path, config: DataConfig) -> Records:
 
 def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Attributes]:
     """Name of the relation, which holds the options of MEKA, and all attributes: the lines up to @data."""
-    relation = ""
-    attributes: dict[str, tuple[str, ...] | None] = {}
+    relation, attributes = "", Attributes()
     for number, line in lines:
         text = line.strip()
         word = text[:10].split(None, 1)[0].lower() if text else "%"
         if word == "@data":
-            return relation, tuple(attributes.items())
+            return relation, attributes
         if word == "@relation":
             relation = text[len(word) :].strip().strip("'\"")
         elif not word.startswith("%"):
@@ -157,29 +164,32 @@ def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
     return name, None if word in ("string", "date") else ()
 
 
+def _option(relation: str, name: str, decimals: str = "") -> float | None:
+    """Number after an option of MEKA in the name of the relation; None if the option is not there."""
+    match = re.search(rf"(?:^|\s)-{name}\s+([+-]?\d{{1,9}}{decimals})(?:\s|$)", relation)
+    return float(match[1]) if match else None
+
+
 def _label_positions(
     path: Path, relation: str, attributes: Attributes, config: DataConfig
 ) -> tuple[Sequence[int], str]:
     """Positions of the attributes that are labels, and what says so: the settings, Mulan's XML file next to
     the data, or MEKA's option -C in the name of the relation."""
-    count = len(attributes)
+    count, positions = len(attributes), list[int]()
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
     files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
-    xml, option = next(filter(is_file, files), None), _LABELS.search(relation)
-    positions: Sequence[int]
+    xml = next(filter(is_file, files), None)
     if xml and not config.label_columns:
         source = xml.name
-        own = {name: position for position, (name, _) in enumerate(attributes)}
         # Nested labels are labels, too.
         labels = (each for each in parse_xml(xml, MAX_XML).iter() if each.tag.rpartition(":")[2] == "label")
         names = {name for each in labels if (name := each.get("name")) is not None}
-        if unknown := sorted(names.difference(own)):
+        if unknown := sorted(names.difference(attributes)):
             raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
-        positions = sorted(own[name] for name in names)
-    elif config.label_columns or option:
+        positions = [position for position, name in enumerate(attributes) if name in names]
+    elif number := int(config.label_columns or _option(relation, "C") or 0):
         source = "data.label_columns" if config.label_columns else "-C in @relation"
-        number = config.label_columns or int(option[1] if option else 0)
-        positions = range(number) if number > 0 else range(count + number, count)
+        positions = [*(range(number) if number > 0 else range(count + number, count))]
     else:
         raise InputError(
             f"{path}: ambiguous which attributes are labels: there is neither {files[0].name} in the same "
@@ -194,38 +204,19 @@ def _label_positions(
     return positions, source
 
 
-def _training_rows(
-    path: Path, relation: str, attributes: Attributes, columns: Sequence[_Column], rows: _Rows
-) -> tuple[int, list[str]]:
-    """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists.
-
-    By the options of MEKA, -split-percentage or else -split-number, the training rows come first.
-    """
-    count = len(rows.ends) - 1
-    partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
-    if path.stem.lower().endswith("-train") and is_file(partner):
-        lines = enumerate(read_lines(partner), start=1)
-        if _read_header(partner, lines)[1] != attributes:
-            raise InputError(f"{partner}: its attributes differ from those of {path.name}.")
-        _read_rows(partner, lines, columns, rows)
-        return count, [f"the test rows are those of {partner.name}."]
-    if percentage := _PERCENTAGE.search(relation):
-        stated = math.floor(count * float(percentage[1]) / 100 + 0.5)
-    elif number := _NUMBER.search(relation):
-        stated = int(number[1])
-    else:
-        return count, []
-    if 0 < stated < count:
-        return stated, [f"the first {stated:,} rows are for training, as @relation says."]
-    text = f"@relation says that the first {stated:,} of {count:,} rows are for training"
-    return count, [f"{text}, which leaves none for another part; there is no split."]
+def _stated_training_rows(relation: str, count: int) -> int | None:
+    """Number of the first rows, which are for training, by the options of MEKA, which rounds halves up."""
+    if (percentage := _option(relation, "split-percentage", r"(?:\.\d{1,9})?")) is not None:
+        return math.floor(count * percentage / 100 + 0.5)
+    return None if (number := _option(relation, "split-number")) is None else int(number)
 
 
 def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
+    """Conversion of each attribute, and names of the features."""
     columns: list[_Column] = []
     names: list[str] = []
     labels = {position: column for column, position in enumerate(positions)}
-    for position, (name, values) in enumerate(attributes):
+    for position, (name, values) in enumerate(attributes.items()):
         label, first = position in labels, values[0] if values else ""
         start = labels.get(position, -1 if values is None else len(labels) + len(names))
         binary = values is not None and {*values} == {"0", "1"}
@@ -238,82 +229,81 @@ def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Co
 
 
 def _read_rows(path: Path, lines: Iterator[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:
+    """Add the nonzero entries of the rows in some lines."""
     omitted = {position: column.omitted for position, column in enumerate(columns) if column.omitted}
     for number, line in lines:
         text = line.strip()
         if not text or text.startswith("%"):
             continue
         try:
-            if text.startswith("{"):
-                _add_cells({**omitted, **_sparse_cells(text, len(columns))}.items(), columns, rows)
-            else:
-                cells = _split_cells(text)
-                if len(cells) != len(columns):
-                    raise ValueError(f"{len(cells):,} cells, but there are {len(columns):,} attributes")
-                _add_cells(enumerate(cells), columns, rows)
+            for position, cell in _cells_of_row(text, omitted, len(columns)):
+                name, label, start, codes, _ = columns[position]
+                value: float
+                if label:
+                    value = MARKS[cell]
+                    unlisted = codes and value != BLANK and cell not in codes
+                    if value in (BAD, PLUS, DASH) or not cell or unlisted:
+                        raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
+                elif start < 0:
+                    continue
+                elif cell == "?":
+                    raise ValueError(f"{quote(name)} is missing (?), but every feature must have a value")
+                elif codes:
+                    if cell not in codes:
+                        raise ValueError(f"{quote(name)} is {quote(cell)}, which @attribute does not list")
+                    start, value = start + codes[cell] - 1, 1 if codes[cell] else 0
+                else:
+                    try:
+                        value = float(cell)
+                    except ValueError:
+                        raise ValueError(f"{quote(name)} is {quote(cell)}, not a number") from None
+                if value:
+                    rows.columns.append(start)
+                    rows.values.append(value)
         except ValueError as error:
             raise InputError(f"{path}: line {number}: {error}.") from error
         rows.ends.append(len(rows.columns))
 
 
-def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:
-    """Add the nonzero ones of some cells, each with the position of its attribute."""
-    for position, cell in cells:
-        name, label, start, codes, _ = columns[position]
-        value: float
-        if label:
-            value = MARKS[cell]
-            if value in (BAD, PLUS, DASH) or not cell or (codes and value != BLANK and cell not in codes):
-                raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
-        elif start < 0:
-            continue
-        elif cell == "?":
-            raise ValueError(f"{quote(name)} is missing (?), but every feature must have a value: fill it in")
-        elif codes:
-            if cell not in codes:
-                raise ValueError(f"{quote(name)} is {quote(cell)}, which @attribute does not list")
-            start, value = start + codes[cell] - 1, 1 if codes[cell] else 0
-        else:
-            try:
-                value = float(cell)
-            except ValueError:
-                raise ValueError(f"{quote(name)} is {quote(cell)}, not a number") from None
-        if value:
-            rows.columns.append(start)
-            rows.values.append(value)
-
-
-def _sparse_cells(text: str, count: int) -> dict[int, str]:
-    """Cells of a row between braces, by the positions of their attributes, of which there are `count`."""
+def _cells_of_row(text: str, omitted: dict[int, str], count: int) -> Iterable[tuple[int, str]]:
+    """Cells of a row with the positions of their attributes, of which there are `count`; those of a sparse row,
+    between braces, with what is `omitted` there."""
+    if not text.startswith("{"):
+        if len(cells := _split_cells(text)) != count:
+            raise ValueError(f"{len(cells):,} cells, but there are {count:,} attributes")
+        return enumerate(cells)
     if not text.endswith("}"):
         raise ValueError("a row that begins with { must end with }")
-    inner, start = text[1:-1].rstrip(), 0
-    cells: dict[int, str] = {}
-    while start < len(inner):
-        match = _ENTRY.match(inner, start)
-        if match is None or not (cell := _unquoted(match)):
-            raise ValueError(f"expected the number of an attribute and its value at character {start + 2}")
-        if (position := int(match["position"])) in cells or position >= count:
+    own: dict[int, str] = {}
+    for number, cell in _matches(text[1:-1], _ENTRY) if text[1:-1].strip() else ():
+        if (position := int(number)) in own or position >= count or not cell:
             raise ValueError(
-                f"attribute {position} occurs twice or is not below {count:,} (the first attribute is 0)"
+                f"attribute {position} has no value, occurs twice or is not below {count:,} (the first "
+                "attribute is 0)"
             )
-        cells[position] = cell
-        start = match.end()
-    return cells
+        own[position] = cell
+    return {**omitted, **own}.items()
 
 
 def _split_cells(text: str) -> list[str]:
     """Split a line at its commas, or at blanks if it has no comma, and remove quotes."""
     if "'" not in text and '"' not in text:
         return [cell.strip() for cell in text.split(",")] if "," in text else text.split()
-    cells, position, last = [], 0, False
-    while not last:
-        match = _CELL.match(text, position)
+    return [cell for _, cell in _matches(text, _CELL)]
+
+
+def _matches(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Position, if it is stated, and value of each cell of a row."""
+    start, end = 0, ","
+    while end:
+        match = pattern.match(text, start)
         if match is None:
-            raise ValueError(f"a quote that is not closed, or within a cell, at character {position + 1}")
-        cells.append(_unquoted(match))
-        position, last = match.end(), not match["end"]
-    return cells
+            what = (
+                "the number of an attribute and its value" if pattern is _ENTRY else "a cell, quotes closed"
+            )
+            raise ValueError(f"expected {what}, found {quote(text[start:])}")
+        yield match["position"], _unquoted(match)
+        start, end = match.end(), match["end"]
 
 
 def _unquoted(match: re.Match[str]) -> str:

@@ -9,7 +9,8 @@ import math
 import os
 import sys
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,70 +56,195 @@ def read_features(path: Path, config: DataConfig) -> Records:
     """
     source = str(path)
     arrays = _load_pair(path, config.group)
-    features: FeatureMatrix | FilesBelow
+    inputs: FeatureMatrix | FilesBelow
     if "names" in arrays and "X" not in arrays:
-        options = [(name,) for name in _names(arrays, "names", None, source)]
+        options = [(name,) for name in _names(arrays, "names", source)]
         root = images_folder(config) or path.parent
-        features = find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing)
+        inputs = find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing)
     else:
-        features = _features(arrays, source)
-    values = _labels(arrays, source)
-    count = len(features)
-    if values.shape[:1] != (count,):
-        raise InputError(f"{source}: X has {count:,} rows, but Y has shape {values.shape}. They must match.")
+        inputs = _features(arrays, source)
+    labels = _array(arrays, "Y", source)
+    if labels.shape[:1] != (count := len(inputs),):
+        raise InputError(f"{source}: X has {count:,} rows, but Y has shape {labels.shape}. They must match.")
     key = "classes" if "classes" in arrays else "labels"
-    classes = _names(arrays, key, None, source) if key in arrays else ()
+    classes = _names(arrays, key, source) if key in arrays else ()
+    records = describe(path, config, inputs, [(source, labels)], classes, _columns(arrays, source))
+    return replace(records, name=path.stem.removesuffix("_X").removesuffix("_Y"))
+
+
+def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
+    """Row names and features of a file for prediction; labels in it are ignored."""
+    arrays, source = _load(path), str(path)
+    features = _features(arrays, source)
+    check_finite(features, source)
+    return row_names(_columns(arrays, source), len(features), source), features
+
+
+# -- what arrays say, of a file or of shards -------------------------------------------------------------
+
+Columns = Mapping[str, Sequence[tuple[str, Any]]]
+"""Arrays with a row per sample, by what they say (names, split, ...): one or several, whose rows follow one
+another, each with its place for messages."""
+
+
+def describe(
+    path: Path,
+    config: DataConfig,
+    inputs: FeatureMatrix | FilesBelow,
+    labels: Sequence[tuple[str, Any]],
+    classes: tuple[str, ...],
+    columns: Columns,
+) -> Records:
+    """Records of N samples: labels as in `read_labels`, and names, split, groups and observed labels."""
+    count, source = len(inputs), str(path)
+    known, meaning = read_labels(labels, classes, config.default_label)
     notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
-    split = _split(arrays, count, source) if config.split == "given" else None
-    if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
+    if config.split == "ignore" and not {"split", "test"}.isdisjoint(columns):
         notes.append(f"{path.name}: the split is ignored.")
-    labels, meaning = read_labels([(source, values)], classes, config.default_label)
     protocol = None
-    if "observed" in arrays:
-        protocol, _ = read_labels([(f"{source}: observed", arrays["observed"])], classes, "unknown")
-        if (len(protocol), protocol.num_classes) != (count, labels.num_classes) or not labels.full:
+    if "observed" in columns:
+        protocol, _ = read_labels(columns["observed"], classes, "unknown")
+        if (len(protocol), protocol.num_classes) != (count, known.num_classes) or not known.full:
             raise InputError(
                 f"{source}: observed holds labels of {len(protocol):,} samples and {protocol.num_classes:,} "
-                f"classes, Y of {count:,} and {labels.num_classes:,}. They must match, and Y must hold every "
+                f"classes, Y of {count:,} and {known.num_classes:,}. They must match, and Y must hold every "
                 "label: pass data.unlisted=negative if it does, otherwise leave observed out."
             )
         if config.observe != "protocol":
             notes.append(f"{path.name}: `observed` is not used; data.observe=protocol learns from it.")
+    if config.group and config.group not in columns:
+        raise InputError(
+            f"{source}: data.group={config.group}: there is no array of this name. Save one that has the "
+            f"group of each of the {count:,} rows, as text or integers."
+        )
     return Records(
         source=source,
-        name=path.stem.removesuffix("_X").removesuffix("_Y"),
-        ids=_ids(arrays, count, source),
-        inputs=features,
-        classes=classes or tuple(str(column) for column in range(labels.num_classes)),
+        name=path.resolve().name,
+        ids=row_names(columns, count, source),
+        inputs=inputs,
+        classes=classes or tuple(str(column) for column in range(known.num_classes)),
         classes_given=True,
-        labels=labels,
-        split=split,
-        groups=_groups(arrays, config.group, count, source) if config.group else None,
+        labels=known,
+        split=_split(columns, count, source) if config.split == "given" else None,
+        groups=group_names(_texts(columns, config.group, count)) if config.group else None,
         notes=(*notes, f"{path.name}: {meaning}"),
         protocol=protocol,
     )
 
 
-def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
-    """Row names and features of a file for prediction; labels in it are ignored."""
-    arrays = _load(path)
-    features = _features(arrays, str(path))
-    check_finite(features, str(path))
-    return _ids(arrays, len(features), str(path)), features
+def row_names(columns: Columns, count: int, source: str) -> Sequence[str]:
+    """Names of the samples; their numbers if they have none."""
+    if "names" not in columns:
+        return RowNames(count)
+    return distinct(_texts(columns, "names", count), f"{source}: names")
+
+
+def _texts(columns: Columns, key: str, count: int) -> tuple[str, ...]:
+    """Text of each of `count` samples, or the number as text, of groups."""
+    texts: list[str] = []
+    for where, array in columns[key]:
+        is_number = array.dtype.kind in "iu" and key not in ("names", "split")
+        texts += strings(array.astype(str) if is_number else array, where)
+    if len(texts) != count:
+        raise InputError(f"{where} must hold {count:,} strings, one per row; it holds {len(texts):,}.")
+    return tuple(texts)
+
+
+def _split(columns: Columns, count: int, source: str) -> tuple[str, ...] | None:
+    if "split" in columns:
+        return split_column(_texts(columns, "split", count), source)
+    for where, test in columns.get("test", ()):
+        if test.shape != (count,) or not np.isin(test, (0, 1)).all():
+            raise InputError(
+                f"{where} must hold {count:,} truth values, true for a test row; got {test.dtype} "
+                f"{test.shape}."
+            )
+        return tuple("test" if is_test else "train" for is_test in test.tolist()) if test.any() else None
+    return None
+
+
+def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
+    """Split of each row."""
+    names = {text: split_name(text) for text in {*texts}}
+    if wrong := [text for text in texts if names[text] is None]:
+        raise InputError(
+            f"{source}: split: row {texts.index(wrong[0])} (counted from 0) is {quote(wrong[0])}, but must "
+            f"be one of {', '.join(SPELLINGS)}."
+        )
+    return tuple(names[text] or "" for text in texts)
+
+
+def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
+    """Texts in the array that `where` names, `count` of them if that is known, without blanks around them."""
+    try:
+        if array.dtype.kind not in "US" or array.ndim != 1 or count not in (None, len(array)):
+            raise ValueError(f"got {array.dtype} {array.shape}")
+        return tuple(text.strip() for text in array.astype(str).tolist())
+    except ValueError as error:
+        expected = "strings" if count is None else f"{count:,} strings"
+        raise InputError(f"{where} must hold {expected}: {error}.") from error
+
+
+def distinct(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """The texts that `where` names, which must be names."""
+    first: dict[str, int] = {}
+    for entry, text in enumerate(texts):
+        if not text:
+            wrong = "is empty"
+        elif CONTROL.search(text):
+            wrong = f"is {quote(text)}, which holds control characters"
+        elif first.setdefault(text, entry) != entry:
+            wrong = f"repeats {quote(text)} of entry {first[text]}"
+        else:
+            continue
+        raise InputError(
+            f"{where}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
+            "control characters."
+        )
+    return texts
+
+
+def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> FeatureMatrix:
+    """Features in an array or in a valid SciPy CSR matrix, with their names if they have some."""
+    if isinstance(matrix, np.ndarray):
+        # In row order, because collecting a batch from column order is forty times slower.
+        matrix = np.asarray(matrix, order="C")
+    check_shape(matrix, f"{source}: X")
+    return features_of_parts(matrix, names) if len(matrix.shape) == 3 else FeatureMatrix(matrix, names=names)
+
+
+def features_of_parts(parts: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
+    """Features of samples whose parts are in an array or shards of shape (N, P, D)."""
+    return FeatureMatrix(mean_of_parts(parts), names=names, parts=parts)
+
+
+def check_shape(matrix: Any, where: str, count: str = "N") -> None:
+    """Check the features in an array or a SciPy matrix; a message calls the number of rows `count`."""
+    shape = matrix.shape
+    fits = len(shape) in (2, 3) and 0 not in shape and shape[-1] <= MAX_WIDTH
+    if not fits or (len(shape) == 3 and shape[1] > MAX_PARTS) or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"{where} must hold numbers in shape ({count}, D), or ({count}, P, D) for P parts of each "
+            f"sample, with at least one row, 1 to {MAX_WIDTH:,} columns and at most {MAX_PARTS:,} parts; got "
+            f"{matrix.dtype} {matrix.shape}."
+        )
+
+
+# -- .npz files ------------------------------------------------------------------------------------------
 
 
 def _load_pair(path: Path, group: str) -> Arrays:
     """Arrays of a file, and of the other one of a pair if that exists and is needed; `group` is one more."""
-    suffix = path.stem[-2:]
-    other = {"_X": "_Y", "_Y": "_X"}.get(suffix)
+    kind = path.stem[-2:]
+    other = {"_X": "_Y", "_Y": "_X"}.get(kind, "")
     partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
     if not other or not partner.is_file():
         return _load(path, group)
-    arrays = _load(path, group, of_labels=suffix == "_Y")
+    arrays = _load(path, group, of_labels=kind == "_Y")
     if "X" in arrays and "Y" in arrays:
         return arrays
-    others = _load(partner, group, of_labels=suffix == "_X")
-    for key in ("names", "split", "test", "classes", "labels", "observed", group):
+    others = _load(partner, group, of_labels=other == "_Y")
+    for key in (*_NAMED, group):
         if key in arrays and key in others and not np.array_equal(arrays[key], others[key]):
             raise InputError(
                 f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
@@ -135,6 +261,7 @@ def _load(path: Path, group: str = "", *, of_labels: bool = False) -> Arrays:
             f"{path}: has no array with a known name; found: {shorten(others) or 'none'}. Call the features "
             "X, (N, D), and the labels Y, (N, C)."
         )
+    _add_sparse(arrays, "Y", "Y_", str(path))
     _add_sparse(arrays, "Y" if of_labels and "Y" not in arrays else "X", "", str(path))
     return arrays
 
@@ -151,7 +278,7 @@ def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
                 raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
             if unpacked > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
                 raise MemoryError
-            arrays = {key: _array(archive, info) for key, info in known.items()}
+            arrays = {key: _unpacked(archive, info) for key, info in known.items()}
     except MemoryError as error:
         raise InputError(
             f"{path}: its arrays take {unpacked / 1e9:.1f} GB, which do not fit into memory, and a .npz file "
@@ -173,7 +300,7 @@ def damaged(path: Path, wrong: str, function: str, error: Exception) -> InputErr
     )
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
     """Load one array; its header is checked before memory is allocated."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{info.filename} is compressed by a method that NumPy does not use")
@@ -197,65 +324,6 @@ def check_text(array: npt.NDArray[Any], name: str) -> None:
         codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
         if codes.max() > sys.maxunicode:
             raise ValueError(f"{name} holds text that is not Unicode")
-
-
-def _listing(arrays: Arrays) -> str:
-    return ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none of the known arrays"
-
-
-def _labels(arrays: Arrays, source: str) -> Any:
-    _add_sparse(arrays, "Y", "Y_", source)
-    if "Y" in arrays:
-        return arrays["Y"]
-    if "labels" in arrays and arrays["labels"].dtype.kind in "biuf":
-        return arrays.pop("labels")
-    raise InputError(
-        f"{source}: has no labels: expected an array Y with one row per sample and one column per class, "
-        f"in the same file or in a pair such as data_X.npz and data_Y.npz. Found: {_listing(arrays)}."
-    )
-
-
-def _features(arrays: Arrays, source: str) -> FeatureMatrix:
-    if "X" not in arrays:
-        raise InputError(
-            f"{source}: has no features: expected an array X of shape (N, D) or (N, P, D), or data, indices, "
-            f"indptr and shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
-        )
-    features = feature_matrix(arrays["X"], source)
-    if "feature_names" in arrays:
-        features.names = strings(arrays["feature_names"], f"{source}: feature_names", features.width)
-    return features
-
-
-def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> FeatureMatrix:
-    """Features in an array or in a valid SciPy CSR matrix, with their names if they have some."""
-    if isinstance(matrix, np.ndarray):
-        # In row order, because collecting a batch from column order is forty times slower.
-        matrix = np.asarray(matrix, order="C")
-    check_shape(matrix, f"{source}: X")
-    return features_of_parts(matrix, names) if len(matrix.shape) == 3 else FeatureMatrix(matrix, names=names)
-
-
-def features_of_parts(parts: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
-    """Features of samples whose parts are in an array or shards of shape (N, P, D)."""
-    return FeatureMatrix(mean_of_parts(parts), names=names, parts=parts)
-
-
-def check_shape(matrix: Any, where: str, count: str = "N") -> None:
-    """Check the features in an array or a SciPy matrix; a message calls the number of rows `count`."""
-    *size, width = matrix.shape or (0,)
-    wrong = (
-        len(size) not in (1, 2)
-        or 0 in matrix.shape
-        or width > MAX_WIDTH
-        or max(size[1:], default=0) > MAX_PARTS
-    )
-    if wrong or matrix.dtype.kind not in "biuf":
-        raise InputError(
-            f"{where} must hold numbers in shape ({count}, D), or ({count}, P, D) for P parts of each "
-            f"sample, with at least one row, 1 to {MAX_WIDTH:,} columns and at most {MAX_PARTS:,} parts; got "
-            f"{matrix.dtype} {matrix.shape}."
-        )
 
 
 def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
@@ -287,78 +355,30 @@ def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
     arrays[name] = matrix
 
 
-def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
-    """Texts in the array that `where` names, `count` of them if that is known, without blanks around them."""
-    try:
-        if array.dtype.kind not in "US" or array.ndim != 1 or count not in (None, len(array)):
-            raise ValueError(f"got {array.dtype} {array.shape}")
-        return tuple(text.strip() for text in array.astype(str).tolist())
-    except ValueError as error:
-        expected = "strings" if count is None else f"{count:,} strings"
-        raise InputError(f"{where} must hold {expected}: {error}.") from error
+def _array(arrays: Arrays, key: str, source: str) -> Any:
+    """The features X or the labels Y."""
+    if key in arrays:
+        return arrays[key]
+    expected = {
+        "X": "features: expected an array X of shape (N, D) or (N, P, D), or data, indices, indptr and shape "
+        "as scipy.sparse.save_npz writes them",
+        "Y": "labels: expected an array Y with one row per sample and one column per class, in the same file "
+        "or in a pair such as data_X.npz and data_Y.npz",
+    }
+    found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none of the known arrays"
+    raise InputError(f"{source}: has no {expected[key]}. Found: {found}.")
 
 
-def keys(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
-    """Texts as in `strings`, or integers as text."""
-    return strings(array.astype(str) if array.dtype.kind in "iu" else array, where, count)
+def _features(arrays: Arrays, source: str) -> FeatureMatrix:
+    features = feature_matrix(_array(arrays, "X", source), source)
+    if "feature_names" in arrays:
+        features.names = strings(arrays["feature_names"], f"{source}: feature_names", features.width)
+    return features
 
 
-def distinct(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The texts that `where` names, which must be names."""
-    first: dict[str, int] = {}
-    for entry, text in enumerate(texts):
-        if not text:
-            wrong = "is empty"
-        elif CONTROL.search(text):
-            wrong = f"is {quote(text)}, which holds control characters"
-        elif first.setdefault(text, entry) != entry:
-            wrong = f"repeats {quote(text)} of entry {first[text]}"
-        else:
-            continue
-        raise InputError(
-            f"{where}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
-            "control characters."
-        )
-    return texts
+def _names(arrays: Arrays, key: str, source: str) -> tuple[str, ...]:
+    return distinct(strings(arrays[key], f"{source}: {key}"), f"{source}: {key}")
 
 
-def _names(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
-    return distinct(strings(arrays[key], f"{source}: {key}", count), f"{source}: {key}")
-
-
-def _ids(arrays: Arrays, count: int, source: str) -> Sequence[str]:
-    return _names(arrays, "names", count, source) if "names" in arrays else RowNames(count)
-
-
-def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
-    """Split of each row."""
-    names = {text: split_name(text) for text in {*texts}}
-    if wrong := [text for text in texts if names[text] is None]:
-        raise InputError(
-            f"{source}: split: row {texts.index(wrong[0])} (counted from 0) is {quote(wrong[0])}, but must "
-            f"be one of {', '.join(SPELLINGS)}."
-        )
-    return tuple(names[text] or "" for text in texts)
-
-
-def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
-    if "split" in arrays:
-        return split_column(strings(arrays["split"], f"{source}: split", count), source)
-    if "test" in arrays:
-        test = arrays["test"]
-        if test.shape != (count,) or not np.isin(test, (0, 1)).all():
-            raise InputError(
-                f"{source}: test must hold {count:,} truth values, true for a test row; got {test.dtype} "
-                f"{test.shape}."
-            )
-        return tuple("test" if is_test else "train" for is_test in test.tolist()) if test.any() else None
-    return None
-
-
-def _groups(arrays: Arrays, key: str, count: int, source: str) -> tuple[str, ...]:
-    if key not in arrays:
-        raise InputError(
-            f"{source}: data.group={key}: there is no array of this name. Save one that has the group of "
-            f"each of the {count:,} rows, as text or integers."
-        )
-    return group_names(keys(arrays[key], f"{source}: {key}", count))
+def _columns(arrays: Arrays, source: str) -> Columns:
+    return {key: [(f"{source}: {key}", array)] for key, array in arrays.items()}

@@ -23,7 +23,8 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +34,10 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...config import DataConfig
-from ..files.names import RowNames
-from ..groups import group_names
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..records import Records
-from ..values import read_labels
 from . import Source, register_reader
-from .features import (
-    check_shape,
-    check_text,
-    damaged,
-    distinct,
-    features_of_parts,
-    keys,
-    split_column,
-    strings,
-)
+from .features import Columns, check_shape, check_text, damaged, describe, features_of_parts, row_names
 from .unlabelled import read_class_list
 
 CLASSES = "classes.txt"
@@ -74,46 +63,28 @@ def is_shards(source: Source) -> bool:
 def read_shards(path: Path, config: DataConfig) -> Records:
     """Read a folder of shards, as the module describes them. Labels follow the rules of `read_labels`."""
     files, features = _open(path, config.group)
-    classes: tuple[str, ...] = ()
-    if (file := path / CLASSES).is_file():
-        classes = read_class_list(file)
-    shards = [(str(file), array) for file, array in _arrays(path, files, "Y")]
-    if not classes and shards[0][1].ndim == 1:
+    classes = read_class_list(path / CLASSES) if (path / CLASSES).is_file() else ()
+    labels = _arrays(path, files, "Y")
+    if not classes and labels[0][1].ndim == 1:
         raise InputError(
-            f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
+            f"{labels[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
             "the classes, one per line. Write it with numpy.savetxt(FILE, names, fmt='%s')."
         )
-    labels, meaning = read_labels(shards, classes, config.default_label)
-    notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
-    split: tuple[str, ...] | None = None
-    if "split" in files and config.split == "given":
-        split = split_column(_strings(path, files, "split"), str(path))
-    elif "split" in files:
-        notes.append(f"{path.name}: the split is ignored.")
+    columns = _columns(path, files, ("names", "split", config.group))
+    records = describe(path, config, features, labels, classes, columns)
     numbers = {int(number) for number in files["X"]}
     first, last = min(numbers), max(numbers)
     missing = last - first + 1 - len(numbers)  # as in an incomplete copy
     gaps = f" (numbered from {first} to {last}, {missing:,} of them missing)" if missing else ""
-    size = f"{counted(len(files['X']), 'shard')}, {len(features):,} x {features.width:,}{gaps}."
-    return Records(
-        source=str(path),
-        name=path.resolve().name,
-        ids=_ids(path, files, len(features)),
-        inputs=features,
-        classes=classes or tuple(str(column) for column in range(labels.num_classes)),
-        classes_given=True,
-        labels=labels,
-        split=split,
-        groups=group_names(_strings(path, files, config.group, keys)) if config.group else None,
-        notes=(f"{path.name}: {size}", *notes, f"{path.name}: {meaning}"),
-    )
+    size = f"{path.name}: {counted(len(numbers), 'shard')}, {len(features):,} x {features.width:,}{gaps}."
+    return replace(records, notes=(size, *records.notes))
 
 
 def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     """Names and features of the samples of a folder of shards, for prediction; labels are ignored."""
     files, features = _open(path)
     check_finite(features, str(path))
-    return _ids(path, files, len(features)), features
+    return row_names(_columns(path, files, ("names",)), len(features), str(path)), features
 
 
 def _open(path: Path, group: str = "") -> tuple[Files, FeatureMatrix]:
@@ -137,8 +108,8 @@ def _open(path: Path, group: str = "") -> tuple[Files, FeatureMatrix]:
         check_shape(part, f"{file}:", "n")
         if parts and (part.dtype != parts[0].dtype or part.shape[1:] != parts[0].shape[1:]):
             raise InputError(
-                f"{file}: holds {part.dtype} in {_columns(part)}, but the shards before hold "
-                f"{parts[0].dtype} in {_columns(parts[0])}. All shards need the same."
+                f"{file}: holds {part.dtype} {part.shape}, but the shards before hold {parts[0].dtype} "
+                f"{parts[0].shape}. All shards need the same type, and rows of the same shape."
             )
         if not part.flags.c_contiguous:
             raise InputError(
@@ -148,11 +119,6 @@ def _open(path: Path, group: str = "") -> tuple[Files, FeatureMatrix]:
         parts.append(part)
     array = ShardedArray(parts, [str(file) for file in files["X"].values()])
     return files, features_of_parts(array) if len(array.shape) == 3 else FeatureMatrix(array)
-
-
-def _columns(part: npt.NDArray[Any]) -> str:
-    *number, width = part.shape[1:]
-    return f"{number[0]:,} parts of {width:,} columns" if number else f"{width:,} columns"
 
 
 def load_array(file: Path) -> npt.NDArray[Any]:
@@ -169,7 +135,15 @@ def load_array(file: Path) -> npt.NDArray[Any]:
         raise damaged(file, ".npy file, or is incomplete", "save", error) from error
 
 
-def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDArray[Any]]]:
+def _columns(path: Path, files: Files, kinds: Sequence[str]) -> Columns:
+    return {
+        kind: [(f"{file}:", array) for file, array in _arrays(path, files, kind)]
+        for kind in kinds
+        if kind in files
+    }
+
+
+def _arrays(path: Path, files: Files, kind: str) -> list[tuple[str, npt.NDArray[Any]]]:
     """Files of a kind and their arrays: one for each shard of features, with a row per sample."""
     features, own = files["X"], files.get(kind, {})
     if wrong := [f"{kind}_{number}.npy" for number in features if number not in own]:
@@ -180,21 +154,11 @@ def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDA
         )
     if wrong := [file.name for number, file in own.items() if number not in features]:
         raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
-    for number, file in own.items():
-        array, count = load_array(file), len(load_array(features[number]))
-        if array.shape[:1] != (count,):
+    arrays = [(str(file), load_array(file)) for file in own.values()]
+    for (file, array), number in zip(arrays, own, strict=True):
+        if array.shape[:1] != (count := len(load_array(features[number])),):
             raise InputError(
                 f"{file}: has the shape {array.shape}, but {features[number].name} has {count:,} rows. They "
                 "must match."
             )
-        yield file, array
-
-
-def _strings(
-    path: Path, files: Files, kind: str, read: Callable[[Any, str], tuple[str, ...]] = strings
-) -> tuple[str, ...]:
-    return tuple(text for file, array in _arrays(path, files, kind) for text in read(array, f"{file}:"))
-
-
-def _ids(path: Path, files: Files, count: int) -> Sequence[str]:
-    return distinct(_strings(path, files, "names"), f"{path}: names") if "names" in files else RowNames(count)
+    return arrays
