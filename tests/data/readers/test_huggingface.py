@@ -129,14 +129,14 @@ def test_the_only_column_of_class_labels(tmp_path):
     assert records.notes[1] == "set: unused columns: labels, note."
     features["other"] = NAMES
     path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, other=extra)
-    with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*data\.label_column"):
+    with pytest.raises(InputError, match=r"expected the labels in one column .*data\.label_column"):
         read_huggingface(path, DataConfig())
     assert read_huggingface(path, DataConfig(label_column="Other")).labels == records.labels
     with pytest.raises(InputError, match=r"label_column=othr: no column has this name.*Did you mean other"):
         read_huggingface(path, DataConfig(label_column="othr"))
     with pytest.raises(InputError, match="expected one column of the type Image"):
         read_huggingface(path, DataConfig(file_column="note"))
-    with pytest.raises(InputError, match="holds neither names nor indices"):
+    with pytest.raises(InputError, match="expected the labels in one column of names"):
         read_huggingface(path, DataConfig(label_column="note"))
 
 
@@ -177,7 +177,7 @@ def test_rows_of_a_longer_table(tmp_path):
         ({"features": {"labels": {"_type": "ClassLabel"}}}, "'labels': there is no field `names`"),
         ({"features": {"labels": {**NAMES, "names": [1]}}}, r"'labels'\.names\[0\]: expected a string"),
         ({"features": {"image": {"_type": "Audio"}}}, "expected one column of the type Image; found: "),
-        ({"features": {"labels": 3}}, "ambiguous which column holds the labels"),
+        ({"features": {"labels": 3}}, "expected the labels in one column of names"),
         ({"pictures": [{"bytes": None, "path": "/etc/passwd"}] * 2}, "row 0 .* holds no image. .*names of"),
         ({"pictures": [PICTURES[0], None]}, "row 1 .* holds no image"),
         ({"pictures": pa.array([b"x", b"y"])}, "the image column holds binary, not encoded images"),

@@ -266,8 +266,8 @@ def _read_rows(path: Path, lines: Iterator[tuple[int, str]], columns: Sequence[_
 
 
 def _cells_of_row(text: str, omitted: dict[int, str], count: int) -> Iterable[tuple[int, str]]:
-    """Cells of a row with the positions of their attributes, of which there are `count`; those of a sparse row,
-    between braces, with what is `omitted` there."""
+    """Cells of a row with the positions of their attributes, of which there are `count`; of a sparse row,
+    which is between braces, with what is `omitted` there."""
     if not text.startswith("{"):
         if len(cells := _split_cells(text)) != count:
             raise ValueError(f"{len(cells):,} cells, but there are {count:,} attributes")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from ...common.documents import class_name, load_json
@@ -22,14 +19,13 @@ from ...config import DataConfig
 from ...labels import IntArray
 from ..files.places import find_files, find_folder, folder_above, images_folder
 from ..join import join_records, relative_names
-from ..records import Objects, Records, in_both, label_entries, move_classes, objects_of, without_box
+from ..records import Records, in_both, label_entries, move_classes, objects_of, without_box
 from ..splits import split_name
 from . import register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
 PATTERN = f"annotations/{PREFIX}*.json"
-_MAX = sys.float_info.max
 
 Id = int | str
 
@@ -71,10 +67,10 @@ class Document(Struct):
 
 
 class _Part(NamedTuple):
-    records: Records  # every category is a class; the notes are about the categories
+    records: Records  # every category is a class
     root: Path  # of the images
     groups: frozenset[str]  # classes that are the supercategory of others, and that no image has or lacks
-    counts: Counter[str]  # for the notes
+    unboxed: int  # annotations without a usable box; 0 if none has a box
 
 
 @register_reader(
@@ -93,7 +89,7 @@ def read_coco(path: Path, config: DataConfig) -> Records:
     groups others is none. Boxes are used for `config.observe` only, so wrong ones are counted in a note.
     """
     part = _read_part(path, config)
-    return _without_groups(part.records, [part])
+    return _finished(part.records, [part])
 
 
 @register_reader(
@@ -104,34 +100,26 @@ def read_coco(path: Path, config: DataConfig) -> Records:
 def read_coco_folder(path: Path, config: DataConfig) -> Records:
     """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017."""
     files = sorted(path.glob(PATTERN))
-    splits = [_split(file) for file in files]
-    if None in splits and len(files) > 1:
-        unnamed = files[splits.index(None)]
+    if len(files) > 1 and (unnamed := next((file for file in files if not _split(file)), None)):
         raise InputError(
             f"{path}: {unnamed.name} is not named after a split. With several files, call each of them "
             f"{PREFIX}train.json, {PREFIX}val.json or {PREFIX}test.json, optionally with a year; or pass one "
             f"of them as the data: {unnamed}."
         )
     parts = [_read_part(file, config) for file in files]
-    classes = {*parts[0].records.classes}
-    for file, part in zip(files, parts, strict=True):
-        if differing := {*part.records.classes} ^ classes:
+    base, named = images_folder(config) or path, []
+    for file, (records, *_) in zip(files, parts, strict=True):
+        if differing := {*records.classes} ^ {*parts[0].records.classes}:
             raise InputError(
                 f"{file}: its categories are not those of {files[0].name}: only one of them has "
                 f"{quote(min(differing))}. All splits must have the same categories."
             )
-    base = images_folder(config) or path
-    named = [
-        replace(
-            records, ids=relative_names(records, base), split=(split,) * len(records.ids) if split else None
-        )
-        for records, split in zip((part.records for part in parts), splits, strict=True)
-    ]
-    joined = join_records(named, str(path), path.resolve().name)
-    return _without_groups(joined, parts)
+        ids, split = relative_names(records, base), _split(file)
+        named.append(replace(records, ids=ids, split=(split,) * len(ids) if split else None))
+    return _finished(join_records(named, str(path), path.resolve().name), parts)
 
 
-def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
+def _finished(records: Records, parts: Sequence[_Part]) -> Records:
     """Records of all parts without the categories that only group others, and with notes."""
     groups = frozenset.intersection(*(part.groups for part in parts))
     if len(groups) == len(records.classes):
@@ -139,25 +127,17 @@ def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
     classes = tuple(name for name in records.classes if name not in groups)
     is_class = np.array([name not in groups for name in records.classes])
     moved = move_classes(records, np.where(is_class, np.cumsum(is_class) - 1, -1), classes)
-    counts = sum((part.counts for part in parts), Counter[str]())
     folders = " and ".join(sorted({str(part.root) for part in parts}))
-    notes = [
-        f"{counted(len(records.ids), 'image')} in {folders}, {counted(counts['annotations'], 'annotation')}, "
-        f"{counted(len(classes), 'category', 'categories')}.",
-        *records.notes,
-    ]
+    size = f"{counted(len(records.ids), 'image')} in {folders}"
+    notes = [f"{size}, {counted(len(classes), 'category', 'categories')}.", *records.notes]
     if groups:
         names = first_few([quote(name) for name in sorted(groups)], 12)
         what = "is a supercategory" if len(groups) == 1 else "are supercategories"
         notes.append(f"{names} {what} of others without annotations: left out.")
-    if counts["unboxed"]:
-        notes.append(without_box(counts["unboxed"], "annotation"))
+    if unboxed := sum(part.unboxed for part in parts):
+        notes.append(without_box(unboxed, "annotation"))
     if bare := int((records.labels.positives_per_sample() == 0).sum()):
         notes.append(f"{counted(bare, 'image has', 'images have')} no annotation.")
-    if counts["negative"]:
-        notes.append("neg_category_ids are known negatives.")
-    if counts["vague"]:
-        notes.append("not_exhaustive_category_ids without an annotation stay unknown.")
     return replace(moved, notes=tuple(notes))
 
 
@@ -169,18 +149,13 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     classes, columns, notes = _classes(document.categories, f"{path}: categories")
     images, where = document.images, f"{path}: images"
     rows = _positions([image.id for image in images], where)
-    # LVIS has the folder and the file at the end of `coco_url`.
-    options = [
-        (
-            image.file_name
-            if image.file_name is not None
-            else "/".join((image.coco_url or "").split("/")[-2:]),
-        )
-        for image in images
-    ]
-    if [None, None] in (unnamed := [[image.file_name, image.coco_url or None] for image in images]):
-        row = unnamed.index([None, None])
-        raise InputError(f"{where}[{row}]: there is no field `file_name` (or `coco_url`, as in LVIS).")
+    options = []
+    for row, image in enumerate(images):
+        if image.file_name is None and not image.coco_url:
+            raise InputError(f"{where}[{row}]: there is no field `file_name` (or `coco_url`, as in LVIS).")
+        # LVIS has the folder and the file at the end of `coco_url`.
+        name = image.file_name if image.file_name is not None else "/".join(image.coco_url.split("/")[-2:])
+        options.append((name,))
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
     annotations, at = document.annotations, f"{path}: annotations"
@@ -198,11 +173,13 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    used = {classes[c] for each in (positive, negative, vague) for c in np.unique(each[1])}
-    stated = [(each.supercategory, each.name) for each in document.categories]
-    groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
-    usable = np.array([_is_box(each.bbox) for each in annotations], np.bool_)
-    any_stated = any(each.bbox is not None for each in annotations)
+    if len(negative[0]):
+        notes.append("neg_category_ids are known negatives.")
+    if len(vague[0]):
+        notes.append("not_exhaustive_category_ids without an annotation stay unknown.")
+    corners = [_corners(each.bbox) for each in annotations]
+    sizes = [_size(image) for image in images]
+    boxed = [k for k, row in enumerate(positive[0].tolist()) if corners[k] and sizes[row]]
     records = Records(
         source=str(path),
         name=path.stem.removeprefix(PREFIX),
@@ -213,31 +190,31 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         labels=label_entries(
             positive, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
         ),
-        notes=notes,
-        objects=_objects(document, positive, usable),
+        notes=tuple(notes),
+        objects=objects_of(
+            (positive[0][boxed], positive[1][boxed]),
+            [corners[k] for k in boxed],
+            [sizes[row] for row in positive[0][boxed].tolist()],
+        ),
     )
-    counts = Counter(
-        annotations=len(annotations),
-        unboxed=int((~usable).sum()) if any_stated else 0,
-        negative=len(negative[0]),
-        vague=len(vague[0]),
-    )
-    return _Part(records, root, groups & {*classes} - used, counts)
+    used = {classes[column] for entries in (positive, negative, vague) for column in np.unique(entries[1])}
+    stated = [(each.supercategory, each.name) for each in document.categories]
+    groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
+    any_box = any(each.bbox is not None for each in annotations)
+    return _Part(records, root, groups & {*classes} - used, corners.count(None) if any_box else 0)
 
 
-def _classes(
-    categories: Sequence[Category], where: str
-) -> tuple[tuple[str, ...], dict[Id, int], tuple[str, ...]]:
-    """Distinct names, the position of the name of each id, and remarks on names that several ids have."""
+def _classes(categories: Sequence[Category], where: str) -> tuple[tuple[str, ...], dict[Id, int], list[str]]:
+    """Distinct names, the position of the name of each id, and notes on names that several ids have."""
     _positions([category.id for category in categories], where)
     ids: dict[str, list[Id]] = {}
     for row, category in enumerate(categories):
         ids.setdefault(class_name(category.name, f"{where}[{row}].name"), []).append(category.id)
-    notes = tuple(
+    notes = [
         f"The categories {' and '.join(map(quote, same))} have the same name {quote(name)}: one class."
         for name, same in ids.items()
         if len(same) > 1
-    )
+    ]
     columns = {identity: column for column, same in enumerate(ids.values()) for identity in same}
     return tuple(ids), columns, notes
 
@@ -295,26 +272,20 @@ def _listed(
     return np.asarray(rows, np.int64), listed
 
 
-def _objects(
-    document: Document, positive: tuple[IntArray, IntArray], usable: npt.NDArray[np.bool_]
-) -> Objects | None:
-    """Measures of the usable boxes in images of a known size."""
-    sides = [[image.width, image.height] for image in document.images]
-    known = [all(type(side) in (int, float) and 1 <= side <= _MAX for side in size) for size in sides]
-    sizes = np.array(
-        [size if ok else [math.nan] * 2 for size, ok in zip(sides, known, strict=True)], np.float64
-    )
-    boxed = np.flatnonzero(usable & np.array(known)[positive[0]])
-    boxes = np.array([document.annotations[k].bbox for k in boxed], np.float64).reshape(-1, 4)
-    with np.errstate(over="ignore"):  # the corners are clipped to the image
-        corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    return objects_of((positive[0][boxed], positive[1][boxed]), corners, sizes[positive[0][boxed]])
+def _corners(box: Any) -> tuple[float, float, float, float] | None:
+    """Left, top, right and bottom of a usable box, which is left, top, width and height."""
+    if type(box) is not list or len(box) != 4 or any(not _is_number(value) for value in box):
+        return None
+    left, top, width, height = map(float, box)
+    return (left, top, left + width, top + height) if min(width, height) >= 0 else None
 
 
-def _is_box(value: Any) -> bool:
-    """Whether a value is left, top, width and height, the latter two not negative."""
-    try:
-        left, top, width, height = value
-        return bool(abs(left) <= _MAX and abs(top) <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX)
-    except (TypeError, ValueError):  # no four values, or no numbers
-        return False
+def _size(image: Image) -> tuple[float, float] | None:
+    """Width and height of an image, if they are known."""
+    size = (image.width, image.height)
+    return size if all(_is_number(side) and side >= 1 for side in size) else None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max

@@ -57,16 +57,15 @@ class _ClassLabel(msgspec.Struct):
 
 class _Column(NamedTuple):
     kind: str  # `Image`, `ClassLabel`, `string`, or empty for any other type
-    several: bool  # whether each cell is a list
+    several: bool = False  # whether each cell is a list
     classes: tuple[str, ...] = ()  # of a ClassLabel
 
 
-class _Features(NamedTuple):
-    image: str
+class _Chosen(NamedTuple):
+    image: str  # name of a column, as are the next two
     label: str
-    unused: tuple[str, ...]
-    labels: _Column  # type of the column `label`
     group: str  # empty if there are no groups
+    labels: _Column  # type of the column `label`
 
 
 def is_huggingface(source: Source) -> bool:
@@ -87,34 +86,33 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     """
     require_pyarrow(path)
     parts = _parts(path)
-    features: _Features | None = None
+    chosen, unused = _choose(parts[0][1], config) if parts else (None, [])
     ids: list[str] = []
     split: list[str] = []
     images: list[FilePart] = []
     labels: list[list[str] | None] = []
     groups: list[object] = []
     for name, folder in parts:
-        before, features = features, _features(folder, config)
-        if before not in (None, features):
+        if _choose(folder, config)[0] != chosen:
             raise InputError(
                 f"{folder / INFO}: its image and label columns or classes differ from those of "
                 f"{parts[0][1] / INFO}. Give all splits the same features."
             )
         for file in _files(folder):
-            _read_file(file, features, images, labels, groups)
+            _read_file(file, chosen, images, labels, groups)
         rows = range(len(images) - len(ids))
         ids += [f"{name}/{row}" if name else str(row) for row in rows]
         split += [split_name(name) or "" for _ in rows]
-    if features is None or not images:
+    if chosen is None or not images:
         raise InputError(f"{path}: has no rows.")
-    listed = features.labels.classes
+    listed = chosen.labels.classes
     classes = listed or tuple(sorted({name for names in labels for name in names or ()}))
     if not classes:
-        raise InputError(f"{path}: no sample has a label in the column {features.label!r}.")
-    what = "several labels" if features.labels.several else "one label"
-    notes = [f"{path.name}: images are in the column {features.image!r}, {what} in {features.label!r}."]
-    if features.unused:
-        notes.append(f"{path.name}: unused columns: {shorten(features.unused)}.")
+        raise InputError(f"{path}: no sample has a label in the column {chosen.label!r}.")
+    what = "several labels" if chosen.labels.several else "one label"
+    notes = [f"{path.name}: images are in the column {chosen.image!r}, {what} in {chosen.label!r}."]
+    if unused:
+        notes.append(f"{path.name}: unused columns: {shorten(unused)}.")
     records = Records(
         source=str(path),
         name=path.resolve().name,
@@ -162,51 +160,46 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _features(folder: Path, config: DataConfig) -> _Features:
-    where = str(folder / INFO)
+def _choose(folder: Path, config: DataConfig) -> tuple[_Chosen, list[str]]:
+    """Columns of the images, labels and groups, and the names of the other ones."""
+    where, stated = str(folder / INFO), {}
     features = load_json(folder / INFO, _Info).features
     columns = {name: _column(feature, f"{where}: {quote(name)}") for name, feature in features.items()}
-    names = list(columns)
-    listing = f"found: {shorten(columns) or 'no column'}"
+    for setting in ("file_column", "label_column", "group"):
+        if name := getattr(config, setting):
+            stated[setting] = [*columns][find_stated([*columns], name, setting, where)]
+    found = f"found: {shorten(columns) or 'no column'}"
     images = [name for name, column in columns.items() if column.kind == "Image"]
-    if config.file_column:
-        images = [names[find_stated(names, config.file_column, "file_column", where)]]
-    if not images or (len(images) > 1 and "image" not in images) or columns[images[0]].kind != "Image":
+    image = stated.get("file_column", images[0] if len(images) == 1 else "image")
+    if image not in images:
         raise InputError(
-            f"{where}: expected one column of the type Image; {listing}. If there are several, pass "
+            f"{where}: expected one column of the type Image; {found}. If there are several, pass "
             "data.file_column with one of them."
         )
-    class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
+    indices = [name for name, column in columns.items() if column.kind == "ClassLabel"]
     usable = [name for name, column in columns.items() if column.kind in ("ClassLabel", "string")]
     certain, likely = ([name for name in usable if name in known] for known in LABEL_COLUMNS)
-    labels = certain or class_labels or likely
-    if config.label_column:
-        labels = [names[find_stated(names, config.label_column, "label_column", where)]]
-    elif len(labels) != 1 and len(class_labels) == 1:
-        labels = class_labels
-    if config.label_column and labels[0] not in usable:
-        raise InputError(
-            f"{where}: the column {quote(labels[0])} holds neither names nor indices of a ClassLabel. Cast "
-            "indices to a list of ClassLabel, make indices of 0 and 1 per class first, and save again."
-        )
+    labels = [stated["label_column"]] if "label_column" in stated else certain
+    if len(labels) != 1:
+        labels = indices or certain or likely
     if len(labels) != 1 or labels[0] not in usable:
         raise InputError(
-            f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "
-            f"ClassLabel, a list of it, or names; {listing}. Pass data.label_column with one of them."
+            f"{where}: expected the labels in one column of names, or of the type ClassLabel or a list of "
+            f"it, called `labels` or `label`; {found}. Pass data.label_column with one of them. Cast indices "
+            "to ClassLabel, and 0 and 1 per class to a list of ClassLabel, and save again."
         )
-    image, label = "image" if "image" in images else images[0], labels[0]
-    group = names[find_stated(names, config.group, "group", where)] if config.group else ""
+    label, group = labels[0], stated.get("group", "")
     if group and (columns[group].several or columns[group].kind == "Image"):
         raise InputError(
             f"{where}: data.group: the column {quote(group)} holds lists or images. Name one that holds a "
             "text or a number for each sample."
         )
-    unused = tuple(name for name in columns if name not in (image, label, group))
-    return _Features(image, label, unused, columns[label], group)
+    unused = [name for name in columns if name not in (image, label, group)]
+    return _Chosen(image, label, group, columns[label]), unused
 
 
 def _column(feature: Any, where: str) -> _Column:
-    """Type of a column, which old versions of `datasets` write as [TYPE] if its cells are lists."""
+    """Type of a column; one that was stated as [TYPE] is written so."""
     several = False
     if type(feature) is list and len(feature) == 1:
         several, feature = True, feature[0]
@@ -225,7 +218,7 @@ def _column(feature: Any, where: str) -> _Column:
 
 def _read_file(
     file: Path,
-    features: _Features,
+    chosen: _Chosen,
     images: list[FilePart],
     labels: list[list[str] | None],
     groups: list[object],
@@ -247,19 +240,19 @@ def _read_file(
                     "the data set again."
                 )
         schema = ipc.open_stream(pa.BufferReader(whole)).schema
-        names = (features.image, features.label, *filter(None, [features.group]))
+        names = (chosen.image, chosen.label, *filter(None, [chosen.group]))
         columns = [schema.get_field_index(name) for name in names]
         if -1 in columns:
             missing = names[columns.index(-1)]
             raise InputError(f"{file}: has no column {missing!r}, or has it twice.")
         options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
         for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
-            images += _image_parts(batch.column(features.image), whole, file, row)
-            for number, cell in enumerate(cells(batch.column(features.label)), row):
+            images += _image_parts(batch.column(chosen.image), whole, file, row)
+            for number, cell in enumerate(cells(batch.column(chosen.label)), row):
                 where = f"{file}: row {number} (counted from 0)"
-                labels.append(_names(cell, features.labels.classes, where))
-            if features.group:
-                groups += cells(batch.column(features.group))
+                labels.append(_names(cell, chosen.labels.classes, where))
+            if chosen.group:
+                groups += cells(batch.column(chosen.group))
             row += len(batch)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -75,51 +74,44 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
     where = [f"{path}: [{number}].data.{key}" for number in range(len(tasks))]
-    names: list[list[str]] = []
-    given: dict[int, list[list[str]]] = {1: [], -1: []}
+    names: list[list[str]] = []  # possible names of the image of each task
+    known: dict[int, list[tuple[int, str]]] = {1: [], -1: []}  # task and label of positives and negatives
     unseen: list[int] = []  # tasks that nobody labelled
+    listed: list[str] = []
     ignored = Counter[str]()
     controls: dict[str, Any] = {}  # of each choice
     for number, task in enumerate(tasks):
+        at, meta = f"{path}: [{number}]", task.meta or _Meta()
         if key not in task.data:
             raise InputError(
-                f"{path}: [{number}].data: there is no field `{key}`, which names the image in the first "
-                "task."
+                f"{at}.data: there is no field `{key}`, which names the image in the first task."
             )
         names.append(_file_names(convert(task.data[key], str, where[number]), where[number]))
         annotations = [(k, each) for k, each in enumerate(task.annotations or ()) if not each.was_cancelled]
-        positive = dict.fromkeys(
-            label
-            for k, annotation in annotations
-            for position, result in enumerate(annotation.result)
-            for label in _labels(
-                result, f"{path}: [{number}].annotations[{k}].result[{position}]", ignored, controls
-            )
-        )
-        negative = class_names(
-            (task.meta or _Meta()).known_negatives or (), f"{path}: [{number}].meta.known_negatives"
-        )
-        given[1].append([*positive])
-        given[-1].append([name for name in negative if name not in positive])
+        positive: dict[str, None] = {}
+        for k, annotation in annotations:
+            for position, result in enumerate(annotation.result):
+                here = f"{at}.annotations[{k}].result[{position}]"
+                positive |= dict.fromkeys(_labels(result, here, ignored, controls))
+        negative = class_names(meta.known_negatives or (), f"{at}.meta.known_negatives")
+        known[1] += [(number, label) for label in positive]
+        known[-1] += [(number, label) for label in negative if label not in positive]
         unseen += [] if annotations else [number]
+        listed = listed or class_names(meta.classes or (), f"{at}.meta.classes")
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {len(unseen):,} of them not annotated."]
     if ignored:
         counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
         notes.append(f"Results without labels were ignored: {first_few(counts, 20)}.")
-    if not any(given[1]):
+    if not known[1]:
         raise InputError(f"{path}: no image has a label. At least some must have one.")
     stated = images_folder(config)
     root = find_folder([stated] if stated else [path.parent, path.parent / "images"], names, where[0])
     files = find_files(root, names, where.__getitem__, config.missing)
-    metas = [
-        (number, task.meta.classes) for number, task in enumerate(tasks) if task.meta and task.meta.classes
-    ]
-    listed = [name for n, own in metas[:1] for name in class_names(own, f"{path}: [{n}].meta.classes")]
-    classes = tuple(dict.fromkeys([*listed, *sorted({*chain(*given[1], *given[-1])})]))
+    classes = tuple(dict.fromkeys([*listed, *sorted({label for _, label in known[1] + known[-1]})]))
     column = {name: position for position, name in enumerate(classes)}
     entries = {
-        sign: ([row for row, own in enumerate(lists) for _ in own], [column[name] for name in chain(*lists)])
-        for sign, lists in given.items()
+        sign: ([number for number, _ in pairs], [column[label] for _, label in pairs])
+        for sign, pairs in known.items()
     }
     splits = [split_name(text) if type(text := task.data.get("split")) is str else None for task in tasks]
     records = Records(
@@ -162,20 +154,16 @@ def _labels(result: _Result, where: str, ignored: Counter[str], controls: dict[s
 
 def _image_key(data: Mapping[str, Any], where: str) -> str:
     """Key of `data` that names the image: `image`, or the only one with the name of an image file."""
-    if "image" in data:
-        return "image"
-    candidates = [
+    files = [
         key
         for key, value in data.items()
         if type(value) is str and value.lower().endswith(tuple(SUFFIXES))
         if len(key) < 100 and not CONTROL.search(key)
     ]
-    if len(candidates) == 1:
-        return candidates[0]
-    keys = ", ".join(quote(key) for key in list(data)[:12])
-    raise InputError(
-        f"{where}: ambiguous which key names the image: {keys or 'there is no key'}. Call that key `image`."
-    )
+    if "image" in data or len(files) == 1:
+        return "image" if "image" in data else files[0]
+    keys = ", ".join(quote(key) for key in list(data)[:12]) or "there is no key"
+    raise InputError(f"{where}: ambiguous which key names the image: {keys}. Call that key `image`.")
 
 
 def _file_names(text: str, where: str) -> list[str]:
