@@ -236,7 +236,7 @@ def test_names_in_the_column_are_renamed(table):
 def test_a_column_of_other_data_is_refused(picture, tmp_path):
     for name in ("cat/1.png", "dog/2.png"):
         picture(f"photos/{name}")
-    with pytest.raises(InputError, match="names a column of a table, but this is"):
+    with pytest.raises(InputError, match="names columns of a table, but this is"):
         read(DataConfig(path=str(tmp_path / "photos"), unlisted="column:seen"))
 
 

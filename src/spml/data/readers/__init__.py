@@ -157,15 +157,11 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
     reader = find_reader(source)
     if reader is None or (reader.name == "table" and recognise(source)):
         raise not_read(source)
-    if config.checked_column and reader.name != "table":
+    of_table = f"unlisted={config.unlisted}" if config.checked_column else f"text={config.text}"
+    if (config.checked_column or config.text) and reader.name != "table":
         raise InputError(
-            f"{source.path}: data.unlisted={config.unlisted} names a column of a table, but this is "
-            f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
-        )
-    if config.text and reader.name != "table":
-        raise InputError(
-            f"{source.path}: data.text={config.text} names columns of a table, but this is {reader.title}. "
-            "Leave it out, or give a CSV, TSV, JSON Lines or Parquet file."
+            f"{source.path}: data.{of_table} names columns of a table, but this is {reader.title}. Leave it "
+            "out, or give a CSV, TSV, JSON Lines or Parquet file."
         )
     records = read_as_stated(partial(reader.read, source.path), config, may_lack=may_lack)
     note = f"{source.path.name or source.path} was read as {reader.title}."

@@ -151,10 +151,11 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     rows = _positions([image.id for image in images], where)
     options = []
     for row, image in enumerate(images):
-        if image.file_name is None and not image.coco_url:
-            raise InputError(f"{where}[{row}]: there is no field `file_name` (or `coco_url`, as in LVIS).")
         # LVIS has the folder and the file at the end of `coco_url`.
-        name = image.file_name if image.file_name is not None else "/".join(image.coco_url.split("/")[-2:])
+        address = "/".join((image.coco_url or "").split("/")[-2:])
+        name = address if image.file_name is None else image.file_name
+        if not address and image.file_name is None:
+            raise InputError(f"{where}[{row}]: there is no field `file_name` (or `coco_url`, as in LVIS).")
         options.append((name,))
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
@@ -201,7 +202,7 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     stated = [(each.supercategory, each.name) for each in document.categories]
     groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
     any_box = any(each.bbox is not None for each in annotations)
-    return _Part(records, root, groups & {*classes} - used, corners.count(None) if any_box else 0)
+    return _Part(records, root, groups & {*classes} - used, corners.count(()) if any_box else 0)
 
 
 def _classes(categories: Sequence[Category], where: str) -> tuple[tuple[str, ...], dict[Id, int], list[str]]:
@@ -272,18 +273,18 @@ def _listed(
     return np.asarray(rows, np.int64), listed
 
 
-def _corners(box: Any) -> tuple[float, float, float, float] | None:
-    """Left, top, right and bottom of a usable box, which is left, top, width and height."""
-    if type(box) is not list or len(box) != 4 or any(not _is_number(value) for value in box):
-        return None
+def _corners(box: Any) -> tuple[float, ...]:
+    """Left, top, right and bottom of a box (left, top, width and height); empty if it is not usable."""
+    if type(box) is not list or len(box) != 4 or not all(map(_is_number, box)):
+        return ()
     left, top, width, height = map(float, box)
-    return (left, top, left + width, top + height) if min(width, height) >= 0 else None
+    return (left, top, left + width, top + height) if min(width, height) >= 0 else ()
 
 
-def _size(image: Image) -> tuple[float, float] | None:
-    """Width and height of an image, if they are known."""
+def _size(image: Image) -> tuple[float, ...]:
+    """Width and height of an image; empty if they are not known."""
     size = (image.width, image.height)
-    return size if all(_is_number(side) and side >= 1 for side in size) else None
+    return size if all(_is_number(side) and side >= 1 for side in size) else ()
 
 
 def _is_number(value: Any) -> bool:

@@ -28,7 +28,8 @@ _HEAD = re.compile(rb'\s*\{\s*"format"\s*:\s*"spml benchmark')
 
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
-Index = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)]
+Column = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+Observed = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)]  # -1: none
 
 
 class Part(msgspec.Struct):
@@ -36,8 +37,8 @@ class Part(msgspec.Struct):
 
     folder: str
     files: list[str]
-    labels: list[list[Index]]
-    observed: list[Index]
+    labels: list[list[Column]]
+    observed: list[Observed]
 
 
 class _Parts(msgspec.Struct):
@@ -51,7 +52,7 @@ class Manifest(msgspec.Struct):
     name: Text
     classes: list[Name]
     parts: _Parts
-    val: list[Index]
+    val: list[Column]
     notes: list[Text]
 
 
@@ -112,26 +113,22 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, ObservedLabels, tuple[s
             raise ValueError(f"{quote(text)} holds control characters")
     if len(set(manifest.classes)) < len(manifest.classes):
         raise ValueError("class names must be distinct")
-    training = len(manifest.parts.train.files)
-    val = np.array(manifest.val, np.int64)
-    if not 0 < len(val) < training or val[0] < 0 or val[-1] >= training or (np.diff(val) <= 0).any():
-        raise ValueError("validation rows must be ascending and some of the training rows")
+    training, val = len(manifest.parts.train.files), np.unique(np.array(manifest.val, np.int64))
+    if not 0 < len(val) < training or val[-1] >= training:
+        raise ValueError("validation rows must be some of the training rows")
     split = np.repeat(np.array(PARTS, "U5"), [len(part.files) for part in parts])
     split[val] = "val"
-    listed, num_classes = [row for part in parts for row in part.labels], len(manifest.classes)
+    listed = [row for part in parts for row in part.labels]
     columns = np.array([*chain.from_iterable(listed)], np.int64)
     observed = np.array([*chain.from_iterable(part.observed for part in parts)], np.int64)
-    if columns.min(initial=0) < 0 or np.append(columns, observed).max(initial=-1) >= num_classes:
+    shape = (len(listed), len(manifest.classes))
+    if np.append(columns, observed).max(initial=-1) >= shape[1]:
         raise ValueError("a label is not the column of a class")
-    indptr = np.cumsum([0, *map(len, listed)])
-    if (np.diff(np.repeat(np.arange(len(listed)), np.diff(indptr)) * num_classes + columns) <= 0).any():
-        raise ValueError("the labels of each row must be ascending")
-    labels = ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
+    labels = label_entries((np.repeat(np.arange(shape[0]), [*map(len, listed)]), columns), shape, "negative")
     rows = np.flatnonzero(observed >= 0)
     if (labels.at(rows, observed[rows]) != 1).any():
         raise ValueError("an observed label is not one of the labels of its image")
-    protocol = label_entries((rows, observed[rows]), (len(observed), num_classes), "unknown")
-    return labels, protocol, tuple(split.tolist())
+    return labels, label_entries((rows, observed[rows]), shape, "unknown"), tuple(split.tolist())
 
 
 def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> list[Path]:

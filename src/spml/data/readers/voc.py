@@ -25,7 +25,7 @@ MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 class _Object(NamedTuple):
     row: int  # position of its image
     name: str  # of its class
-    difficult: bool | None  # None if that is not specified
+    difficult: bool
     box: tuple[float, ...] | None  # left, top, right, bottom; empty if not usable, None if there is none
     size: tuple[float, float] | None  # width and height of its image, if they are known
 
@@ -100,9 +100,6 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
         f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
         "difficult. A class of which an image has only difficult objects is unknown there."
     ]
-    if unspecified := sum(each.difficult is None for each in objects):
-        what = counted(unspecified, "object does", "objects do")
-        notes.append(f"{what} not specify <difficult>, which is read as not difficult.")
     unboxed = sum(not each.box for each in objects)
     if unboxed and any(each.box is not None for each in objects):
         notes.append(without_box(unboxed, "object"))
@@ -134,9 +131,9 @@ def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
     objects = []
     for number, item in enumerate(root.findall("object"), start=1):
         where = f"{path}: object {number}"
-        text = _text(item, "difficult") or "0"
-        if text not in ("0", "1") and text.lower() != "unspecified":
-            raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
+        difficult = _text(item, "difficult").lower() or "0"
+        if difficult not in ("0", "1", "unspecified"):
+            raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(difficult)}.")
         name = class_name(_text(item, "name"), f"{where}: <name>")
         box: tuple[float, ...] | None = None
         if item.find("bndbox") is not None:
@@ -144,7 +141,7 @@ def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
             left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in corners)
             # Pixels are counted from 1, the last one included.
             box = (left - 1, top - 1, right, bottom) if left <= right and top <= bottom else ()
-        objects.append(_Object(row, name, {"0": False, "1": True}.get(text), box, size))
+        objects.append(_Object(row, name, difficult == "1", box, size))
     return _text(root, "filename"), objects
 
 
