@@ -26,7 +26,7 @@ from spml.data.readers import find_files, read
         ("dog_1.jpg", "dogs_1.jpg", "Did you mean 'dog_1.jpg'?"),
         ("0007.jpg", "7", "That folder holds '0007.jpg'. If the images are elsewhere"),
         ("007.jpg", "17.jpg", "That folder holds '007.jpg'. If"),
-        ("sub/a.jpg", "a.jpg", "That folder holds 'sub'. If"),
+        ("sub/a.jpg", "a.jpg", "They are in another folder: pass data.images="),
         ("a.jpg", "nowhere/b.jpg", "There is no folder 'nowhere' in it. If"),
         ("a.jpg", "sub/a.jpg", " holds 'a.jpg': remove 'sub/' from the names"),
         ("x/a.jpg", "data\\x\\a.jpg", " holds 'x/a.jpg': remove 'data\\\\' from the names"),

@@ -8,6 +8,7 @@ import itertools
 import os
 import posixpath
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
+_NEIGHBOURS = 100  # folders in which missing files are looked for
 _NEAR = 500  # names before and after a missing one, in alphabetical order, that are compared with it
 
 
@@ -166,10 +168,21 @@ def _absent(where: str, folders: Sequence[Path], total: int, missing: Sequence[S
     else:
         advice = f"{_nearest(folders[0], missing[0][0])}If the images are elsewhere, pass data.images with "
         advice += "the folder that the names are relative to."
+    if place := _folder_inside(folders[0], missing):
+        advice = f"They are in another folder: pass data.images={shlex.quote(shown(place))}."
     advice = next(filter(None, (shorter_name(folder, missing[0][0]) for folder in folders)), advice)
     if len(missing) < total:  # otherwise, there is nothing to skip to
         advice = f"{advice.rstrip()} Or leave out what is missing: data.missing=skip."
     return InputError(f"{text}. {advice}".rstrip())
+
+
+def _folder_inside(root: Path, names: Sequence[Sequence[str]]) -> Path | None:
+    """The folder in `root` that has files of all of these names, as a table next to its `images` expects."""
+    with suppress(OSError):
+        for place in sorted(Path(entry) for entry in os.scandir(root) if entry.is_dir())[:_NEIGHBOURS]:
+            if all(any(is_file(place / name) for name in options) for options in names):
+                return place
+    return None
 
 
 def _nearest(root: Path, name: str) -> str:

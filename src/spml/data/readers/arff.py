@@ -182,7 +182,7 @@ def _label_positions(
     if xml and not config.label_columns:
         source = xml.name
         # Nested labels are labels, too.
-        labels = (each for each in parse_xml(xml, MAX_XML).iter() if each.tag.rpartition(":")[2] == "label")
+        labels = (each for each in parse_xml(xml, MAX_XML).iter() if each.tag.rpartition("}")[2] == "label")
         names = {name for each in labels if (name := each.get("name")) is not None}
         if unknown := sorted(names.difference(attributes)):
             raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
