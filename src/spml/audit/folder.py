@@ -16,8 +16,17 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from ..common.errors import InputError
-from ..common.files import make_folder, write_bytes, write_json, write_rows, write_with
+from ..common.files import (
+    check_json_sha256,
+    make_folder,
+    sha256_file,
+    write_bytes,
+    write_checked_json,
+    write_rows,
+    write_with,
+)
 from ..common.notebook import SHOWN, Listing
+from ..common.parsing import parse_json
 from ..common.phrases import counted, shorten
 from ..common.safe import quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
@@ -110,6 +119,7 @@ class About(msgspec.Struct, frozen=True):
         warnings: What limits the trust in the numbers, one sentence each.
         how: How the scores were made, for people.
         spreadsheet_safe: Whether names in the CSV files are guarded, which `read_audit` undoes.
+        files: SHA-256 of each CSV file by its name; an earlier version states none.
     """
 
     run: str
@@ -127,6 +137,7 @@ class About(msgspec.Struct, frozen=True):
     hidden: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     probable: _Count = 0
     spreadsheet_safe: bool = False
+    files: dict[str, str] = {}
 
     @property
     def config(self) -> DataConfig:
@@ -222,7 +233,8 @@ def write_audit(folder: Path, audit: Audit) -> None:
     _write_rows(folder / CLASSES, ClassSummary, audit.classes)
     about = {"format": FORMAT, "spml": __version__, **msgspec.to_builtins(audit.about)}
     about["spreadsheet_safe"] = are_guarded()
-    write_json(folder / ABOUT, about)
+    about["files"] = {name: sha256_file(folder / name) for name in (MISSING, WRONG, CLASSES)}
+    write_checked_json(folder / ABOUT, about)
 
 
 def _write_rows(path: Path, kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> None:
@@ -295,7 +307,19 @@ def read_audit(folder: Path) -> Audit:
             "audit again."
         )
     wrong = _read_rows(folder / WRONG, WrongLabel, about)
-    return Audit(about, missing, wrong, _read_rows(folder / CLASSES, ClassSummary, about))
+    classes = _read_rows(folder / CLASSES, ClassSummary, about)
+    # Last, since the messages above say more.
+    try:
+        check_json_sha256(parse_json(text))
+    except ValueError as error:
+        raise InputError(f"{path}: is damaged ({error}). Run spml audit again.") from error
+    for name, digest in about.files.items():
+        if name in (MISSING, WRONG, CLASSES) and sha256_file(folder / name) != digest:
+            raise InputError(
+                f"{folder / name}: was changed, or is of another audit: it does not have the SHA-256 that "
+                f"{ABOUT} states. Restore it, or run spml audit again."
+            )
+    return Audit(about, missing, wrong, classes)
 
 
 def _decoded(path: Path, text: bytes, kind: type[Row]) -> Row:

@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.errors import InputError, nearest
-from ..common.files import check_new, check_writable, write_json, write_rows, write_text
+from ..common.files import (
+    check_json_sha256,
+    check_new,
+    check_writable,
+    write_checked_json,
+    write_rows,
+    write_text,
+)
+from ..common.parsing import parse_json
 from ..common.phrases import counted, shorten
 from ..common.safe import CONTROL, quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded
@@ -127,7 +135,8 @@ def write_sheet(
     files = sheet_files(sheet)
     write_text(files.classes, "".join(f"{name}\n" for name in classes))
     versions = {"format": SHEET_FORMAT, "spml": __version__}
-    write_json(files.about, {**versions, **about, "spreadsheet_safe": are_guarded()})
+    own = {"spreadsheet_safe": are_guarded(), "samples": list(ids), "classes": list(classes)}
+    write_checked_json(files.about, {**versions, **about, **own})
     rows = ((name, BETWEEN_NAMES.join(labels), "") for name, labels in zip(ids, given, strict=True))
     write_rows(files.sheet, COLUMNS, rows)
     return files
@@ -139,21 +148,26 @@ class _About(msgspec.Struct):
     spreadsheet_safe: bool = False
     runs: tuple[str, ...] = ()
     data: dict[str, Any] | None = None
+    samples: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
 
 
-_UNREADABLE = (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_UNREADABLE = (OSError, msgspec.MsgspecError, RecursionError, ValueError)
 
 
 def _read_about(sheet: Path) -> _About:
-    return msgspec.json.decode(read_bytes(sheet_files(sheet).about), type=_About)
+    text = read_bytes(sheet_files(sheet).about)
+    about = msgspec.json.decode(text, type=_About)
+    check_json_sha256(parse_json(text))
+    return about
 
 
-def _is_guarded(sheet: Path) -> bool:
-    """Whether names in a table are guarded, as the file next to it says; False if there is none."""
+def _about(sheet: Path) -> _About:
+    """What the file next to a table says of it; nothing if there is none that can be read."""
     try:
-        return _read_about(sheet).spreadsheet_safe
+        return _read_about(sheet)
     except _UNREADABLE:
-        return False
+        return _About()
 
 
 def read_sample(sheet: Path, data: str = "") -> Sample:
@@ -183,6 +197,11 @@ def read_sample(sheet: Path, data: str = "") -> Sample:
             "again with spml audit sample."
         ) from error
     classes = tuple(filter(None, names))
+    if about.classes is not None and about.classes != classes:
+        raise InputError(
+            f"{files.classes}: does not have the classes that {files.about.name} lists. Restore it, or draw "
+            "the sample again with spml audit sample."
+        )
     _, row_of, labels, incomplete = _read_rows(sheet, classes)
     complete = np.array([row not in incomplete for row in row_of.values()], np.bool_)
     settings = about.data or {}
@@ -260,7 +279,8 @@ def _read_rows(
                 f"{sheet}: needs one column {column!r}, but the header has {shorten(table.names)}. Name the "
                 f"table that spml audit sample wrote; its columns are {', '.join(COLUMNS)}."
             )
-    written = unguarded if _is_guarded(sheet) else str
+    about = _about(sheet)
+    written, drawn = unguarded if about.spreadsheet_safe else str, set(about.samples or ())
     position = {name: column for column, name in enumerate(classes)}
     row_of: dict[str, int] = {}
     incomplete: list[int] = []
@@ -269,6 +289,11 @@ def _read_rows(
         name, given, complete = (written(str(cell)).strip() for cell in cells)
         if not name:
             raise InputError(f"{table.where(row)}: the name of the sample is empty. Restore it.")
+        if drawn and name not in drawn:
+            raise InputError(
+                f"{table.where(row)}: {quote(name)} is not one of the samples that were drawn, as "
+                f"{sheet_files(sheet).about.name} lists them. Remove the row, or restore the table."
+            )
         if name in row_of:
             raise InputError(f"{table.where(row_of[name], row)}: both are {quote(name)}. Remove one of them.")
         row_of[name] = row

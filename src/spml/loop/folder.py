@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from ..common.errors import InputError
-from ..common.files import write_json
+from ..common.files import check_json_sha256, json_sha256, sha256_file, write_checked_json, write_json
 from ..common.parsing import parse_json
 from ..common.safe import read_bytes
 from ..config import flat
@@ -35,6 +36,11 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folds: int | None = None
     format: int = FORMAT
 
+    @property
+    def digest(self) -> str:
+        """Eight digits by which the files of the rounds name the loop."""
+        return json_sha256(msgspec.to_builtins(self))[:8]
+
 
 class Round(NamedTuple):
     """A round: a training, an audit with its review, and what was measured.
@@ -57,8 +63,8 @@ class Round(NamedTuple):
 
     @property
     def data(self) -> Path:
-        """File with the settings of the data that is trained on, from the second round on. With it a round
-        begins."""
+        """File that names the loop, and from the second round on the data that is trained on. With it such a
+        round begins."""
         return self.folder / "data.json"
 
     @property
@@ -74,6 +80,33 @@ class Round(NamedTuple):
     def trained(self) -> bool:
         """Whether the training has finished, and written its report, which comes last."""
         return all((self.run / name).is_file() for name in (run_files.SUMMARY, run_files.REPORT))
+
+
+def write_data(here: Round, begun: Begun, settings: Mapping[str, Any]) -> None:
+    """Write what a round trains on: nothing in the first one, where loop.json says it."""
+    labels = {"labels_sha256": sha256_file(Path(settings["path"]))} if settings else {}
+    write_checked_json(here.data, {"loop": begun.digest, "settings": dict(settings), **labels})
+
+
+def read_data(here: Round, begun: Begun) -> dict[str, Any]:
+    """Settings of the data of a round; none where it names no data.
+
+    Raises:
+        InputError: A file is missing, damaged or of another loop.
+    """
+    if not here.data.is_file():  # of the first round before it, or of an earlier version
+        return {}
+    try:
+        content: dict[str, Any] = parse_json(read_bytes(here.data))
+        check_json_sha256(content)
+        settings: dict[str, Any] = content.get("settings", content)
+        if "loop" in content and content["loop"] != begun.digest:
+            raise ValueError(f"it is of the loop {content['loop']}, but {BEGUN} is of {begun.digest}")
+        if "labels_sha256" in content and sha256_file(Path(settings["path"])) != content["labels_sha256"]:
+            raise ValueError(f"{settings['path']} is not the file that it was written for")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{here.data}: can't be used ({error}). Restore the files of this loop.") from error
+    return settings
 
 
 def round_of(work: Path, number: int) -> Round:

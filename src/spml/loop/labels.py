@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import InputError
-from ..common.files import write_json
 from ..common.messages import log
 from ..data.records import Records
 from ..data.writers import named_from, write
@@ -18,10 +17,10 @@ from ..data.writers.samples import image_files
 from ..review.merged import reviewed
 from ..runs.audits.out_of_fold import open_for_run
 from ..runs.run import Run
-from .folder import Round
+from .folder import Begun, Round, write_data
 
 
-def next_labels(last: Round, following: Round, run: Run, without: Collection[str]) -> None:
+def next_labels(last: Round, following: Round, run: Run, begun: Begun, without: Collection[str]) -> None:
     """Write the labels that the next round learns from, and then the file with which it begins.
 
     The split is that of the last training, so that what was held back stays so. Answers about samples that
@@ -31,6 +30,7 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
         last: Round whose review is learned from.
         following: The next round.
         run: Run of the last round.
+        begun: How the loop was begun.
         without: Names of the samples that were labelled in full.
 
     Raises:
@@ -61,7 +61,7 @@ def next_labels(last: Round, following: Round, run: Run, without: Collection[str
         settings["group"] = "group"
     following.folder.mkdir(exist_ok=True)
     write(kept, path, "nan" if features else "csv", overwrite=True)
-    write_json(following.data, settings)
+    write_data(following, begun, settings)
 
 
 def _take(records: Records, rows: Any, split: dict[str, str]) -> Records:

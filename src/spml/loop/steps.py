@@ -13,8 +13,6 @@ from ..audit.sheets import read_answers
 from ..common.errors import InputError
 from ..common.files import check_folder, remove_leftovers, sha256_file, write_json
 from ..common.messages import log
-from ..common.parsing import parse_json
-from ..common.safe import read_bytes
 from ..config import from_dict
 from ..decisions.priors import FEWEST_AUDITED
 from ..review.labelling import count_complete, write_page_labels
@@ -31,7 +29,7 @@ from ..runs.run import Run
 from ..runs.settle.like import like_run
 from ..runs.train import run_training
 from .compare import METRICS, Change, compare_rounds
-from .folder import SHEET, Begun, Round, begin, last_round, round_of
+from .folder import SHEET, Begun, Round, begin, last_round, read_data, round_of, write_data
 from .labels import next_labels
 
 
@@ -92,6 +90,9 @@ class _Steps:
     def make(self, number: int) -> Stop | None:
         """Make what is left of a round; None once the next one has begun."""
         here = round_of(self._work, number)
+        for each in range(1, number + 1):  # refuses files of another loop
+            if round_of(self._work, each).trained:
+                read_data(round_of(self._work, each), self._begun)
         if not here.trained:
             self._train(number)
         run = load(here.run)
@@ -122,15 +123,18 @@ class _Steps:
             )
         following = round_of(self._work, number + 1)
         in_full = read_answers(self._labelled, run.classes).ids
-        next_labels(here, following, run, set(in_full))
+        next_labels(here, following, run, self._begun, set(in_full))
         return None
 
     def _train(self, number: int) -> None:
         here = round_of(self._work, number)
         settings = self._begun.settings
         if number > 1:
-            data = parse_json(read_bytes(here.data))
+            data = read_data(here, self._begun)
             settings = like_run(round_of(self._work, number - 1).run, {"data": data})
+        else:
+            here.folder.mkdir(exist_ok=True)
+            write_data(here, self._begun, {})
         settings = {**settings, "output": str(here.run)}
         log.info(f"round {number}: training")
         resume = run_files.holds_run(here.run)
