@@ -1,9 +1,10 @@
-"""Flip a random bit in a random file of a run folder, and use the run.
+"""Flip a random bit in a random file of a run folder, and use the run; or cut or swap every file.
 
-    python -m tests.hostile.flips FOLDER [--number 500] [--seed 0] [RUN ...]
+    python -m tests.hostile.flips FOLDER [--fault flip|cut|swap] [--number 500] [--seed 0] [RUN ...]
 
-A flip must be found, with a message, or have no influence on any result: predictions, metrics, thresholds, a
-list of missing labels, and a training that goes on. Every command is a fork of this process, as in `points`.
+A file is cut in its middle, or swapped with that of a run with other settings. Damage must be found, with a
+message, or have no influence on any result: predictions, metrics, thresholds, a list of missing labels, and a
+training that goes on. Every command is a fork of this process, as in `points`.
 """
 
 from __future__ import annotations
@@ -110,8 +111,12 @@ def _same_word(word: bytes, other: bytes) -> bool:
     return word == other
 
 
-def damage(name: str, root: Path, number: int, seed: int) -> dict[str, int]:
-    """Flip bits of a run. Returns how many were flipped, how many were found, and how many did harm."""
+OTHER = " --seed 7 --mean_labels 1.2 --data.split_seed 1"
+"""Settings of the run whose files are swapped in."""
+
+
+def damage(name: str, root: Path, fault: str, number: int, seed: int) -> dict[str, int]:
+    """Damage files of a run. Returns how often, how often this was found, and how often it did harm."""
     chosen, start, draw = RUNS[name], root / f"{name}-start", random.Random(seed)
     lay_out(start)
     made = run(chosen.words, start, chosen.stop)
@@ -122,21 +127,35 @@ def damage(name: str, root: Path, number: int, seed: int) -> dict[str, int]:
     assert not any(refusals), refusals
     files = [path for path in sorted((start / "run").rglob("*")) if path.is_file()]
     files = [path.relative_to(start) for path in files if path.suffix != ".png"]  # which no command reads
-    counts = {"cases": number, "found": 0, "wrong": 0}
-    for _ in range(number):
+    other = root / f"{name}-other"
+    if fault == "swap":
+        lay_out(other)
+        assert run(chosen.words + OTHER, other, chosen.stop).code == made.code
+        # Features lie in files of random names.
+        files = [file for file in files if (other / file).is_file()]
+    cases = files if fault != "flip" else draw.choices(files, k=number)
+    counts = {"cases": len(cases), "found": 0, "wrong": 0}
+    for file in cases:
         shutil.rmtree(folder)
         shutil.copytree(start, folder)
-        file = draw.choice(files)
-        byte, bit = flip(folder / file, draw)
+        what = fault
+        if fault == "flip":
+            what = "byte {}, bit {}".format(*flip(folder / file, draw))
+        elif fault == "cut":
+            data = (folder / file).read_bytes()
+            (folder / file).write_bytes(data[: len(data) // 2])
+        else:
+            shutil.copy(other / file, folder / file)
         refusals, found = results(folder, chosen)
         refused = any(refusals)
         differing = [] if found is None else differences(found, expected, refused)
         if found is None or (differing and (chosen.written == "out" or not refused)):
-            what = ", ".join(differing) or refusals[0]
-            print(f"{name}: {file}, byte {byte}, bit {bit}: {what}", flush=True)
+            print(f"{name}: {file}, {what}: {', '.join(differing) or refusals[0]}", flush=True)
             counts["wrong"] += 1
         else:
             counts["found"] += refused
+            if fault != "flip":
+                print(f"{name}: {file}, {what}: {'noticed' if refused else 'harmless'}", flush=True)
     return counts
 
 
@@ -147,14 +166,15 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("runs", nargs="*", default=list(RUNS), metavar="RUN")
+    parser.add_argument("--fault", choices=("flip", "cut", "swap"), default="flip")
     parser.add_argument("--number", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.folder.absolute()
-    tally = Tally(folder / "flips.json")
+    tally = Tally(folder / f"{arguments.fault}s.json")
     for name in arguments.runs:
-        tally.add(name, damage(name, folder, arguments.number, arguments.seed))
+        tally.add(name, damage(name, folder, arguments.fault, arguments.number, arguments.seed))
     sys.exit(tally.finish())
 
 
