@@ -19,9 +19,17 @@ def test_two_hundred_trainings_in_eight_threads(tmp_path):
     def train(number, where):
         kinds = ({}, {"head": "mlp", "dropout": 0.5}, {"method": "gr", "mean_labels": 2.0})
         run = spml.train(
-            data, unlisted="negative", observe="single", epochs=1, threads=1, seed=number % 10,
-            pictures=False, quiet=True, output=tmp_path / where / str(number), **{"method": "an", **kinds[number % 3]},
-        )  # fmt: skip
+            data,
+            unlisted="negative",
+            observe="single",
+            epochs=1,
+            threads=1,
+            seed=number % 10,
+            pictures=False,
+            quiet=True,
+            output=tmp_path / where / str(number),
+            **{"method": "an", **kinds[number % 3]},
+        )
         return run.weights_sha256
 
     alone = [train(number, "alone") for number in range(30)]
