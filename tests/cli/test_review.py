@@ -100,13 +100,13 @@ def test_a_sample_that_is_labelled_on_the_page_is_used(tmp_path, capsys):
     assert (told["samples"], told["mean_labels"]["value"]) == (22, 1.0)
 
 
-def test_a_sample_of_classes_that_the_run_does_not_know(tmp_path, served, capsys):
+def test_a_sample_with_other_classes_than_were_drawn_for(tmp_path, served, capsys):
     sheet = draw_sample(tmp_path, capsys)
     classes = sheet.with_suffix(".classes.txt")
     classes.write_text(classes.read_text() + "zebra\n")
     code, _, err = run(capsys, "review", sheet)
     assert (code, served) == (2, [])
-    assert "has other classes than the sample, such as 'zebra'. The run was trained again" in err
+    assert "sample.classes.txt: does not have the classes that sample.json lists." in err
 
 
 def test_the_help_names_both_commands(capsys):

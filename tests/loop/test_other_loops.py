@@ -24,6 +24,7 @@ def loops(tmp_path_factory):
     for seed, name in enumerate(("one", "two")):
         data, work = make_features(folder / f"{name}.npz", seed), folder / name
         words = ["loop", str(data), *HIDDEN, "--head", "ridge", "--rows", "25", "--top", "40"]
+        words += ["--data.split", "ignore", "--data.split_seed", str(seed)]
         main([*words, "--output", str(work)])
         fill_in(work / "sample.csv", truth_of(data))
         main(["loop", "--output", str(work)])

@@ -20,8 +20,7 @@ def test_two_hundred_trainings_in_eight_threads(tmp_path):
         kinds = ({}, {"head": "mlp", "dropout": 0.5}, {"method": "gr", "mean_labels": 2.0})
         run = spml.train(
             data,
-            unlisted="negative",
-            observe="single",
+            data={"unlisted": "negative", "observe": "single"},
             epochs=1,
             threads=1,
             seed=number % 10,

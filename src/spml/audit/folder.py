@@ -119,7 +119,6 @@ class About(msgspec.Struct, frozen=True):
         warnings: What limits the trust in the numbers, one sentence each.
         how: How the scores were made, for people.
         spreadsheet_safe: Whether names in the CSV files are guarded, which `read_audit` undoes.
-        files: SHA-256 of each CSV file by its name; an earlier version states none.
     """
 
     run: str
@@ -137,7 +136,6 @@ class About(msgspec.Struct, frozen=True):
     hidden: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     probable: _Count = 0
     spreadsheet_safe: bool = False
-    files: dict[str, str] = {}
 
     @property
     def config(self) -> DataConfig:
@@ -310,11 +308,12 @@ def read_audit(folder: Path) -> Audit:
     classes = _read_rows(folder / CLASSES, ClassSummary, about)
     # Last, since the messages above say more.
     try:
-        check_json_sha256(parse_json(text))
+        check_json_sha256(content := parse_json(text))
     except ValueError as error:
         raise InputError(f"{path}: is damaged ({error}). Run spml audit again.") from error
-    for name, digest in about.files.items():
-        if name in (MISSING, WRONG, CLASSES) and sha256_file(folder / name) != digest:
+    digests = content.get("files", {})  # an earlier version states none
+    for name in (MISSING, WRONG, CLASSES):
+        if sha256_file(folder / name) != digests.get(name, sha256_file(folder / name)):
             raise InputError(
                 f"{folder / name}: was changed, or is of another audit: it does not have the SHA-256 that "
                 f"{ABOUT} states. Restore it, or run spml audit again."

@@ -102,7 +102,8 @@ def read_data(here: Round, begun: Begun) -> dict[str, Any]:
         settings: dict[str, Any] = content.get("settings", content)
         if "loop" in content and content["loop"] != begun.digest:
             raise ValueError(f"it is of the loop {content['loop']}, but {BEGUN} is of {begun.digest}")
-        if "labels_sha256" in content and sha256_file(Path(settings["path"])) != content["labels_sha256"]:
+        digest = content.get("labels_sha256")
+        if digest and sha256_file(here.folder / Path(settings["path"]).name) != digest:
             raise ValueError(f"{settings['path']} is not the file that it was written for")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{here.data}: can't be used ({error}). Restore the files of this loop.") from error
