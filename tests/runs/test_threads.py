@@ -17,7 +17,7 @@ def test_two_hundred_trainings_in_eight_threads(tmp_path):
     data = str(make_features(tmp_path / "x.npz"))
 
     def train(number, where):
-        kinds = ({}, {"head": "mlp", "dropout": 0.5}, {"method": "gr", "mean_labels": 2.0})
+        kinds = ({}, {"model": {"head": "mlp", "dropout": 0.5}}, {"method": "gr", "mean_labels": 2.0})
         run = spml.train(
             data,
             data={"unlisted": "negative", "observe": "single"},
