@@ -63,6 +63,7 @@ def page(result):
         "K and the size; mean over seeds of the known label, with the deviation between them. Seconds and "
         "memory are those of a run whose features had not been computed before, where there is one.",
         "",
+        *([result["note"], ""] if "note" in result else []),
         "| photographs | size | used | seeds | mAP | seconds | MiB |",
         "|---|---|---|---|---|---|---|",
     ]
