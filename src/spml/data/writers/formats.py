@@ -14,7 +14,7 @@ import numpy as np
 
 from ...common.errors import InputError
 from ...common.spreadsheets import csv_text
-from ..matrix import FeatureMatrix, chunks
+from ..matrix import FeatureMatrix
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
@@ -22,8 +22,6 @@ from ..tables.names import INFERRED, has_other_meaning
 from ..texts import Texts
 from . import Files, register_writer
 from .samples import Inferred, Sample, image_files, image_names, labelled_samples
-
-MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
 
 
 @register_writer("csv", "CSV", holds_groups=True)
@@ -175,8 +173,8 @@ def write_labelstudio(records: Records, inferred: Inferred, output: Path) -> tup
 def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
     """Write `Y`, float32 (N, C) with 1, 0 and NaN (unknown), `names`, `classes`, perhaps `split` and `group`.
 
-    Features are in `X`, or in the arrays of a CSR matrix if that is smaller, and their names, if the data has
-    them, in `feature_names`. Inferred labels are in `inferred` and `inferred_score`, both float32 (N, C), NaN
+    Features are in `X`, or in the arrays of a CSR matrix as the data has them, and their names, if there are,
+    in `feature_names`. Inferred labels are in `inferred` and `inferred_score`, both float32 (N, C), NaN
     where there is none.
     """
     arrays: dict[str, Any] = {"Y": records.labels.to_nan(), "classes": np.array(records.classes, "U")}
@@ -203,15 +201,12 @@ def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files
 
 
 def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
-    """The matrix, dense or as the arrays of a CSR matrix, whichever is smaller; all parts, if there are."""
-    from scipy.sparse import csr_matrix, vstack
-
+    """The matrix, dense or as the arrays of a CSR matrix, as the data has it; all parts, if there are."""
+    rows = np.arange(len(features))
     if features.num_parts:
-        return {"X": features.by_part().fetch(np.arange(len(features))).numpy()}
-    blocks = [*chunks(len(features), features.width)]
-    nonzero = sum(int(np.count_nonzero(features.dense(rows))) for rows in blocks)
-    if nonzero > MAX_DENSITY * len(features) * features.width:
-        return {"X": np.concatenate([features.dense(rows) for rows in blocks])}
-    matrix = vstack([csr_matrix(features.dense(rows)) for rows in blocks], format="csr")
+        return {"X": features.by_part().fetch(rows).numpy()}
+    if features.sparse is None:
+        return {"X": features.dense(rows)}
+    matrix = features.csr(rows)
     arrays = {key: getattr(matrix, key) for key in ("data", "indices", "indptr")}
     return {**arrays, "shape": np.array(matrix.shape), "format": np.array("csr")}
