@@ -311,7 +311,7 @@ CHECKS = """
 
 The summary of GR proposes three. The first, other schedules of k and v, is `spml bench run gr-table3` on the
 papers' data. The other two were run on scenes of digits: 4 epochs, two seeds, one learning rate. Test mAP in
-percent, mean and standard deviation.
+percent, mean and standard deviation. Of the five shares and five seeds of `gr-noise`, two of each are shown.
 
 **Wrong observed labels, against q2 and q3** (`spml bench run gr-noise`). {noise}
 

@@ -234,15 +234,15 @@ FIGURES = (
         "lie on the animals."),
     Drawn(
         "landscape", _MODELS, "Loss along a random direction", "EM poster",
-        "spml analyse landscape an em gr",
+        "spml analyse landscape an em gr --loss own",
         "The loss of each method along one random direction, scaled filter by filter, which the "
         "poster uses to compare how methods generalise. The three valleys are smooth. Their "
-        "widths cannot be compared, since each has its own loss; `--loss full` draws one loss for "
-        "all.",
+        "widths cannot be compared, since each has its own loss; without `--loss own`, one loss is drawn "
+        "for all.",
     ),
     Drawn(
         "landscape-2d", _MODELS, "Loss along two random directions", "EM poster",
-        "spml analyse landscape an em gr --dimensions 2",
+        "spml analyse landscape an em gr --dimensions 2 --loss own",
         "The same along two directions, on a grid of 15 x 15 points. Contours lie closer together at the "
         "bottom. Each run has its own loss and its own colours, so that widths cannot be compared.",
     ),

@@ -36,7 +36,7 @@ def test_gradients_of_methods_and_epochs():
     k, mu, sigma = sigmoid(5 * p - 5), 0.5 + 0.3 * 5 / 8, 2 - 1.5 * 5 / 8
     expected = np.exp(-((p - mu) ** 2) / (2 * sigma**2)) * (1 - p) * ((1 - k) * p - k * p**0.01)
     np.testing.assert_allclose(
-        column(result, "gradient", "gr:w=[0,10],b=[-2,-8]", 5), expected, rtol=1e-9, atol=1e-12
+        column(result, "gradient", "gr, w 0 to 10, b -2 to -8", 5), expected, rtol=1e-9, atol=1e-12
     )
 
 
@@ -57,7 +57,7 @@ def test_gradients_on_a_known_positive():
     result = gradients(["an", "em:alpha=1"], over="z", points=5, positives=True)
     (axes,) = result.figure.axes
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["an", "em:alpha=1", "known positive"]  # the same curve for both
+    assert labels == ["an", "em, alpha 1", "known positive"]  # the same curve for both
     np.testing.assert_allclose(column(result, "gradient", "known positive", 1), sigmoid(z) - 1, rtol=1e-9)
     assert axes.get_title(loc="left").endswith("on an unknown label, and on a known positive")
     result = gradients(["an", "focal"], over="z", points=5, positives=True)

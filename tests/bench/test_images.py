@@ -55,7 +55,7 @@ def check_same_as_train(job, row, folder, capsys):
 def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     row = rows_of(finished)[name]
     assert row.status == "done", row.message
-    assert row.config["data"]["workers"] == 0
+    assert row.config["data"]["workers"] == -1  # each machine has its own number
     check_same_as_train(finished, row, tmp_path, capsys)
 
 
@@ -181,7 +181,7 @@ def test_weights_that_changed_between_runs(tmp_path):
 def test_paths_of_weights_and_loader_processes_do_not_change_a_point(tmp_path):
     trial = first_trial(tmp_path, SPEC)
     assert trial.config.model.weights == str(tmp_path / "weights" / "tiny.safetensors")
-    assert trial.config.data.workers == 0
+    assert trial.config.data.workers == -1
     moved = first_trial(tmp_path, SPEC.replace("weights/tiny", "elsewhere/small"))
     assert moved.config.model.weights == str(tmp_path / "elsewhere" / "small.safetensors")
     assert moved.point == trial.point

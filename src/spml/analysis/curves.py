@@ -301,9 +301,11 @@ def _axis(over: str, points: int) -> tuple[Values, Values]:
     """Probabilities and logits along the horizontal axis."""
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}")
-    values = np.linspace(*_RANGE[over], points)
-    if over == "p":
+    low, high = _RANGE[over]
+    if over == "p":  # closer together at the ends, where losses are steep
+        values = low + (high - low) * (1 - np.cos(np.linspace(0, np.pi, points))) / 2
         return values, np.log(values) - np.log1p(-values)
+    values = np.linspace(low, high, points)
     return 1 / (1 + np.exp(-values)), values
 
 
@@ -324,7 +326,9 @@ def _draw(
         for text in methods:
             name, hp = parse_method(text)
             values = getattr(probe(name, p, hp, epochs=epochs, show=shown, positive=positive), part)
-            label = f"{text}, {_POSITIVE}" if positive else text
+            ends = {key: " to ".join(map(str, v)) if isinstance(v, list) else v for key, v in hp.items()}
+            settings = [f"{key} {value}" for key, value in ends.items()]
+            label = ", ".join([name, *settings, *([_POSITIVE] if positive else [])])
             curves += [(label, epoch, curve) for epoch, curve in zip(shown, values, strict=True)]
         return curves
 

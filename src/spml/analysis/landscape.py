@@ -206,7 +206,7 @@ def landscape(
     runs: Sequence[str | Path],
     *,
     dimensions: Literal[1, 2] = 1,
-    loss: Literal["own", "full"] = "own",
+    loss: Literal["own", "full"] = "full",
     points: int | None = None,
     radius: float = 1.0,
     samples: int = 256,
@@ -225,9 +225,9 @@ def landscape(
     Args:
         runs: Folders of runs.
         dimensions: Number of directions: 1 draws curves, 2 draws contours.
-        loss: `own` is the loss of each run, as in the poster, whose axis reaches below 0; its values are not
-            comparable between methods, its shapes are. `full` is the mean binary cross-entropy on full
-            labels, the same for all runs; it needs the true labels of the training samples.
+        loss: `full` is the mean binary cross-entropy on full labels, the same for all runs, so that widths
+            compare; it needs the true labels of the training samples. `own` is the loss of each run, as in
+            the poster, whose axis reaches below 0; its values are not comparable between methods.
         points: Odd number of points along each direction; 41 in one dimension and 15 in two if None.
         radius: Distance from the trained weights to the ends, in multiples of the scaled direction.
         samples: Number of training samples, drawn at random; 0 = all of them.

@@ -450,7 +450,7 @@ def _draw(opened: Sequence[Run], pictures: Pictures, panels: Sequence[Sequence[P
     under = [_lines_under(opened[0], pictures, n) for n in range(count)]
     step = SIDE + LINE * (2 if several else 1) + 0.1
     heights = [max(step * len(opened), LINE + SIDE + LINE * len(lines) + 0.1) + 0.08 for lines in under]
-    width = max((1 + widest) * (SIDE + GAP) + GAP, 6.6)
+    width = max((1 + widest) * (SIDE + GAP) + GAP, 5.5)  # at least as wide as the legend
     sheet = new_sheet(width, sum(heights) + TITLE + 0.42)
     sheet_legend(sheet, _legend(pictures))
     y = TITLE + 0.02

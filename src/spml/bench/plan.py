@@ -136,9 +136,8 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
             data.train,
             candidate.settings,
             nested(params),
-            # Every core makes a run of its own already, so no run starts processes to decode images.
             # All ways of hiding and all candidates have the same splits.
-            {"data": {"workers": 0, **settings, "split_seed": series.seed, "stratify": False}},
+            {"data": {**settings, "split_seed": series.seed, "stratify": False}},
         )
     )
     if _from_file(config):

@@ -58,17 +58,19 @@ class Opened:
         data: Images, or features that all workers share.
         spec: Backbone, and how its inputs are prepared.
         facts: Description of the data and of weights from a file; see `Row`.
+        decoders: Processes that decode images where the data leaves their number open.
         features: Features of the frozen backbone in place of images, once a run has needed them.
     """
 
     data: Dataset
     spec: models.BackboneSpec
     facts: dict[str, Any]
+    decoders: int = 0
     features: Dataset | None = None
 
     def resolve(self, config: Config, start: Start | None = None) -> Resolved:
         """Complete and check the settings of a run on this data; `start` is its first phase."""
-        config, stated = check_stated(config)
+        config, stated = check_stated(_decoded_by(config, self.decoders))
         run = resolve(config, OpenedData(self.data, self.spec), start or stated)
         if run.scaling_open and self.features:
             run.settle_scaling(some_rows(self.features.splits["train"].inputs))
@@ -95,10 +97,11 @@ class Runner:
     Args:
         spec: Specification of the comparison.
         cache: Folder for features.
+        decoders: Processes that decode the images of a run where the data leaves their number open.
     """
 
-    def __init__(self, spec: Spec, cache: Path) -> None:
-        self.spec, self.cache = spec, cache
+    def __init__(self, spec: Spec, cache: Path, decoders: int = 0) -> None:
+        self.spec, self.cache, self.decoders = spec, cache, decoders
         self._opened: dict[str, Opened] = {}
         self._fabric = lru_cache(maxsize=None)(make_fabric)
         self._digests: dict[str, str] = {}
@@ -178,7 +181,7 @@ class Runner:
         key = repr((config.data, config.model.backbone, config.model.weights, config.precision))
         if key in self._opened:
             return self._opened[key]
-        data, spec = open_for_backbone(config)[:2]
+        data, spec = open_for_backbone(_decoded_by(config, self.decoders))[:2]
         if "test" not in data.truth:
             raise InputError(
                 f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "
@@ -216,7 +219,7 @@ class Runner:
         reader = find_reader(Source(path)) if path.exists() else None
         if reader and (source := source_digest(reader.read)):
             facts["reader"] = source
-        opened = Opened(shared_features(data, self.cache), spec, facts)
+        opened = Opened(shared_features(data, self.cache), spec, facts, self.decoders)
         while len(self._opened) >= _OPEN:
             del self._opened[next(iter(self._opened))]
         self._opened[key] = opened
@@ -367,6 +370,12 @@ def bootstrap_draws(count: int, draws: int, seed: int = 0) -> npt.NDArray[np.int
         chosen = np.asarray((high * np.uint64(count)) >> np.uint64(32), np.int64)
         result[draw] = np.bincount(chosen, minlength=count)
     return result
+
+
+def _decoded_by(config: Config, decoders: int) -> Config:
+    """Settle the number of processes that decode images, where it is left open."""
+    workers = config.data.workers
+    return replace(config, data=replace(config.data, workers=decoders if workers < 0 else workers))
 
 
 @cache

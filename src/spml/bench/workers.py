@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -11,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..common.messages import bars_are_shown, log, muted, progress
@@ -73,11 +77,29 @@ class Job:
         return chosen(read_spec(Path(self.path), self.text), self.candidates, self.seeds)
 
 
+def _uses_accelerators(spec: Spec) -> bool:
+    return spec.train.get("accelerator", AUTO) in (AUTO, "cuda")
+
+
+def own_accelerators(spec: Spec) -> list[str]:
+    """Names of the accelerators of this machine, as CUDA_VISIBLE_DEVICES has them, of which workers have one
+    each; none where the specification computes on CPU."""
+    if not _uses_accelerators(spec):
+        return []
+    count, visible = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:count] if visible else [str(number) for number in range(count)]
+
+
 @muted()
-def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError]:
+def work(job: Job, proceed: Callable[[], bool] = lambda: True, decoders: int = 0) -> list[SpmlError]:
     """Make runs until none is left or `proceed`, called before each, returns False; return what went wrong.
 
     A problem with one data set does not keep the others from being finished.
+
+    Args:
+        job: The comparison.
+        proceed: Whether to make a further run.
+        decoders: Processes that decode the images of a run, where the data leaves their number open.
 
     Raises:
         Interrupted: A signal arrived; the run in progress leaves nothing behind.
@@ -94,7 +116,7 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[SpmlError
         if source_of(load_own(name)) != source:
             return [SpmlError(f"{name}: a worker has another version of this file: copy it to all machines")]
     spec, store = job.spec(), Store(job.url)
-    runner = Runner(spec, Path(job.folder) / "features")
+    runner = Runner(spec, Path(job.folder) / "features", decoders)
     problems: dict[str, SpmlError] = {}
     with store.alive():
         missing = read_state(spec, store, Path(job.root)).missing
@@ -224,6 +246,11 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
 def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
     """Make all runs with processes of this machine.
 
+    Args:
+        job: The comparison.
+        workers: Number of processes, which take turns if there are more of them than accelerators; 0 = one
+            per accelerator, or per core where there is none.
+
     Returns:
         The state of the comparison afterwards, and the problems that occurred.
 
@@ -232,7 +259,14 @@ def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
     """
     context = multiprocessing.get_context("spawn")
     messages = context.SimpleQueue()
-    processes = [context.Process(target=_process, args=(job, messages), daemon=True) for _ in range(workers)]
+    accelerators, cores = own_accelerators(job.spec()), os.cpu_count() or 1
+    workers = workers or len(accelerators) or cores
+    # Each core makes a run of its own where there is no accelerator, so that no run starts processes.
+    decoders = _decoders(cores, workers) if accelerators else 0
+    processes = [
+        context.Process(target=_process, args=(job, messages, place, decoders))
+        for _, place in zip(range(workers), itertools.cycle(accelerators or [""]), strict=False)
+    ]
     problems: list[SpmlError] = []
     stopped: set[Any] = set()
 
@@ -251,7 +285,7 @@ def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
             for process in processes:
                 process.start()
             state = watch(job, alive, workers)
-        finally:
+        finally:  # the processes are no daemons, which could not have processes that decode
             _end([process for process in processes if process.pid])
     return state, [*problems, *_drain(messages)]
 
@@ -280,7 +314,14 @@ def _describe_stopped(process: Any, exit_code: int, left: int) -> str:
     return f"A worker (process {process.pid}) {reason}. {others}."
 
 
-def _process(job: Job, messages: Any) -> None:
+def _decoders(cores: int, workers: int) -> int:
+    """Number of decoding processes of each of `workers` that share `cores`, as of a run: at most 8."""
+    return min(max(cores // workers - 1, 0), 8)
+
+
+def _process(job: Job, messages: Any, accelerator: str, decoders: int) -> None:
+    if accelerator:  # before anything asks CUDA for its devices
+        os.environ["CUDA_VISIBLE_DEVICES"] = accelerator
     stopped = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops its workers
     # The handler does not raise: the exception could be lost in the code that the signal interrupts. Training
@@ -290,7 +331,11 @@ def _process(job: Job, messages: Any) -> None:
     parent = multiprocessing.parent_process()
     try:
         # A parent process that was killed can't stop its workers, so they look whether it is alive.
-        messages.put(work(job, lambda: not stopped.is_set() and (parent is None or parent.is_alive())))
+
+        def proceed() -> bool:
+            return not stopped.is_set() and (parent is None or parent.is_alive())
+
+        messages.put(work(job, proceed, decoders))
     except Interrupted:
         stopped.set()
     except SpmlError as error:
@@ -315,15 +360,24 @@ def run_on_ray(job: Job, address: str, workers: int) -> tuple[State, list[SpmlEr
     Args:
         job: The comparison.
         address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
-        workers: Number of workers; 0 = one per core of the cluster.
+        workers: Number of workers, which share the accelerators of the cluster if there are some; 0 = one
+            per accelerator, or per core.
     """
     from ..runs.predict.cluster import connected
 
     with connected(address) as ray:
-        count = workers or int(ray.cluster_resources().get("CPU", 1))
-        # Ray does not restart a worker that dies: the other workers take over its series.
-        remote = ray.remote(num_cpus=1, max_retries=0)(work)
-        pending: list[Any] = [remote.remote(job) for _ in range(count)]
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if _uses_accelerators(job.spec()) and any("GPU" in node for node in nodes):
+            nodes = [node for node in nodes if "GPU" in node]
+            count = workers or int(sum(node["GPU"] for node in nodes))
+            share = min(sum(node["GPU"] for node in nodes) / count, 1)
+            # The machine with the fewest cores for each of its workers decides how many all of them have.
+            cores = max(int(min(node.get("CPU", 1) / node["GPU"] for node in nodes) * share), 1)
+        else:
+            count, share, cores = workers or int(sum(node.get("CPU", 0) for node in nodes)) or 1, 0, 1
+        # Ray shows each worker its accelerator, and restarts none that dies: the others take over its series.
+        remote = ray.remote(num_cpus=cores, num_gpus=share, max_retries=0)(work)
+        pending: list[Any] = [remote.remote(job, decoders=_decoders(cores, 1)) for _ in range(count)]
         started = list(pending)
 
         def alive() -> bool:

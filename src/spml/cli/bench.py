@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -93,7 +92,7 @@ def bench_run(
         comparison: Where the comparison lies.
         cluster: Where runs are made.
         tables: How names are written.
-        workers: Number of processes; 0 = one per core.
+        workers: Number of processes; 0 = one per GPU, or per core where there is none.
         retry: Make failed runs again.
         against: Candidate that p-values compare with; default: the best of each column.
         published: Show what papers report next to the results.
@@ -122,7 +121,7 @@ def bench_run(
     if cluster.engine == "ray":
         state, problems = run_on_ray(job, cluster.address, workers)
     else:
-        state, problems = run_all(job, workers or os.cpu_count() or 1)
+        state, problems = run_all(job, workers)
     if state.rows:
         _write(job, state, against, published)
     raise_problems(problems)

@@ -92,11 +92,11 @@ def test_the_centre_is_the_loss_of_the_run(trained: Path) -> None:
     logits = train_logits(trained / "em", samples)
     expected = float(em_loss(logits, samples.observed.target(range(len(samples)))))
     assert expected != pytest.approx(float(an_loss(logits, samples.observed.target(range(len(samples))))))
-    analysis = landscape([trained / "em"], points=3, samples=0)
+    analysis = landscape([trained / "em"], points=3, samples=0, loss="own")
     assert centre(analysis) == pytest.approx(expected, rel=1e-5)
     assert analysis.notes == (f"em: {expected:.6g} at the trained weights, 45 training samples.",)
     assert list(analysis.table["x"]) == [-1.0, 0.0, 1.0]
-    flat = landscape([trained / "em"], points=3, samples=0, dimensions=2)
+    flat = landscape([trained / "em"], points=3, samples=0, dimensions=2, loss="own")
     assert centre(flat) == pytest.approx(expected, rel=1e-5)
 
 
@@ -106,7 +106,7 @@ def test_penalties_belong_to_the_loss(trained: Path) -> None:
     loss = float(an_loss(train_logits(folder, samples), samples.observed.target(range(len(samples)))))
     classifier, _ = load_classifier(folder)
     squares = sum(float(p.detach().square().sum()) for p in classifier.parameters() if p.ndim > 1)
-    analysis = landscape([folder], points=3, samples=0)
+    analysis = landscape([folder], points=3, samples=0, loss="own")
     assert centre(analysis) == pytest.approx(loss + 0.01 * squares, rel=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_a_solved_head_has_the_loss_that_was_minimised(features: Path) -> None:
     selected = json.loads((features / "lbfgs/summary.json").read_text())["selected"]
     lines = [json.loads(line) for line in (features / "lbfgs/metrics.jsonl").read_text().splitlines()]
     (record,) = [line for line in lines if line["penalty"] == selected["penalty"]]
-    analysis = landscape([features / "lbfgs"], points=5, radius=0.2, samples=0)
+    analysis = landscape([features / "lbfgs"], points=5, radius=0.2, samples=0, loss="own")
     assert centre(analysis) == pytest.approx(record["train/loss"], rel=1e-5)
     assert np.argmin(analysis.table["loss"]) == 2
 
@@ -201,7 +201,7 @@ def test_a_schedule_is_at_its_end(features: Path) -> None:
         terms = objective(Outputs(logits, logits), Batch(samples.observed.target(rows), rows))
         losses.append(float(sum(terms.values())))
     assert losses[0] != pytest.approx(losses[1], rel=1e-3)
-    assert centre(landscape([folder], points=3, samples=0)) == pytest.approx(losses[1], rel=1e-5)
+    assert centre(landscape([folder], points=3, samples=0, loss="own")) == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_labels_that_a_method_inferred_are_used(remembering: Path) -> None:
         for labels in (soft, torch.full_like(soft, -1))
     )
     assert expected != pytest.approx(without, rel=1e-3)
-    analysis = landscape([remembering], points=3, samples=0)
+    analysis = landscape([remembering], points=3, samples=0, loss="own")
     assert centre(analysis) == pytest.approx(expected, rel=1e-5)
 
 
@@ -231,7 +231,7 @@ def test_inferred_labels_without_their_file_are_refused(remembering: Path, tmp_p
     folder = shutil.copytree(remembering, tmp_path / "run")
     (folder / "objective.safetensors").unlink()
     with pytest.raises(InputError, match=r"can't be restored \(objective.safetensors is missing\)"):
-        landscape([folder], points=3)
+        landscape([folder], points=3, loss="own")
     assert np.isfinite(centre(landscape([folder], points=3, loss="full")))
 
 
@@ -281,7 +281,7 @@ def test_losses_that_do_not_exist(features: Path, tmp_path: Path) -> None:
         landscape([tmp_path / "known"], loss="full")
     spml.train(known, model={"head": "ridge"}, output=str(tmp_path / "ridge"), **shared)
     with pytest.raises(InputError, match=r"its head 'ridge' was solved in closed form.*loss=full"):
-        landscape([tmp_path / "ridge"])
+        landscape([tmp_path / "ridge"], loss="own")
     data = {"unlisted": "negative", "observe": "single"}
     source = features / "features.npz"
     spml.train(source, method="softmax", epochs=1, data=data, output=str(tmp_path / "softmax"), **shared)
@@ -289,7 +289,7 @@ def test_losses_that_do_not_exist(features: Path, tmp_path: Path) -> None:
         landscape([tmp_path / "softmax"], loss="full")
     samples = open_again(tmp_path / "softmax").splits["train"]
     picked = train_logits(tmp_path / "softmax", samples)[torch.arange(64), samples.observed.target(range(64))]
-    analysis = landscape([tmp_path / "softmax"], points=3, samples=0)
+    analysis = landscape([tmp_path / "softmax"], points=3, samples=0, loss="own")
     assert centre(analysis) == pytest.approx(-float(picked.mean()), rel=1e-5)
 
 
@@ -309,10 +309,10 @@ def test_the_panels_of_several_runs(trained: Path) -> None:
     assert curves[0].get_ylim() == curves[1].get_ylim()
     assert curves[0].get_ylabel() == "binary cross-entropy on full labels"
     assert {axes.get_xlabel() for axes in curves} == {"distance along the direction"}
-    own = landscape(runs, points=3, samples=20)
+    own = landscape(runs, points=3, samples=20, loss="own")
     assert own.figure.axes[0].get_ylim() != own.figure.axes[1].get_ylim()
     assert list(own.figure.axes[1].lines[0].get_ydata()) == list(own.table["loss"][3:])
-    flat = landscape(runs, points=3, samples=20, dimensions=2).figure.axes
+    flat = landscape(runs, points=3, samples=20, dimensions=2, loss="own").figure.axes
     assert [axes.get_ylabel() for axes in flat] == ["second direction"] * 2 + ["training loss"] * 2
     for bar in flat[2:]:
         texts = [text.get_text().replace("\N{MINUS SIGN}", "-") for text in bar.get_yticklabels()]

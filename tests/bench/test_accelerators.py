@@ -1,0 +1,138 @@
+"""Workers on accelerators: each has one of its own, and processes that decode. The devices are simulated."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from spml.bench.spec import read_spec
+from spml.bench.workers import own_accelerators, run_all, run_on_ray, work
+from spml.methods.registry import load_own, source_of
+from tests.helpers.comparisons import content
+from tests.helpers.photo_comparisons import job_in
+
+SPEC = """
+data:
+  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 32, mean_labels: 1.4}
+hiding:
+  uniform: {observe: single}
+candidates: [{name: one, method: "METHOD"}]
+baseline: one
+seeds: 2
+draws: 10
+train: {epochs: 1, batch_size: 16, model.backbone: small_cnn, model.weights: random}
+"""
+
+METHOD = '''
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import spml
+from spml.losses import an_loss
+
+FOLDER = Path(__file__).parent / "seen"
+
+
+class Watching(spml.Objective):
+    """AN; notes the accelerator and the decoding processes, and waits for the other worker."""
+
+    card = spml.Card(title="AN that notes where it is", paper="none", year=2026, equations="none")
+
+    def forward(self, outputs: spml.Outputs, batch: spml.Batch):
+        children = len(multiprocessing.active_children())
+        (FOLDER / f"{os.environ.get('CUDA_VISIBLE_DEVICES') or 'none'} {os.getpid()} {children}").touch()
+        end = time.monotonic() + 120
+        while len({path.name.split()[1] for path in FOLDER.iterdir()}) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        return {"an": an_loss(outputs.logits, batch.target)}
+'''
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A comparison on images, of a method that notes where it runs, with two seeds."""
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "mine.py").write_text(METHOD)
+    name = f"{tmp_path / 'mine.py'}:Watching"
+    source = source_of(load_own(name))
+    return replace(job_in(tmp_path, SPEC.replace("METHOD", name)), own={name: source})
+
+
+def seen(folder):
+    """Accelerators, processes, and processes that decode, as the method noted them."""
+    notes = [path.name.split() for path in (folder / "seen").iterdir()]
+    return [{note[part] for note in notes} for part in range(3)]
+
+
+def test_two_workers_have_one_of_two_devices_each_and_a_decoding_process(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    state, problems = run_all(job, 0)
+    assert (problems, len(state.rows), state.missing) == ([], 2, {})
+    assert {row.message for row in state.rows} == {""}
+    devices, processes, decoders = seen(tmp_path)
+    assert (devices, len(processes), decoders) == ({"5", "7"}, 2, {"1"})
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "5,7"
+
+
+def test_without_accelerators_there_is_a_worker_per_core_and_none_decodes(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    _, problems = run_all(job, 0)
+    assert problems == []
+    devices, processes, decoders = seen(tmp_path)
+    assert (devices, len(processes), decoders) == ({"none"}, 2, {"0"})
+
+
+def test_decoding_processes_change_no_number(tmp_path):
+    text = SPEC.replace("METHOD", "an")
+    jobs = []
+    for decoders in (0, 2):
+        folder = tmp_path / str(decoders)
+        folder.mkdir()
+        jobs.append(job_in(folder, text))
+        assert work(jobs[-1], decoders=decoders) == []
+    assert content(jobs[0]) == content(jobs[1])
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "accelerator", "names"),
+    [
+        (2, None, "auto", ["0", "1"]),
+        (2, "3,GPU-abc", "cuda", ["3", "GPU-abc"]),
+        (1, "3,-1,4", "auto", ["3"]),  # what follows -1 is hidden
+        (2, None, "cpu", []),
+        (0, None, "auto", []),
+    ],
+)
+def test_names_of_the_accelerators(tmp_path, monkeypatch, count, visible, accelerator, names):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    text = SPEC.replace("METHOD", "an").replace("train: {", f"train: {{accelerator: {accelerator}, ")
+    assert own_accelerators(read_spec(Path("spec.yaml"), text)) == names
+
+
+@pytest.mark.long
+def test_workers_on_a_cluster_have_an_accelerator_each(job, tmp_path):
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    node = {"num_cpus": 2, "num_gpus": 1}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
+    cluster.add_node(**node)
+    try:
+        state, problems = run_on_ray(job, cluster.address, 0)
+    finally:
+        cluster.shutdown()
+    assert (problems, len(state.rows), state.missing) == ([], 2, {})
+    devices, processes, decoders = seen(tmp_path)
+    assert (len(processes), decoders) == (2, {"1"})
+    assert "none" not in devices
