@@ -362,7 +362,7 @@ def test_the_hours_that_specifications_state():
         if stated:
             assert float(stated[1]) == pytest.approx(images / speed / 3600, rel=0.05), spec.path
             checked += 1
-    assert checked == 8
+    assert checked == 12
 
 
 def test_published_results_are_those_of_the_tables():
