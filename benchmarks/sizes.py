@@ -50,7 +50,7 @@ def train(data, folder, name, size, seed):
     seconds, summary = time.perf_counter() - started, json.loads((output / "summary.json").read_text())
     row = {"set": name, "size": size, "seed": seed, "mAP": summary["test"]["mAP"], "features kept": warm}
     row |= {"seconds": round(seconds, 1), "MiB": summary["cost"]["peak_memory_mib"]}
-    return row | {"SP": summary["validation"]["val/SP"], "sizes": summary["sizes"]}
+    return row | {"SP": summary["validation"]["val/SP"], "sizes": summary.get("sizes")}
 
 
 def page(result):

@@ -46,7 +46,7 @@ ALLOWED = {
     },
     "runs": {
         "audit", "common", "config", "data", "decisions", "engine", "export", "labels", "methods", "metrics",
-        "models", "plots", "runs", "scores", "short_names", "version",
+        "models", "plots", "runs", "scores", "setting_types", "short_names", "version",
     },
 }  # fmt: skip
 

@@ -60,8 +60,8 @@ def test_print_config_shows_the_configuration_of_the_run_that_would_follow(featu
     assert settings["model"]["backbone"] == "none"
     (tmp_path / "printed.yaml").write_text(captured.out)
     main(["train", "--config", str(tmp_path / "printed.yaml")])
-    *settings, _ = (tmp_path / "run" / "config.yaml").read_text().splitlines(keepends=True)
-    assert "".join(settings) == captured.out  # the last line is a checksum
+    *settings, _, _ = (tmp_path / "run" / "config.yaml").read_text().splitlines(keepends=True)
+    assert "".join(settings) == captured.out  # the last lines name the run, and a checksum
     main(["train", "--output", str(tmp_path / "run"), "--resume", "--print-config"])
     assert capsys.readouterr().out == captured.out
     assert read_yaml(tmp_path / "printed.yaml").output == str(tmp_path / "run")

@@ -14,7 +14,7 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features
-from tests.loop.test_loop import HIDDEN, answer, fill_in, truth_of
+from tests.loop.people import HIDDEN, answer, fill_in, truth_of
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ def write_results(
         "selected": selected,
         "members": list(fitted.members),
         "local": local,
-        "sizes": fitted.sizes,
+        **({} if fitted.sizes is None else {"sizes": fitted.sizes}),
         "validation": {key: value for key, value in measured.items() if key.startswith("val/")},
         "test": None if scores.test_map is None else {"mAP": scores.test_map},
         "head_bias": run.head_bias,
