@@ -123,8 +123,9 @@ def test_names_of_the_accelerators(tmp_path, monkeypatch, count, visible, accele
 
 
 @pytest.mark.long
-def test_workers_on_a_cluster_have_an_accelerator_each(job, tmp_path):
+def test_workers_on_a_cluster_have_an_accelerator_each(job, tmp_path, monkeypatch):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # that each of the nodes on this machine has
     node = {"num_cpus": 2, "num_gpus": 1}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
     cluster.add_node(**node)

@@ -36,7 +36,8 @@ def small(name):
         spec["hiding"] = {"published": {"observe": "single"}}
     if "search" in spec:
         spec["search"].pop("space", None)
-        spec["search"]["trials"] = 1  # a grid has as many as it has combinations
+        if spec["search"].get("sampler") != "grid":  # which has as many trials as combinations
+            spec["search"]["trials"] = 1
     rate = float(spec["train"].get("optim.lr", 1e-3))
     spec |= {"seeds": 1, "draws": 5, "train": {"epochs": 6, "batch_size": 64, "optim.lr": rate}}
     return yaml.safe_dump(spec, sort_keys=False)

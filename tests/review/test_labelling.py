@@ -209,7 +209,8 @@ def drop(suffix):
 def change(**values):
     def apply(sheet):
         path = sheet.with_suffix(".json")
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        about = {**json.loads(path.read_text()), **values}
+        path.write_text(json.dumps({key: about[key] for key in about if key != "sha256"}))
 
     return apply
 
@@ -229,7 +230,7 @@ def change(**values):
         (lambda sheet: fill_in(sheet, {2: ["cow", ""]}), r"sample.csv: row 4: 'cow' is not a class"),
         (
             lambda sheet: sheet.write_text(sheet.read_text() + "z.png,,\n"),
-            r"labels.csv: lacks 1 sample of .*sample.csv, such as 'z.png'. Was .* moved\? Pass data=PATH",
+            r"sample.csv: row 26: 'z.png' is not one of the samples that were drawn",
         ),
     ],
 )
@@ -257,6 +258,9 @@ def test_answers_of_another_sample_are_refused(sheet, tmp_path):
     finish(page, 0)
     page.store.close()
     sheet.with_suffix(".classes.txt").write_text("bird\ncat\ndog\ncow\n")
+    with pytest.raises(InputError, match=r"does not have the classes that sample\.json lists"):
+        Labelling(sheet, "ann")
+    change(classes=["bird", "cat", "dog", "cow"])(sheet)
     for use in (lambda: Labelling(sheet, "ann"), lambda: write_page_labels(sheet)):
         with pytest.raises(InputError, match="holds decisions about other data"):
             use()
