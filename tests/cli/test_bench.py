@@ -125,12 +125,12 @@ def test_some_candidates_against_another_than_the_best(done, capsys):
 def test_list_and_show(capsys):
     main(["bench", "list"])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines if line.startswith("gr-table3 ")] == [["gr-table3", "39"]]
+    assert [line.split()[:2] for line in lines if line.startswith("gr-table3 ")] == [["gr-table3", "249"]]
     assert len([line for line in lines if line.strip()]) > 27
     main(["bench", "show", "gr-table3"])
     text = capsys.readouterr().out
     assert text.startswith(
-        "# 39 runs of 1 data set, 1 way of hiding, 3 seeds, 13 candidates:\n#   an: 1 trial\n"
+        "# 249 runs of 1 data set, 1 way of hiding, 3 seeds, 13 candidates:\n#   an: 1 trial\n"
     )
     assert yaml.safe_load(text)["baseline"] == "an"
 

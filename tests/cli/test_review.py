@@ -47,8 +47,9 @@ def test_the_page_is_served(audit, served, capsys):
     assert run(capsys, "review", audit, *options)[0] == 0
     review, port, browser = served[0]
     assert (review.store.path.parent, review.reviewer, port, browser) == (audit, "ann", 8765, True)
+    assert review.order == "class"
     # The best entries of dog, cat and bird come before the second ones.
-    assert review.shown(Selection())[0][:4] == [0, 1, 3, 2]
+    assert review.shown(Selection(order=review.order))[0][:4] == [0, 1, 3, 2]
 
 
 def test_an_option_may_come_first(audit, served, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -190,7 +191,7 @@ def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, fo
     _, _, said = command(capsys, "predict", run.folder, folder / "new", "--output", tmp_path / "p.csv")
     assert "Predicted by name alone, because no training sample had it: red." in said
     report = (run.folder / "report.html").read_text()
-    assert "<td>by name</td>" in report
+    assert re.search(r"<td[^>]*>by name</td>", report)
     # Without names it is never predicted.
     plain = spml.train(
         scenes / "marks.csv", data={"label_column": ",".join(NAMES)}, backbone=f"hf/{folder / 'clip'}",

@@ -178,7 +178,7 @@ class DataConfig:
         if not all(re.fullmatch("[0-9]{1,4}", text) and int(text) <= _LARGEST for text in texts):
             raise InputError(
                 f"data.size must be auto, or numbers from 0 to {_LARGEST} such as 320 or 224,320, got "
-                f"{quoted([self.size])}"
+                f"{quoted(self.size)}"
             )
         sizes = {int(text) for text in texts}
         if len(texts) > 1 and (0 in sizes or len(sizes) < len(texts) or len(sizes) > _MOST_SIZES):

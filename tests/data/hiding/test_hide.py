@@ -287,7 +287,7 @@ def test_a_run_on_the_observed_labels(method, rule, settings, features, tmp_path
     ])  # fmt: skip
     log = capsys.readouterr().err
     assert read_yaml(tmp_path / "run" / "config.yaml").data == replace(
-        DataConfig(), path=str(features), unlisted="negative", observe=rule, workers=0, **settings
+        DataConfig(), path=str(features), unlisted="negative", observe=rule, workers=0, size=0, **settings
     )
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     data = open_dataset(DataConfig(path=str(features), unlisted="negative", observe=rule, **settings))

@@ -16,7 +16,8 @@ from spml.labels import ObservedLabels
 from spml.runs.audits import out_of_fold
 from spml.runs.audits.out_of_fold import open_for_run, score_samples, settings_of_model
 from spml.runs.fit.fine_tune import HEAD, TUNED
-from spml.runs.folder.held_out import read_held_out
+from spml.runs.folder.held_out import read_held_out, write_held_out
+from spml.runs.folder.identity import identity_in
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import Opened, resolve
 from tests.helpers.features import BACKBONE, make_weights
@@ -235,8 +236,12 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
     for candidate in summary["candidates"]:
         candidate["kept"] = candidate["run"] == TUNED
     (run / "summary.json").write_text(json.dumps(summary))
-    for name in ("model.safetensors", "model.json", "held_out.safetensors", "thresholds.json"):
+    for name in ("model.safetensors", "thresholds.json"):
         shutil.copy(run / TUNED / name, run / name)
+    card = json.loads((run / TUNED / "model.json").read_text())
+    del card["sha256"]
+    (run / "model.json").write_text(json.dumps({**card, "run": identity_in(run)}))
+    write_held_out(run, read_held_out(run / TUNED), tuple(card["classes"]))
     trained = spml.load(run)
     assert settings_of_model(trained).output == str(run)
     data = open_for_run(trained, trained.settings.data)

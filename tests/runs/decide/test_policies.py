@@ -343,7 +343,7 @@ def test_training_without_k_states_nothing_and_says_how_to_learn_it(features, tm
     main(["train", str(features), *HIDE, "--head", "ridge", "--threads", "1", "--output", str(folder)])
     last = capsys.readouterr().err.splitlines()[-1]
     assert f"`spml audit sample '{folder}'`" in last
-    assert "K, the mean labels per sample" in last
+    assert "Without K, no precision or probability is estimated, and no missing label is listed" in last
     assert not (folder / "thresholds.png").exists()
     content = json.loads((folder / "thresholds.json").read_text())
     assert content["mean_labels"]["source"] == "default"

@@ -60,7 +60,7 @@ def test_examples_show_scores_as_predict_does_and_what_was_missed(monkeypatch, t
     run = SimpleNamespace(
         folder=tmp_path,
         classes=data.classes,
-        classifier=SimpleNamespace(top=SimpleNamespace(local=True)),
+        classifier=SimpleNamespace(locates=True),
         places=places,
         stream=lambda inputs, engine, where: iter([Batch(2, np.arange(2), logits, {}, windows)]),
         probabilities=lambda logits: scores_of(logits, scale),
@@ -89,7 +89,7 @@ class Builds:
     """A trained model whose logits are the inputs."""
 
     def __init__(self, data):
-        self.data, self.run = data, SimpleNamespace(config=SimpleNamespace(seed=3))
+        self.data, self.run, self.test = data, SimpleNamespace(config=SimpleNamespace(seed=3)), None
 
     def logits(self, samples):
         return samples.inputs.take(range(len(samples))).fetch(np.arange(len(samples)), None).numpy()
