@@ -311,7 +311,7 @@ def test_two_sizes_are_for_the_auto_head(photos, weights, tmp_path, capsys):
     said = fails(capsys, *options, "--data.size", "64,0")
     assert "data.size=64,0: state one size, or two or three different ones above 0." in said
     said = fails(capsys, *options, "--data.size", "large")
-    assert "data.size must be auto, or numbers from 0 to 8192 such as 320 or 224,320, got ['large']" in said
+    assert "data.size must be auto, or numbers from 0 to 8192 such as 320 or 224,320, got 'large'" in said
     assert not (tmp_path / "run").exists()
 
 
