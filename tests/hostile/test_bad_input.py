@@ -83,7 +83,7 @@ REFUSED = [
     ("train {photos} {fast} --data.val_share 1.5", "data.val_share must be between 0 and 1"),
     ("train {photos} {fast} --seed 99999999999999999999", "seed must be from 0 to 2^32 - 1"),
     ("train {photos} {fast} --threads 1000000", "threads must be from 0 to 1024"),
-    ("train {photos} {fast} --data.size 100000000", "data.size must be from 0 to 8192"),
+    ("train {photos} {fast} --data.size 100000000", "data.size must be auto, or numbers from 0 to 8192"),
     ("train {photos} {fast} --data.max_unreadable -1", "data.max_unreadable must be in [0, 1]"),
     ("train {photos} {fast} --data.max_unreadable .nan", "data.max_unreadable must be in [0, 1]"),
     ("train {photos} {fast} --no_such_setting 1", "no_such_setting"),
