@@ -361,7 +361,8 @@ class Parser(argparse.ArgumentParser):
     # -- what is wrong -------------------------------------------------------------------------------------
 
     def _is_flag(self, word: str) -> bool:
-        return word in self.actions and isinstance(self.defaults.get(self.actions[word].dest), bool)
+        action = self.actions.get(word)
+        return action is not None and action.nargs == 0 and isinstance(self.defaults.get(action.dest), bool)
 
     def _unexpected(self, word: str, stated: Mapping[str, Any]) -> str:
         """Say what to do about an argument too many: pass it otherwise, or name the folder above."""

@@ -144,7 +144,7 @@ ATTACKS = (
         INSPECT,
         "x.npz: names: entry 5 is '\\x1b]0;owned\\x07', which holds control characters (counted from"),
     Attack("an ARFF file with a huge index", arff("{999999999 1}"), "data inspect x.arff",
-        "attribute 999999999 occurs twice or is not below 2"),
+        "attribute 999999999 has no value, occurs twice or is not below 2"),
     Attack("an ARFF attribute that never ends",
         arff("1,1", attributes="@attribute l {" + "0," * 1_000_000 + "\n"), "data inspect x.arff",
         "x.arff: line 2: expected distinct values between braces, found"),

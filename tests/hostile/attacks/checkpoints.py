@@ -37,7 +37,7 @@ ATTACKS = (
         "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (not a checkpoint of"),
     Attack("a checkpoint of another content",
         with_metadata(CHECKPOINT, version="2", state=_sealed('{"dict": [["loop", 1], ["identity", null]]}')),
-        RESUME, "stopped: its checkpoint does not fit this run (KeyError: 'classes'"),
+        RESUME, "checkpoint.safetensors: is of a run of an earlier version, but stopped is of run "),
     Attack(
         "a checkpoint that is a pickle",
         all_of(

@@ -220,7 +220,7 @@ ATTACKS = (
         "run/summary.json: can't be read (lists or objects in it are nested too deeply). Name the"),
     Attack("settings of a run that run code",
         file("run/config.yaml", "method: !!python/object/apply:os.system ['touch executed']\n"), AUDIT,
-        "run/config.yaml, line 1: not valid YAML: could not determine a constructor for the tag"),
+        "but run/config.yaml is of a run of an earlier version. Restore the file that was replaced"),
     Attack("metrics of 100,000 levels", file("run/metrics.jsonl", DEEP),
         "analyse epochs run --output figures",
         "run/metrics.jsonl: damaged (lists or objects in it are nested too deeply). Train again."),

@@ -82,8 +82,14 @@ def audit(name: str, change: Callable[[str], str]) -> Make:
 
 
 def about(**changes: Any) -> Make:
-    """Change fields of audit.json."""
-    return audit("audit.json", lambda text: json.dumps({**json.loads(text), **changes}))
+    """Change fields of audit.json, whose checksum is left out."""
+
+    def change(text: str) -> str:
+        return json.dumps(
+            {key: value for key, value in (json.loads(text) | changes).items() if key != "sha256"}
+        )
+
+    return audit("audit.json", change)
 
 
 def review(*decisions: tuple[Any, ...]) -> Make:
@@ -137,9 +143,9 @@ ATTACKS = (
     Attack("a terminal escape as label of an audit", answers(ESCAPE), USE,
         "sample.csv: row 2: '\\x1b]0;owned\\x07' is not a class. Known: blue, green, red. Several"),
     Attack("a terminal escape as name of an audited sample", answers(name=ESCAPE), USE,
-        "sample.csv: the run has kept no score of '\\x1b]0;owned\\x07', and there is no file"),
+        "sample.csv: row 2: '\\x1b]0;owned\\x07' is not one of the samples that were drawn, as"),
     Attack("a table of an audit that names a file elsewhere", answers(name="../secret.png"), USE,
-        "sample.csv: the run has kept no score of '../secret.png', and there is no file"),
+        "sample.csv: row 2: '../secret.png' is not one of the samples that were drawn, as"),
     Attack("an audit of 100,000 levels", file("audit/audit.json", DEEP), EXPORT,
         "audit/audit.json: is damaged (Expected `object`, got `array`). Run spml audit again."),
     Attack("an audit of data elsewhere", about(data={"path": "../secret.txt"}), EXPORT,
@@ -148,10 +154,10 @@ ATTACKS = (
         about(data={"path": "rows.npz", "observe": "__import__('os')"}), EXPORT,
         "data.observe must be one of none, single, counts, fraction, frequency, salience, size,"),
     Attack("an audit that lists 10^30 rows", about(listed=10**30), EXPORT,
-        "audit/missing.csv: has 135 rows, but audit.json says"),
+        "rows, but audit.json says 1,000,000,000,000,000,000,000,000,000,000. Run spml audit"),
     Attack("an audit with a probability of NaN",
         audit("missing.csv", lambda text: text + "x,,blue,nan,1,1,,\n"), EXPORT,
-        "audit/missing.csv: row 137: Expected `float` >= 0.0 - at `$.probability`. Run spml audit"),
+        "Expected `float` >= 0.0 - at `$.probability`. Run spml audit"),
     Attack("an audit of an unknown class", audit("wrong.csv", lambda text: f"{text}x,{ESCAPE},0.5,1\n"),
         EXPORT,
         "audit/wrong.csv: row 19: the class '\\x1b]0;owned\\x07' is not in audit.json. Run spml audit"),
