@@ -149,7 +149,7 @@ ATTACKS = (
     Attack("an audit of 100,000 levels", file("audit/audit.json", DEEP), EXPORT,
         "audit/audit.json: is damaged (Expected `object`, got `array`). Run spml audit again."),
     Attack("an audit of data elsewhere", about(data={"path": "../secret.txt"}), EXPORT,
-        "../secret.txt: is a text file, whose lines may mean anything. Write a table (.csv,"),
+        "../secret.txt: is a text file, whose lines may mean anything, such as tags of an image"),
     Attack("an audit whose data settings run code",
         about(data={"path": "rows.npz", "observe": "__import__('os')"}), EXPORT,
         "data.observe must be one of none, single, counts, fraction, frequency, salience, size,"),
