@@ -108,7 +108,7 @@ def test_data_in_front_of_its_run(tmp_path, capsys):
     (run / "config.yaml").touch()
     for command in ("predict", "evaluate"):
         assert refuse(capsys, command, str(data), str(run)) == (
-            f"spml {command}: {data}: is no run, but {run} is one. The run comes first: {run} {data}."
+            f"spml {command}: {data}: holds no run, but {run} does. Name the run first: {run} {data}."
         )
 
 

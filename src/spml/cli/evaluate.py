@@ -237,9 +237,8 @@ def _print_score(result: dict[str, Any]) -> None:
 
     low, high = map(shown_score, result["SP_interval"])
     print(
-        f"SP-score {shown_score(result['SP'])} (95 % interval {low} to {high}), "
-        f"P {shown_score(result['P'])}, A {shown_score(result['A'])}; "
-        f"naive mAP {100 * result['naive_mAP']:.2f}"
+        f"SP-score {shown_score(result['SP'])} (95 % interval {low} to {high}), P "
+        f"{shown_score(result['P'])}, A {shown_score(result['A'])}; naive mAP {100 * result['naive_mAP']:.2f}"
     )
 
 

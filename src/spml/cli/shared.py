@@ -126,7 +126,7 @@ def check_order(run: str, others: Sequence[str]) -> None:
 
     later = next((name for name in others if holds_run(Path(name))), None)
     if later and not holds_run(Path(run)) and os.path.exists(run):
-        raise InputError(f"{run}: is no run, but {later} is one. The run comes first: {later} {run}.")
+        raise InputError(f"{run}: holds no run, but {later} does. Name the run first: {later} {run}.")
 
 
 def runs_and_data(runs: list[str], data: dict[str, Any]) -> tuple[list[str], DataConfig]:

@@ -13,8 +13,7 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that would break the line of a message, change a terminal, or can't be printed."""
 
 HIDDEN = re.compile(
-    "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-    "|(?<![^\x00-\u02af\u2000-\u206f])[\u200c\u200d]"
+    "[\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]|(?<![^\x00-\u02af\u2000-\u206f])[\u200c\u200d]"
 )
 """Characters that are not seen, or change the order of others; names may hold them, but show them escaped.
 

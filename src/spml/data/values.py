@@ -114,8 +114,7 @@ def meaning(
         raise InputError(
             f"{source}: ambiguous: the labels are 1, 0, -1 and {blank_word}, so 0 or -1 may mean absent. "
             "Leave unknown labels blank (in CheXpert's files, -1 means uncertain), and use only one of 0 and "
-            "-1 "
-            "for absent ones."
+            "-1 for absent ones."
         )
     if negative:
         rest = " and 0 (unknown)" if zero else f" and {blank_word} (unknown)" if blank else ""

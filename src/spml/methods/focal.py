@@ -30,8 +30,7 @@ class Focal(WithOwnNegatives):
         year=2017,
         equations="Eq. 4, on every class; margin: Zhang et al., arXiv 2112.07368",
         formula="L = mean over B C of [(1 - p_m)^gamma l_m on P, p^gamma l- on U,\n"
-        "and on known negatives if all labels are known]\n"
-        "p_m = sigmoid(z - margin), l_m = -log p_m",
+        "and on known negatives if all labels are known]\np_m = sigmoid(z - margin), l_m = -log p_m",
         head_bias="prior",
     )
 

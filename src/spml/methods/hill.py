@@ -36,8 +36,7 @@ class Hill(WithOwnNegatives):
         year=2021,
         equations="the losses called Hill and focal margin",
         formula="L = mean over B, sum over C, of [(1 - p_m)^gamma l_m on P, (lam - p) p^2 on U,\n"
-        "and on known negatives if all labels are known]\n"
-        "p_m = sigmoid(z - margin), l_m = -log p_m",
+        "and on known negatives if all labels are known]\np_m = sigmoid(z - margin), l_m = -log p_m",
         head_bias="prior",
     )
 

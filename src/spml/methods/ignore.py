@@ -39,10 +39,9 @@ class InformationGapRejection(Objective):
         year=2024,
         equations="the loss of the released code",
         formula="L = weight_pos (mean over P of l+) + weight_views (mean over B C of (z - z')^2)\n"
-        "+ weight_an (mean, over labels not rejected, of [-log p' on P, -log(1 - p') on U])\n"
-        "p', z' of the strong view; after warmup epochs U is rejected where d > G and z > A\n"
-        "d = |z - z of the masked image|, constant in the derivative; running means: G of d on P, A of z per "
-        "class",
+        "+ weight_an (mean, over labels not rejected, of [-log p' on P, -log(1 - p') on U])\np', z' of the "
+        "strong view; after warmup epochs U is rejected where d > G and z > A\nd = |z - z of the masked "
+        "image|, constant in the derivative; running means: G of d on P, A of z per class",
         state="running means: the gap at known positives (1), the logits of each class (C)",
         head_bias="prior",
     )

@@ -47,12 +47,11 @@ class LeveragedAsymmetric(WithOwnNegatives):
         year=2023,
         equations="Eq. 5-8 and 11, Theorem 5.4, Table 3",
         formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P,\n"
-        "weight_pos (1 - p)^gamma_pos l+ on U where p > tau, weight_neg p^gamma_neg l- on the rest of U]\n"
-        "+ consistency (mean over B, sum over C, of [(p - p')^2 + (p - p'')^2 + (p' - p'')^2])\n"
-        "If all labels are known, n positive: [(1 + weight_pos (n - 1)) / n (1 - p)^gamma_pos l+ on P,\n"
-        "weight_neg p^gamma_neg l- on known negatives]\n"
-        "p', p'' of two further views; weight_neg = (1 + weight_pos (K - 1)) / (C - K), K = mean labels per "
-        "sample",
+        "weight_pos (1 - p)^gamma_pos l+ on U where p > tau, weight_neg p^gamma_neg l- on the rest of U]\n+ "
+        "consistency (mean over B, sum over C, of [(p - p')^2 + (p - p'')^2 + (p' - p'')^2])\nIf all labels "
+        "are known, n positive: [(1 + weight_pos (n - 1)) / n (1 - p)^gamma_pos l+ on P,\nweight_neg "
+        "p^gamma_neg l- on known negatives]\np', p'' of two further views; weight_neg = (1 + weight_pos (K - "
+        "1)) / (C - K), K = mean labels per sample",
         defaults={
             "voc": {"weight_pos": 0.1, "tau": 0.9, "consistency": 0.7},
             "coco": {"weight_pos": 0.03, "tau": 0.9, "consistency": 0.1},

@@ -45,8 +45,7 @@ class OnePairApart(Objective):
         year=2023,
         equations="Eq. 1-6, reconstructed",
         formula="L = mean over B of [log(alpha + sum over P of e^-z) + log(beta + sum over N of e^z)]\n"
-        "N = U and known negatives\n"
-        "form = hard: L = mean over B of (max of z over N - min of z over P)",
+        "N = U and known negatives\nform = hard: L = mean over B of (max of z over N - min of z over P)",
     )
 
     def __init__(

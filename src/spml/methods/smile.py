@@ -57,12 +57,11 @@ class LabelEnhancement(Objective):
         year=2022,
         equations="the losses of the released training, with the correct divergence",
         formula="L = mean over B C of [d l+ + (1 - d) l- on P, rate (d l+ + (1 - d) l-) on U] + V\n"
-        "d = mu D + (1 - mu) d0 without gradient, d0 = 1 on P, prior on U\n"
-        "graph: D = sigmoid of two graph convolutions of the features x,\n"
-        "V = AN(D) + gamma (MSE(x', x) + AN(y) + MSE(y y^T, A)) + delta KL, y ~ Beta(D, 1 - D),\n"
-        "KL of Beta(D, 1 - D) from Beta(1, 1), x' = decoded from D and a code of x and D,\n"
-        "A = graph of the batch, AN(v) = mean over B C of [-log v on P, -log(1 - v) on U]\n"
-        "predictions: D = decay D + (1 - decay) p in each step, d0 before the first; V = 0",
+        "d = mu D + (1 - mu) d0 without gradient, d0 = 1 on P, prior on U\ngraph: D = sigmoid of two graph "
+        "convolutions of the features x,\nV = AN(D) + gamma (MSE(x', x) + AN(y) + MSE(y y^T, A)) + delta KL, "
+        "y ~ Beta(D, 1 - D),\nKL of Beta(D, 1 - D) from Beta(1, 1), x' = decoded from D and a code of x and "
+        "D,\nA = graph of the batch, AN(v) = mean over B C of [-log v on P, -log(1 - v) on U]\npredictions: "
+        "D = decay D + (1 - decay) p in each step, d0 before the first; V = 0",
         state="graph: its networks (5 Q C + Q^2 parameters for Q features) and N x Q features; predictions: "
         "average prediction (float, N x C)",
         defaults={
@@ -177,10 +176,9 @@ class ImageLabelEnhancement(Objective):
         year=2022,
         equations="the loss for images in the code released with MIME, which never calls it",
         formula="L = theta M + alpha AN(p) + beta AN(d) + kl KL(code) + kl KL(labels), d ~ Beta(a, b)\n"
-        "M = mean over B C of [-d log p - (1 - d) log(1 - p)]\n"
-        "AN(v) = mean over B C of [-log v on P, -log(1 - v) on U]\n"
-        "KL from the standard normal distribution and from Beta(1, 1)\n"
-        "in the first warmup epochs L = AN(p) + AN(d)",
+        "M = mean over B C of [-d log p - (1 - d) log(1 - p)]\nAN(v) = mean over B C of [-log v on P, -log(1 "
+        "- v) on U]\nKL from the standard normal distribution and from Beta(1, 1)\nin the first warmup "
+        "epochs L = AN(p) + AN(d)",
         head="beta",
     )
     needs = Needs(latent=True, posterior=True)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from .backbones import Backbone
-from .solved.calibration import class_logits
+from .solved.calibration import LEAST_WEIGHT, class_logits, relative_weights
 
 _FEWEST = 2  # positions along a side below which there are no windows
 _STEPS = 10  # most steps of windows along a side
@@ -28,7 +28,6 @@ CROPS = (2, 3)
 """Crops along a side."""
 
 _SMALLEST_SPREAD = 1e-6
-_LEAST_WEIGHT, _TEMPERATURE = 0.05, 0.03  # as for the members of the auto head
 _ENOUGH = 0.5  # weight of windows, as a share of that of the whole image, below which they are not used
 _MEAN_TOLERANCE = 1e-3
 
@@ -271,13 +270,13 @@ def fit_local(
     what = "crops" if windows.crops else "windows"
     names = ["whole image", *(f"{what} of {side}" for side in windows.sides), "mean of the sizes"]
     values = [score(each) for each in held_out]
-    tried, highest = dict(zip(names, values, strict=True)), max(values)
-    raw = [math.exp((value - highest) / (_TEMPERATURE * max(highest, 1e-9))) for value in values]
+    tried = dict(zip(names, values, strict=True))
+    raw = relative_weights(values)
     if max(raw[1:]) < _ENOUGH:
         if not required:
             return LocalFit(None, tried)
         raw[0] = max(raw[1:])
-    kept = [weight if weight >= _LEAST_WEIGHT * max(raw) else 0.0 for weight in raw]
+    kept = [weight if weight >= LEAST_WEIGHT * max(raw) else 0.0 for weight in raw]
     weights = [weight / sum(kept) for weight in kept]
     local = LocalScores(held_out.shape[2], LocalSettings(windows, weights))
     spread, centre = torch.std_mean(held_out.double(), 1, correction=0)

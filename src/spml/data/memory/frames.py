@@ -94,8 +94,7 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
         if not is_number and several is not None:
             raise InputError(
                 f"{name}: each cell of the column {quote(column)} holds {len(several):,} values: pass them "
-                "as an "
-                f"array, numpy.stack({name}[{column!r}])."
+                f"as an array, numpy.stack({name}[{column!r}])."
             )
         if not is_number:
             raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")

@@ -220,8 +220,7 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
         if both := {*present} & {*not_}:
             raise InputError(
                 f"{where(rows[k])}: {quote(cells[k])} says that {quote(min(both))} is present, and that it "
-                "is "
-                "not. Correct the cell."
+                "is not. Correct the cell."
             )
     several = any(len(some) > 1 for some in names)
     notes = []

@@ -158,15 +158,12 @@ def _refuse_own(table: Table, config: DataConfig) -> None:
     if what:
         raise InputError(
             f"{table.path}: was written by spml and {what}: none of it is a known label. Decide on "
-            "suspicions "
-            "with `spml review`, and write the labels with `spml review export`."
+            "suspicions with `spml review`, and write the labels with `spml review export`."
         )
     raise InputError(
         f"{table.path}: was written by `spml predict`: predictions are no known labels. To add them to the "
-        "data, "
-        f"run `spml data convert DATA OUTPUT --predictions {table.path.name}`; to read them as if people had "
-        "given "
-        f"them, pass {option('label_column', 'labels')}."
+        f"data, run `spml data convert DATA OUTPUT --predictions {table.path.name}`; to read them as if "
+        f"people had given them, pass {option('label_column', 'labels')}."
     )
 
 
@@ -237,8 +234,7 @@ def find_file(
         if known is None and any(_looks_like_file(name) or _ADDRESS.match(name) for name in table.names):
             raise InputError(
                 f"{table.path}: has no header: its first row is {shorten(table.names)}. Add a line above it "
-                "that "
-                f"names the columns, such as file,label. {EXPECTED}."
+                f"that names the columns, such as file,label. {EXPECTED}."
             )
         if known is None:
             other = {*LABEL_COLUMNS[0], *LABEL_COLUMNS[1], *SPLIT_COLUMNS}
@@ -350,8 +346,7 @@ def _find_split(
             raise InputError(
                 f"{source}: the column {quote(names[k])} is called like one that holds the split, but holds "
                 f"{some}. If it does, write train, val or test in its cells, or name the column that does "
-                "with "
-                f"{option('split_column', 'NAME')}; if it does not, pass {option('split', 'ignore')}."
+                f"with {option('split_column', 'NAME')}; if it does not, pass {option('split', 'ignore')}."
             )
     exact = [k for k in found if canonical(names[k]) == "split"]
     if len(found) > 1 and len(exact) != 1:
@@ -430,8 +425,7 @@ def _find_labels(
     if not marks and len(open_) == 1 and kinds[open_[0]] in ("text", "lists"):
         notes.append(
             f"{table.path.name}: no column is called label; {quote(names[open_[0]])} is the only one that "
-            "may "
-            "hold the labels."
+            "may hold the labels."
         )
         return (open_[0],), ()
     raise _no_labels(table, open_, marks, kinds, cells)

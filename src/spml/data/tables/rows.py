@@ -246,10 +246,8 @@ class ImageRows:
             if folder >= 0 and not any(is_file(self._root / name.replace("\\", "/")) for name in names):
                 raise InputError(
                     f"{self.where(0)}: there is no file {quote(names[0])} in {shown(self._root)}. The folder "
-                    "of "
-                    f"each file is that of the column {quote(self.table.names[folder])}: pass data.images "
-                    "with the "
-                    "folder that these paths begin in."
+                    f"of each file is that of the column {quote(self.table.names[folder])}: pass data.images "
+                    "with the folder that these paths begin in."
                 )
             # An id may lack the suffix of the file.
             whole = (not name or name[name.rfind(".") :].lower() in SUFFIXES for name in names)

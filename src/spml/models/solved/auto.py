@@ -7,7 +7,6 @@ on samples that it was not solved on; afterwards it is solved again on all label
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
 from ..names import NameEvidence
 from ..scaling import TFIDF, Scaling, default_scaling
-from .calibration import class_logits
+from .calibration import LEAST_WEIGHT, class_logits, relative_weights
 from .ensemble import Ensemble
 from .forest import FOREST, MORE_TREES, TREES
 from .linear import RIDGE
@@ -49,9 +48,6 @@ FEW = 2500
 FOLDS = 5
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that a solution is selected on."""
-
-TEMPERATURE = 0.03
-LEAST_WEIGHT = 0.05
 
 _ENTRIES = 1 << 27  # scores of all members that are kept at a time: 512 MiB
 _SOME = 1000  # samples that tell what features are like
@@ -314,10 +310,7 @@ def _deciding(pool: Pool, val: Samples, classes: IntArray | None, seed: int) -> 
 
 def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     """Candidates with weights that sum to 1, without those far behind the best."""
-    highest = max(candidate.score for candidate in candidates)
-    weights = [
-        math.exp((candidate.score - highest) / (TEMPERATURE * max(highest, 1e-9))) for candidate in candidates
-    ]
+    weights = relative_weights([candidate.score for candidate in candidates])
     kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
     total = sum(weight for _, weight in kept)
     return [(candidate, weight / total) for candidate, weight in kept]

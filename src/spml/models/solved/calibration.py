@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +18,15 @@ _LEAST_SLOPE = 0.05  # in units of the common one: rankings within a class never
 _SMALLEST_DEVIATION = 1e-6
 _SMALLEST_COUNT = 1e-9  # a mean over no positives is defined
 _ENTRIES = 1 << 23  # elements of a batch of classes
+
+
+TEMPERATURE, LEAST_WEIGHT = 0.03, 0.05
+
+
+def relative_weights(scores: Sequence[float]) -> list[float]:
+    """Weights exp((score - best) / (.03 best)), of which the best score has 1."""
+    highest = max(scores)
+    return [math.exp((score - highest) / (TEMPERATURE * max(highest, 1e-9))) for score in scores]
 
 
 def class_logits(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ...common.errors import InputError, first_line
 from ...common.messages import log
 from ...decisions import Judge
 from ...metrics import shown_score, sp_score
-from ...models.solved.calibration import class_logits
+from ...models.solved.calibration import LEAST_WEIGHT, class_logits, relative_weights
 from ...scores import InMemory, Scores
 from ..predict.features import drop_windows
 from ..settle.resolve import Resolved
@@ -32,7 +31,6 @@ _PART = 1000
 """Samples by which the best two of three sizes are found, where there are at least twice as many."""
 
 _USED = 2
-_TEMPERATURE, _LEAST_WEIGHT = 0.03, 0.05  # as for the members of the auto head
 
 
 class _AtSize(NamedTuple):
@@ -171,9 +169,7 @@ def _scorer(run: Resolved, judge: Judge) -> Callable[[Logits, Rows], float]:
 
 def _weights(scores: list[float]) -> list[float]:
     """Weights of sizes by their scores, which sum to 1."""
-    highest = max(scores)
-    raw = [math.exp((score - highest) / (_TEMPERATURE * max(highest, 1e-9))) for score in scores]
-    kept = [weight if weight >= _LEAST_WEIGHT else 0.0 for weight in raw]
+    kept = [each if each >= LEAST_WEIGHT else 0.0 for each in relative_weights(scores)]
     return [weight / sum(kept) for weight in kept]
 
 

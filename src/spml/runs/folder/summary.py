@@ -240,9 +240,8 @@ def fit_warnings(fitted: Fitted, config: Config, *, positives: int, share: float
         if fitted.start_loss is not None:
             remedy = f"{advice}, or train longer; check that inputs and labels belong together."
         warnings.append(
-            f"the model is no better than chance: it ranks the {counted(positives, 'known positive')} of "
-            f"the validation samples like a model that ignores its input (A {100 * a:.1f}, chance 50). "
-            f"{remedy}"
+            f"the model is no better than chance: it ranks the {counted(positives, 'known positive')} of the "
+            f"validation samples like a model that ignores its input (A {100 * a:.1f}, chance 50). {remedy}"
         )
     return warnings
 
