@@ -303,9 +303,13 @@ def _hyper_parameters(cls: type[Objective]) -> str:
 
 
 def _published(cls: type[Objective]) -> list[str]:
-    defaults = cls.card.defaults
+    defaults, printed = cls.card.defaults, cls.card.printed
+    parts = ["## Published values"] if defaults or printed else []
+    if printed:
+        values = ", ".join(f"`{name}: {readable(value)}`" for name, value in printed.items())
+        parts.append(f"The paper prints {values}; the default is that of the released code.")
     if not defaults:
-        return []
+        return parts
     names = list(dict.fromkeys(name for values in defaults.values() for name in values))
     rows = [
         f"| {BENCHMARKS.get(benchmark, benchmark)} | "
@@ -314,7 +318,7 @@ def _published(cls: type[Objective]) -> list[str]:
         for benchmark, values in defaults.items()
     ]
     head = f"| benchmark | {' | '.join(map(_code, names))} |\n|{'---|' * (len(names) + 1)}"
-    return ["## Published values", "\n".join([head, *rows])]
+    return [*parts, f"From {cls.card.source}:", "\n".join([head, *rows])]
 
 
 def _use(name: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spml.cli.main import main
 from spml.methods.base import Objective
 from spml.methods.cards import arguments, bibtex_of, readable, summary
 from spml.methods.registry import hyper_parameters, methods
@@ -101,3 +102,27 @@ def test_bibtex():
         "Classification with Generalized Robust Loss}},\n  howpublished = {IJCAI 2024},\n  year = {2024},\n}"
     )
     assert "year = {2023}" in entries["opml"]  # an arXiv number is no year
+
+
+def test_what_a_paper_prints_stands_apart_from_the_released_code(capsys):
+    cards = {name: cls.card for name, cls in methods().items()}
+    assert {name: dict(card.printed) for name, card in cards.items() if card.printed} == {
+        "an_ls": {"swap": 0.05},
+        "asl": {"detach_weights": False},
+        "epr": {"norm": "samples"},
+        "gr": {"q1": 0.01, "norm": "samples", "timing": "paper"},
+        "role": {"norm": "samples"},
+    }
+    for name, card in cards.items():
+        assert all(hyper_parameters(methods()[name])[key] != value for key, value in card.printed.items())
+    main(["methods", "gr"])
+    said = capsys.readouterr().out
+    assert (
+        "published (Table 6 of the paper; where schedules start: the released code):\nvoc: w = [0, 2]" in said
+    )
+    assert (
+        "the paper prints, where the default is that of the released code: q1 = 0.01, norm = samples" in said
+    )
+    page = (PAGES / "gr.md").read_text(encoding="utf-8")
+    assert "The paper prints `q1: 0.01`, `norm: samples`, `timing: paper`; the default is that" in page
+    assert "From Table 6 of the paper; where schedules start: the released code:" in page

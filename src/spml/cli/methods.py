@@ -46,8 +46,11 @@ def _print_card(name: str) -> None:
     print(f"state: {card.state}\nhead: {card.head}\nscores: {card.scores}\nhead bias: {card.head_bias}")
     for hp, default in hyper_parameters(cls).items():
         print(f"  --hp.{hp}  (default {readable(default)})")
-    for benchmark, values in card.defaults.items():
-        print(f"{benchmark}: " + ", ".join(f"{k} = {readable(v)}" for k, v in values.items()))
+    if card.defaults:
+        print(f"published ({card.source}):")
+    printed = {"the paper prints, where the default is that of the released code": card.printed}
+    for place, values in (*card.defaults.items(), *(printed.items() if card.printed else ())):
+        print(f"{place}: " + ", ".join(f"{k} = {readable(v)}" for k, v in values.items()))
     print(f"\n{(cls.__doc__ or '').strip()}")
 
 

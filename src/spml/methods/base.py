@@ -208,6 +208,8 @@ class Card:
         head: Default kind of head.
         scores: Default output of the model, `logits` or `log_softmax`.
         defaults: Published hyper-parameters per benchmark.
+        source: Where `defaults` stand: a table of the paper, or the released code.
+        printed: Values that the paper prints where the default is another one, that of the released code.
     """
 
     title: str
@@ -220,6 +222,8 @@ class Card:
     head: str = "linear"
     scores: str = "logits"
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    source: str = ""
+    printed: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Objective(nn.Module):

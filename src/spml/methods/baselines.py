@@ -85,6 +85,7 @@ class LabelSmoothing(Objective):
         formula="L = mean over B C of [(1 - e) l+ + e l- on P, (1 - e) l- + e l+ on U and known negatives]\n"
         "e = swap",
         head_bias="prior",
+        printed={"swap": 0.05},
     )
 
     def __init__(self, *, swap: float = 0.1) -> None:

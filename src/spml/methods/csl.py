@@ -37,6 +37,7 @@ class ClassAwareSelective(Objective):
         "0 on the topk B labels of U with the highest p in the batch, and on U in classes above\n"
         "prior_threshold; the powers are constant in the derivative",
         defaults={"coco": {"topk": 5}},
+        source="the released code",
     )
     needs = Needs(batch_coupled=True)
     frequent: Tensor | None

@@ -34,6 +34,7 @@ class EntropyMaximisation(Objective):
             "nus": {"alpha": 0.1},
             "cub": {"alpha": 0.01},
         },
+        source="the released code",
     )
 
     def __init__(self, *, alpha: float = 0.1) -> None:

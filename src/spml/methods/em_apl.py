@@ -44,6 +44,7 @@ class AsymmetricPseudoLabelling(WithRule):
             "nus": {"alpha": 0.1, "beta": 0.2, "warmup": 4},
             "cub": {"alpha": 0.01, "beta": 0.4, "warmup": 3},
         },
+        source="the released code",
     )
     memory: LowestScores
 

@@ -31,6 +31,7 @@ class ExpectedPositiveRegularisation(Objective):
         formula="L = mean over B C of [l+ on P, 0 on U] + weight ((k - K) / C)^2\n"
         "k = mean over B of the sum of p, K = mean labels per sample",
         head_bias="prior",
+        printed={"norm": "samples"},
     )
     needs = Needs(batch_coupled=True)
 

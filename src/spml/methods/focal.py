@@ -72,6 +72,7 @@ class Asymmetric(WithOwnNegatives):
         "and on known negatives if all labels are known]\n"
         "p_m = max(p - clip, 0), l_m = -log(1 - p_m); the powers are constant in the derivative",
         head_bias="prior",
+        printed={"detach_weights": False},
     )
 
     def __init__(

@@ -54,6 +54,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
             "nus": {**_GR["nus"], "lam1": 0.7, "lam2": 0.5, "reg": 0.001},
             "cub": {**_GR["cub"], "lam1": 0.8, "lam2": 0.2, "reg": 0.01},
         },
+        source="the released code",
     )
     pseudo: Tensor | None
 

@@ -93,6 +93,8 @@ class GeneralizedRobust(Objective):
         state="none; per-class w, b, mu, sigma if learned",
         head_bias="prior",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
+        source="Table 6 of the paper; where schedules start: the released code",
+        printed={"q1": 0.01, "norm": "samples", "timing": "paper"},
     )
 
     def __init__(

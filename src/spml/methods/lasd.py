@@ -58,6 +58,7 @@ class LeveragedAsymmetric(WithOwnNegatives):
             "nus": {"weight_pos": 0.015, "tau": 0.95, "consistency": 0.15},
             "cub": {"weight_pos": 0.005, "tau": 0.93, "consistency": 0.03},
         },
+        source="Table 4 of the paper",
     )
 
     def __init__(

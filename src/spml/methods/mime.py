@@ -34,6 +34,7 @@ class VariationalPseudoLabels(WithRule):
         state="pseudo-labels (int8, N x C)",
         head="gaussian",
         defaults={"voc": {"warmup": 2}, "coco": {"warmup": 2}, "nus": {"warmup": 2}, "cub": {"warmup": 5}},
+        source="the released code",
     )
 
     def __init__(self, *, beta: float = 1e-4, theta: float = 0.95, warmup: int = 2) -> None:

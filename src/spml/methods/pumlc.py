@@ -38,6 +38,7 @@ class PositiveUnlabelled(Objective):
         "p' = sigmoid(z) of a mixture of two samples with shares a and 1 - a, y = that mixture of their t\n"
         "t = 1 on P, else sigmoid(z); m^gamma, T and y are constant in the derivative",
         defaults={"voc": {"gamma": 0.85, "alpha": 2.0}, "coco": {"gamma": 0.55, "alpha": 1.0}},
+        source="the released code",
     )
     needs = Needs(batch_coupled=True)
 

@@ -40,6 +40,7 @@ class OnlineLabelEstimation(Objective):
         "+ weight ((k - K) / C)^2, k = mean over B of the sum of p, K = mean labels per sample",
         state="estimated labels (parameters, N x C)",
         head_bias="prior",
+        printed={"norm": "samples"},
     )
     needs = Needs(batch_coupled=True)
     estimates: nn.Parameter

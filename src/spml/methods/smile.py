@@ -78,6 +78,7 @@ class LabelEnhancement(Objective):
             "mirflickr": {"prior": 0.01, "mu": 0.01, "rate": 0.1},
             "tmc2007": {"prior": 0.025, "mu": 0.1, "rate": 0.3},
         },
+        source="the readme of the released code",
     )
 
     def __init__(

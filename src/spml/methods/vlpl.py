@@ -40,6 +40,7 @@ class VisionLanguagePseudoLabels(Objective):
             "nus": {"alpha": 0.1},
             "cub": {"alpha": 0.01},
         },
+        source="the released code",
     )
     needs = Needs(names=True)
     pseudo: Tensor | None

@@ -42,9 +42,10 @@ def _card_and_hyper_parameters_are_documented(case: Case) -> None:
     text = inspect.getdoc(cls) or ""
     missing = [name for name in known if name not in text]
     assert not missing, f"not in the docstring: {', '.join(missing)}"
-    for benchmark, values in cls.card.defaults.items():
+    assert bool(cls.card.defaults) == bool(cls.card.source), "`source` says where `defaults` stand"
+    for place, values in {**cls.card.defaults, "the paper": cls.card.printed}.items():
         unknown = [name for name in values if name not in known]
-        assert not unknown, f"defaults for {benchmark} name unknown hyper-parameters {unknown}"
+        assert not unknown, f"values of {place} name unknown hyper-parameters {unknown}"
         cls(**values)
 
 
