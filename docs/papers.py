@@ -83,9 +83,8 @@ def draw(figures: Iterable[Drawn]) -> dict[str, float]:
     seconds = {}
     for figure in figures:
         seconds[figure.name] = round(
-            spml(f"{figure.command} --output {PAGE} --name {figure.name} --overwrite"), 1
+            spml(f"{figure.command} --output {PAGE} --name {figure.name} --format png --overwrite"), 1
         )
-        (PAGE / f"{figure.name}.svg").unlink()  # the page shows the PNG
     return seconds
 
 

@@ -95,15 +95,14 @@ def test_picture_and_numbers_are_written(tmp_path):
     assert [(row["name"], float(row["value"])) for row in rows] == [("a", 0.1), ("b;c", 1e-17)]
 
 
-def test_a_title_and_a_pdf(tmp_path):
+def test_a_title_and_other_formats(tmp_path):
     analysis = drawing()
-    files = analysis.write(tmp_path, "curve", pdf=True, title="A $title")
-    assert [file.name for file in files] == ["curve.png", "curve.svg", "curve.pdf", "curve.csv"]
+    files = analysis.write(tmp_path, "curve", formats=["pdf", "png"], title="A $title")
+    assert [file.name for file in files] == ["curve.pdf", "curve.png", "curve.csv"]
     assert analysis.figure.get_suptitle() == "A $title"
-    assert (
-        drawing().write(tmp_path, "again", pdf=True, title="A $title")[2].read_bytes()
-        == files[2].read_bytes()
-    )
+    again = drawing().write(tmp_path, "again", formats=["pdf"], title="A $title")
+    assert [file.name for file in again] == ["again.pdf", "again.csv"]
+    assert again[0].read_bytes() == files[0].read_bytes()
 
 
 def test_the_same_figure_is_the_same_file(tmp_path):

@@ -23,7 +23,8 @@ def test_a_figure_is_written_with_its_numbers(tmp_path, capsys):
         main(command)
     assert stopped.value.code == 2
     assert "already exists. Replace it (`overwrite`)" in capsys.readouterr().err
-    main([*command, "--overwrite"])
+    main([*command, "--overwrite", "--format", "pdf"])
+    assert capsys.readouterr().out == f"{tmp_path}: l3.pdf, l3.csv written\n"
 
 
 def test_nothing_is_drawn_where_it_could_not_be_written(tmp_path, capsys, monkeypatch):
@@ -49,6 +50,10 @@ def test_a_path_as_data_is_not_read_as_settings(tmp_path, capsys):
         (["loses", "1"], "unknown command 'loses'. Did you mean losses?"),
         (["losses"], "analyse losses: SOURCES is missing: exponents q3"),
         (["gradients", "em2"], "Did you mean em?"),
+        (
+            ["losses", "1", "--format", "png,jpg"],
+            "`format` must be png, svg, pdf, or several with commas, got 'jpg'",
+        ),
         (["gradients", "em", "--over", "q"], "--over must be one of p, z, got 'q'"),
     ],
 )

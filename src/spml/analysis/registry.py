@@ -16,7 +16,7 @@ from ..plots.style import own_style, save
 
 Column: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 
-PICTURES, TABLE = (".png", ".svg"), ".csv"
+FORMATS, TABLE = ("png", "svg", "pdf"), ".csv"
 
 
 @dataclass(frozen=True)
@@ -48,36 +48,43 @@ class Analysis:
         return cls(figure, {name: [row[k] for row in rows] for k, name in enumerate(columns)}, tuple(notes))
 
     def write(
-        self, folder: str | Path, name: str, *, overwrite: bool = False, pdf: bool = False, title: str = ""
+        self,
+        folder: str | Path,
+        name: str,
+        *,
+        overwrite: bool = False,
+        formats: Sequence[str] = ("png", "svg"),
+        title: str = "",
     ) -> list[Path]:
-        """Write the figure as PNG and SVG, and its numbers as CSV.
+        """Write the figure, and its numbers as CSV.
 
         Args:
             folder: Folder of the files; made if it does not exist.
             name: Name of the files, without their suffixes.
             overwrite: Replace files of this name.
-            pdf: Write the figure as PDF, too.
+            formats: Formats of the figure, of png, svg and pdf.
             title: Title above the figure; empty = its own.
 
         Returns:
             The paths of the files.
 
         Raises:
-            InputError: The folder can't be made, or a file exists and `overwrite` is not set.
+            InputError: The folder can't be made, a format is unknown, or a file exists and `overwrite` is
+                not set.
             SpmlError: A file could not be written.
         """
         folder = Path(folder)
-        check_free(folder, name, overwrite=overwrite)
+        check_free(folder, name, formats, overwrite=overwrite)
         make_folder(folder)
         if title:
             self.figure.suptitle(title, fontsize=10, parse_math=False)
-        pictures = (*PICTURES, *([".pdf"] if pdf else []))
-        for suffix in pictures:
+        pictures = [folder / f"{name}.{kind}" for kind in formats]
+        for picture in pictures:
             with own_style():
-                save(self.figure, folder / (name + suffix))
+                save(self.figure, picture)
         columns = [c.tolist() if hasattr(c, "tolist") else c for c in self.table.values()]
         write_rows(folder / (name + TABLE), list(self.table), zip(*columns, strict=True))
-        return [folder / (name + suffix) for suffix in (*pictures, TABLE)]
+        return [*pictures, folder / (name + TABLE)]
 
 
 Draw = Callable[..., Analysis]
@@ -136,15 +143,17 @@ def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:
         return known[name].draw(sources, **options)
 
 
-def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
+def check_free(folder: Path, name: str, formats: Sequence[str], *, overwrite: bool) -> None:
     """Check, before a figure is drawn, that its files may be written.
 
     Raises:
-        InputError: The folder can't be made, the name is not that of a file, or a file exists and `overwrite`
-            is not set.
+        InputError: The folder can't be made, the name is not that of a file, a format is unknown, or a file
+            exists and `overwrite` is not set.
     """
+    if unknown := [kind for kind in formats if kind not in FORMATS]:
+        raise InputError(f"`format` must be {', '.join(FORMATS)}, or several with commas, got {unknown[0]!r}")
     if not name or Path(name).name != name or name.startswith("."):
         raise InputError(f"`name` must be the name of a file without a folder, got {name!r}")
     check_folder(folder)
-    for suffix in (*PICTURES, ".pdf", TABLE):
+    for suffix in (*(f".{kind}" for kind in formats), TABLE):
         check_new(folder / (name + suffix), overwrite=overwrite, other="another `name`")

@@ -12,7 +12,7 @@ from .shared import Network, Tables, data_config, new_table, print_table
 
 
 def analyse(*, list: bool = False) -> None:
-    """Draw a figure from runs or from the store of a comparison, as PNG and SVG, with its numbers as CSV.
+    """Draw a figure from runs or from the store of a comparison, with its numbers as CSV.
     `spml analyse FIGURE --help` lists the options of a figure.
 
     Args:
@@ -36,7 +36,7 @@ class Files:
         output: Folder of the files.
         name: Name of the files, without suffix; default: that of the figure.
         overwrite: Replace files of this name.
-        pdf: Write the figure as PDF, too.
+        format: Formats of the figure, of png, svg and pdf, separated by commas.
         title: Title above the figure, instead of its own.
     """
 
@@ -45,7 +45,7 @@ class Files:
     output: str = "analysis"
     name: str = ""
     overwrite: bool = False
-    pdf: bool = False
+    format: str = "png,svg"
     title: str = ""
 
 
@@ -68,7 +68,8 @@ class FigureParser(Parser):
 
         files = Files(**self.values(Files, parsed))
         folder, name = Path(files.output), files.name or self.figure.name
-        check_free(folder, name, overwrite=files.overwrite)
+        formats = files.format.split(",")
+        check_free(folder, name, formats, overwrite=files.overwrite)
         (_, sources), *options = self.values(self.figure.draw, parsed).items()
         given = {option: value for option, value in options if not isinstance(value, dict)}
         if "data" in parsed.settings:
@@ -76,5 +77,5 @@ class FigureParser(Parser):
         result = self.figure.draw(sources, **given)
         for note in result.notes:
             print(f"note: {note}")
-        paths = result.write(folder, name, overwrite=files.overwrite, pdf=files.pdf, title=files.title)
+        paths = result.write(folder, name, overwrite=files.overwrite, formats=formats, title=files.title)
         print(f"{paths[0].parent}: {', '.join(path.name for path in paths)} written")
