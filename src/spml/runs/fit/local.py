@@ -144,7 +144,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         return sp_score(scores.numpy(), labels, mean_labels).score
 
     known_positives = torch.from_numpy(labels == 1)
-    weighed, tried = models.fit_local(
+    weighed, tried, calibrated = models.fit_local(
         variants, known_positives, windows, score, mean_labels=mean_labels, required=required
     )
     described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried, "weights": None}
@@ -157,7 +157,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         f"{by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
         f"{shown_score(tried[best])} by {best}"
     )
-    if weighed is None:
+    if weighed is None or calibrated is None:
         log.info(f"local evidence: {what} are not used ({compared})")
         return fitted._replace(local=described)
     why = f", as `local` is {local}" if required and whole >= tried[best] else ""
@@ -168,7 +168,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
-    logits = weighed(variants).numpy()
+    logits = calibrated.numpy()
     held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)

@@ -196,12 +196,12 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
         # An average is closer to 0 than its parts: all get the line that makes logits of it.
         known = KnownLabels(run.data.splits["train"], run.data.splits["val"])
         labels, mean_labels = torch.from_numpy(known.of(rows) == 1), run.head_mean_labels.value
-        offset, scale = class_logits(torch.from_numpy(sums), labels, mean_labels)
+        offset, scale, logits = class_logits(torch.from_numpy(sums), labels, mean_labels)
         for _, each in used:
             last: Any = each.top.local or each.top.head
             last.offset.copy_(offset.to(last.offset) + scale.to(last.offset) * last.offset)
             last.scale.mul_(scale.to(last.scale))
-        sums = (offset + scale * torch.from_numpy(sums)).float().numpy()
+        sums = logits.numpy()
         if test is not None:
             scores = [each.test.gather() for _, each in used if each.test is not None]
             test = InMemory(np.average(scores, 0, [weight for weight, _ in used]).astype(np.float32))
