@@ -19,7 +19,7 @@ from ..config import Config, from_dict
 from ..methods.registry import load_own
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, text_columns
-from .folder.contents import load_model
+from .folder.contents import load_model, open_model
 from .folder.layout import holds_run
 from .inputs import labelled
 from .predict.cluster import check_engine
@@ -191,6 +191,15 @@ def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
             "backbone."
         )
     return Run(Path(folder), classifier, card)
+
+
+def open_run(folder: str | Path) -> Run:
+    """Open a trained run as `load` does; its model is only loaded when it is first needed.
+
+    Raises:
+        InputError: The folder holds no finished run, or model.json is damaged.
+    """
+    return Run(Path(folder), None, open_model(Path(folder))[1])
 
 
 def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:

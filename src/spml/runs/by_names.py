@@ -217,7 +217,7 @@ def _fit(
         f"it has over {counted(most, 'photo')}"
     )
     top.set_ensemble(models.Ensemble.of_names(scores))
-    variants = top.variants(parts[:, 0], torch.split(parts[:, 1:], windows.counts, 1))
+    variants, _ = top.variants(parts[:, 0], torch.split(parts[:, 1:], windows.counts, 1))
     top.local = models.weigh_alike(variants, windows)
     logits = top.local(variants).numpy()
     return top.to(fabric.device), part, logits

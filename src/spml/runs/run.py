@@ -34,7 +34,7 @@ from ..scores import ScoreBlocks, fits
 from ..setting_types import typed
 from .decide.policies import read_thresholds
 from .folder import layout as run_files
-from .folder.contents import read_metrics, read_summary
+from .folder.contents import load_model, open_model, read_metrics, read_summary
 from .headline import headline
 from .inputs import labelled, unlabelled
 from .network import Network, Transform
@@ -62,13 +62,12 @@ class Run:
 
     Args:
         folder: Folder of the run.
-        classifier: Its model.
+        classifier: Its model; None = loaded when it is first needed.
         card: Content of model.json.
         summary: Content of summary.json where it is known; None = to be read.
 
     Attributes:
         folder: Folder of the run.
-        classifier: The model.
         card: Content of model.json.
         name: Name in figures: the last part of the folder.
         classes: Class names, in the order of the columns of scores.
@@ -79,16 +78,22 @@ class Run:
     def __init__(
         self,
         folder: Path,
-        classifier: models.Classifier,
+        classifier: models.Classifier | None,
         card: dict[str, Any],
         summary: dict[str, Any] | None = None,
     ) -> None:
-        self.folder, self.classifier, self.card = folder, classifier, card
+        self.folder, self.card = folder, card
+        if classifier is not None:
+            self.__dict__["classifier"] = classifier
         self.name = folder.resolve().name
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.global_logit = float(card["threshold"]["logit"])
         if summary is not None:
             self.__dict__["summary"] = summary
+
+    def unread(self) -> Run:
+        """The same run, whose files are read again, except those of the model."""
+        return Run(self.folder, self.__dict__.get("classifier"), self.card)
 
     # -- what the folder says ----------------------------------------------------------------------------
 
@@ -232,15 +237,35 @@ class Run:
 
     # -- the model ---------------------------------------------------------------------------------------
 
+    @cached_property
+    def classifier(self) -> models.Classifier:
+        """The model.
+
+        Raises:
+            InputError: A file of it is missing or damaged.
+        """
+        return load_model(self.folder)[0]
+
+    @cached_property
+    def _outline(self) -> models.Outline:
+        if "classifier" in self.__dict__:
+            return models.Outline.of(self.classifier)
+        return open_model(self.folder)[0]
+
     @property
     def spec(self) -> models.BackboneSpec:
         """Backbone, and how images are prepared for it."""
-        return self.classifier.spec
+        return self._outline.spec
 
     @property
     def scale(self) -> Scale:
         """How scores follow from logits; `exp` where these are log-probabilities over the classes."""
-        return self.classifier.top.scale
+        return self._outline.scale
+
+    @property
+    def locates(self) -> bool:
+        """Whether the model scores windows, so that it can tell where in an image a label is."""
+        return bool(len(self.places))
 
     @cached_property
     def model(self) -> Network:
@@ -277,16 +302,16 @@ class Run:
         """
         if not self.spec.size:
             raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
-        if not self.classifier.locates:
+        if not self.locates:
             raise InputError(
                 f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
                 "train one that scores windows of them, too (spml train --local on)."
             )
 
-    @cached_property
+    @property
     def places(self) -> npt.NDArray[np.float32]:
-        """Windows of a model that scores them, as `Windows.places` gives them."""
-        return self.classifier.places()
+        """Windows of a model that scores them, as `Windows.places` gives them; empty of another."""
+        return self._outline.places
 
     def words_for(self, text: str, classes: Sequence[str], most: int = 8) -> list[list[str]]:
         """Terms of a text that speak most for some classes, of a model on TF-IDF; empty lists of another.

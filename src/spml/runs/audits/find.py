@@ -132,7 +132,7 @@ def run_audit(
         columns = run.columns(config.path, data.classes)
         audit, health, ranked = _find(run, config, data, columns, scored, k, limits)
         pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
-        if run.classifier.locates and run.spec.size:
+        if run.locates and run.spec.size:
             places = _places(run, data, pairs[0], columns[pairs[1]], engine)
             missing = [
                 replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)

@@ -29,7 +29,8 @@ _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
 
 
 class _Variants(nn.Module):
-    """Scores of whole images and of windows, as `Top.variants` gives them, (B, V C)."""
+    """Scores of whole images and of windows, and numbers of the best windows, as `Top.variants` gives them,
+    (B, (V + S) C)."""
 
     def __init__(
         self, backbone: models.Backbone, top: models.Top, windows: models.Windows, advance: Advance
@@ -38,9 +39,9 @@ class _Variants(nn.Module):
         self.backbone, self.top, self.windows, self._advance = backbone, top, windows, advance
 
     def forward(self, inputs: Tensor) -> Tensor:
-        scores = self.top.variants(*self.windows.features(self.backbone, inputs))
+        scores, numbers = self.top.variants(*self.windows.features(self.backbone, inputs))
         self._advance(len(inputs))
-        return scores.transpose(0, 1).flatten(1)
+        return torch.cat([scores, torch.stack(numbers).float()]).transpose(0, 1).flatten(1)
 
 
 def fit_with_windows(build: Build, fit: Callable[[], Fitted], judge: Judging) -> Fitted:
@@ -122,7 +123,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     drawn = rows[permutation(len(rows), "local evidence", config.seed)]
     drawn = np.concatenate([drawn[drawn >= count], drawn[drawn < count]])
     wanted = len(drawn) if every else max(ENOUGH_HELD_OUT, int((rows >= count).sum()))
-    chosen = drawn[: min(max(1, _MOST_SCORES // (classes * (len(windows.sides) + 2))), wanted)]
+    chosen = drawn[: min(max(1, _MOST_SCORES // (2 * classes * (len(windows.sides) + 1))), wanted)]
     tops = [(np.sort(of_top[np.isin(of_top, chosen)]), top) for of_top, top in tops]
     rows = np.concatenate([of_top for of_top, _ in tops])
     if not required and len(rows) < FEWEST_SHOWN:
@@ -133,7 +134,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
     with progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
-    variants, known = torch.cat(scored, 1), KnownLabels(train, val)
+    variants, numbers = torch.cat(scored, 1).split([len(windows.sides) + 2, len(windows.sides)])
+    known = KnownLabels(train, val)
     labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
     by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
 
@@ -169,7 +171,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
     logits = calibrated.numpy()
-    held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows)
+    strongest = weighed.strongest(variants, [*numbers.long()]).numpy().astype(np.int16)
+    held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows, strongest)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)
     if len(of_val) == len(val):
@@ -180,7 +183,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
 
 def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows, advance: Advance) -> Tensor:
-    """Scores (V, H, C) of images, numbered over training, then validation samples."""
+    """Scores (V, H, C) of images, numbered over training, then validation samples, and behind them the
+    numbers (S, H, C) of their best windows."""
     assert build.backbone is not None
     network, start, parts = _Variants(build.backbone, top, windows, advance), 0, []
     for name in ("train", "val"):
@@ -191,4 +195,4 @@ def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows
             workers = build.run.config.data.workers if samples.inputs.kind == "image" else 0
             parts.append(build.logits(samples.take(own), network, workers=workers))
     scores = torch.from_numpy(np.concatenate(parts))
-    return scores.view(len(scores), len(windows.sides) + 2, -1).transpose(0, 1)
+    return scores.view(len(scores), 2 * len(windows.sides) + 2, -1).transpose(0, 1)

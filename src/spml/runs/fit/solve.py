@@ -45,10 +45,13 @@ class HeldOutScores(NamedTuple):
     Attributes:
         scores: Logits (H, C), in memory or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
+        windows: Number of the window that speaks most for each class, int16 (H, C); None where windows are
+            not scored, or images of several sizes are.
     """
 
     scores: Scores
     rows: Rows
+    windows: npt.NDArray[np.int16] | None = None
 
     def of_validation(self, train: int) -> Scores:
         """Scores of the validation samples, in their order; `train` is the number of training samples."""

@@ -144,7 +144,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     cuts = [np.inf if name in never else cut for name, cut in zip(run.classes, run.cuts, strict=True)]
     shown = choose_samples(held_out, cuts)
     chosen = dict.fromkeys(row for each in shown for group in each[1:] for row in group)
-    photos = read_photos(run, parts, [held_out.ids[row] for row in chosen], engine)
+    photos = read_photos(run, parts, held_out, chosen, engine)
 
     def count(number: int) -> str:
         return counted(number, "photo" if images else "sample")
@@ -230,7 +230,7 @@ def renew_report(run: Run, engine: Engine) -> None:
         return
     parts: list[Samples] = []
     remarks: list[str] = []
-    changed = Run(run.folder, run.classifier, run.card)
+    changed = run.unread()
     try:
         if run.spec.size:
             parts = reopened(changed)

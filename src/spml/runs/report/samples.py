@@ -116,21 +116,23 @@ def reopened(run: Run) -> list[Samples]:
 
 
 def read_photos(
-    run: Run, parts: Iterable[Samples], wanted: Iterable[str], engine: Engine
+    run: Run, parts: Iterable[Samples], held_out: HeldOut, wanted: Iterable[int], engine: Engine
 ) -> dict[str, Photo]:
     """Reduce photos to at most `SIDE` pixels, and find their windows.
 
     Args:
         run: Model whose windows are found.
         parts: Splits of the data.
-        wanted: Names of the samples to show.
-        engine: Settings of prediction.
+        held_out: Held-out scores, with which windows may have been kept.
+        wanted: Samples to show, as rows of these.
+        engine: Settings of prediction, by which windows are found otherwise.
 
     Returns:
         Photos by name, without those that can't be read, and without samples that are no images.
     """
     photos: dict[str, Photo] = {}
-    missing = set(wanted)
+    row_of = {held_out.ids[row]: row for row in wanted}
+    missing = set(row_of)
     for samples in parts:
         rows = {name: row for row, name in enumerate(samples.ids) if name in missing}
         names, missing = list(rows), missing - rows.keys()
@@ -138,11 +140,13 @@ def read_photos(
             continue
         chosen = samples.inputs.take(list(rows.values()))
         windows: dict[int, npt.NDArray[np.float32]] = {}
-        if run.classifier.locates:
+        if run.locates and held_out.windows is not None:
+            numbers = np.minimum(held_out.windows[[row_of[name] for name in names]], len(run.places) - 1)
+            windows = dict(enumerate(run.places[numbers]))
+        elif run.locates:
             for batch in run.stream(chosen, engine._replace(batch_size=_BATCH), where=True):
                 assert batch.windows is not None
-                for row, numbers in zip(batch.rows.tolist(), batch.windows, strict=True):
-                    windows[row] = run.places[numbers]
+                windows |= zip(batch.rows.tolist(), run.places[batch.windows], strict=True)
         for row, name in enumerate(names):
             if picture := small_photo(chosen, row):
                 original = _link(chosen.paths[row], run.folder) if isinstance(chosen, ImageFiles) else ""
