@@ -194,12 +194,13 @@ def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open a trained run as `load` does; its model is only loaded when it is first needed.
+    """Open a trained run as `load` does; a network that has a name is loaded when it is first needed.
 
     Raises:
         InputError: The folder holds no finished run, or model.json is damaged.
     """
-    return Run(Path(folder), None, open_model(Path(folder))[1])
+    outline, card = open_model(Path(folder))
+    return load(folder) if outline.spec.is_own else Run(Path(folder), None, card)
 
 
 def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:
