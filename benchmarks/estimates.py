@@ -3,9 +3,9 @@
     python benchmarks/estimates.py DIR FOLDER [--seeds 3] [--only PAGE ...]
 
 DIR holds the folders `features` and `text`, FOLDER takes everything that is kept, and a run that was stopped
-goes on. Pages are `estimates`, `decisions`, `stated`, `natural`, `loop` and `audit_sample`; each is made by the
-script of its name (the first three by decisions.py), as that says. `estimates` alone takes an hour of one core;
-it leaves out GR, other hidings and bibtex, which take ten times as long.
+goes on. Pages are `estimates`, `decisions`, `stated`, `natural`, `loop` and `audit_sample`; each is made by
+the script of its name (the first three by decisions.py), as that says. `estimates` alone takes an hour of one
+core; it leaves out GR, other hidings and bibtex, which take ten times as long.
 """
 
 from __future__ import annotations
