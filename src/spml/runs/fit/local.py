@@ -134,7 +134,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
     with progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
-    variants, numbers = torch.cat(scored, 1).split([len(windows.sides) + 2, len(windows.sides)])
+    counts = [len(windows.sides) + 2, len(windows.sides)]
+    variants, numbers = torch.split(torch.cat(scored, 1), counts)
     known = KnownLabels(train, val)
     labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
     by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
