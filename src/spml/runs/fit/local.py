@@ -17,20 +17,18 @@ from ...common.errors import InputError
 from ...common.messages import Advance, log, progress
 from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
-from ...decisions import Judge
 from ...engine.loop import Judging
-from ...metrics import FEWEST_SHOWN, shown_score, sp_score
+from ...metrics import FEWEST_SHOWN, shown_score
 from ...scores import InMemory
-from ..folder.held_out import keep_scores
+from ..folder.held_out import keep_scores, labels_of
 from .build import Build, no_windows
-from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels, Rows
+from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutJudge, HeldOutScores, Rows, Solver
 
 _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
 
 
 class _Variants(nn.Module):
-    """Scores of whole images and of windows, and numbers of the best windows, as `Top.variants` gives them,
-    (B, (V + S) C)."""
+    """Scores of whole images and of windows, as `Top.variants` gives them, (B, V C)."""
 
     def __init__(
         self, backbone: models.Backbone, top: models.Top, windows: models.Windows, advance: Advance
@@ -39,9 +37,9 @@ class _Variants(nn.Module):
         self.backbone, self.top, self.windows, self._advance = backbone, top, windows, advance
 
     def forward(self, inputs: Tensor) -> Tensor:
-        scores, numbers = self.top.variants(*self.windows.features(self.backbone, inputs))
+        scores = self.top.variants(*self.windows.features(self.backbone, inputs))
         self._advance(len(inputs))
-        return torch.cat([scores, torch.stack(numbers).float()]).transpose(0, 1).flatten(1)
+        return scores.transpose(0, 1).flatten(1)
 
 
 def fit_with_windows(build: Build, fit: Callable[[], Fitted], judge: Judging) -> Fitted:
@@ -102,7 +100,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         if build.top.takes_maps:
             raise InputError("the head takes the feature map itself.")
         if config.method == AUTO:
-            solved = build.solver(judge).solve_auto(windows=True, every=every)
+            solved = Solver(build, judge).solve_auto(windows=True, every=every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
@@ -123,7 +121,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     drawn = rows[permutation(len(rows), "local evidence", config.seed)]
     drawn = np.concatenate([drawn[drawn >= count], drawn[drawn < count]])
     wanted = len(drawn) if every else max(ENOUGH_HELD_OUT, int((rows >= count).sum()))
-    chosen = drawn[: min(max(1, _MOST_SCORES // (2 * classes * (len(windows.sides) + 1))), wanted)]
+    chosen = drawn[: min(max(1, _MOST_SCORES // (classes * (len(windows.sides) + 2))), wanted)]
     tops = [(np.sort(of_top[np.isin(of_top, chosen)]), top) for of_top, top in tops]
     rows = np.concatenate([of_top for of_top, _ in tops])
     if not required and len(rows) < FEWEST_SHOWN:
@@ -134,33 +132,30 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
     with progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
-    counts = [len(windows.sides) + 2, len(windows.sides)]
-    variants, numbers = torch.split(torch.cat(scored, 1), counts)
-    known = KnownLabels(train, val)
-    labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
-    by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
+    variants, mean_labels = torch.cat(scored, 1), build.run.head_mean_labels.value
+    held_out_judge = HeldOutJudge(judge, train, val, mean_labels)
 
     def score(scores: Tensor) -> float:
-        if by_truth:
-            assert isinstance(judge, Judge)
-            return judge.true_map(scores.numpy(), rows - count)
-        return sp_score(scores.numpy(), labels, mean_labels).score
+        return held_out_judge(scores.numpy(), rows)
 
-    known_positives = torch.from_numpy(labels == 1)
-    weighed, tried, calibrated = models.fit_local(
-        variants, known_positives, windows, score, mean_labels=mean_labels, required=required
+    weighed, tried = models.fit_local(
+        variants,
+        torch.from_numpy(held_out_judge.ternary(rows) == 1),
+        windows,
+        score,
+        mean_labels=mean_labels,
+        required=required,
     )
     described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried, "weights": None}
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
     whole = tried["whole image"]
     best = max(list(tried)[1:], key=lambda name: tried[name])
-    by = "mAP" if by_truth else f"SP-score at K = {mean_labels:.3g}"
     compared = (
-        f"{by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
+        f"{held_out_judge.by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
         f"{shown_score(tried[best])} by {best}"
     )
-    if weighed is None or calibrated is None:
+    if weighed is None:
         log.info(f"local evidence: {what} are not used ({compared})")
         return fitted._replace(local=described)
     why = f", as `local` is {local}" if required and whole >= tried[best] else ""
@@ -171,9 +166,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
-    logits = calibrated.numpy()
-    strongest = weighed.strongest(variants, [*numbers.long()]).numpy().astype(np.int16)
-    held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows, strongest)
+    logits = weighed(variants).numpy()
+    held_out = HeldOutScores(keep_scores(InMemory(logits), labels_of(train, val, rows)), rows)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)
     if len(of_val) == len(val):
@@ -184,8 +178,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
 
 def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows, advance: Advance) -> Tensor:
-    """Scores (V, H, C) of images, numbered over training, then validation samples, and behind them the
-    numbers (S, H, C) of their best windows."""
+    """Scores (V, H, C) of images, numbered over training, then validation samples."""
     assert build.backbone is not None
     network, start, parts = _Variants(build.backbone, top, windows, advance), 0, []
     for name in ("train", "val"):
@@ -196,4 +189,4 @@ def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows
             workers = build.run.config.data.workers if samples.inputs.kind == "image" else 0
             parts.append(build.logits(samples.take(own), network, workers=workers))
     scores = torch.from_numpy(np.concatenate(parts))
-    return scores.view(len(scores), 2 * len(windows.sides) + 2, -1).transpose(0, 1)
+    return scores.view(len(scores), len(windows.sides) + 2, -1).transpose(0, 1)
