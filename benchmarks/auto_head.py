@@ -475,7 +475,7 @@ def scales(kept, held, members):
     shrunk = (counts * explained + 5 * mean_explained) / (counts + 5)
     own = one_dimensional_lda(held, observed)
     shown = torch.from_numpy((observed == 1).astype(np.float64))
-    logistic = [part.numpy() for part in class_logits(torch.from_numpy(held), shown, kept.mean_labels)]
+    logistic = [part.numpy() for part in class_logits(torch.from_numpy(held), shown, kept.mean_labels)[:2]]
     cuts = eb_thresholds(held, observed, kept.mean_labels)
     cuts = np.where(np.isfinite(cuts), cuts, held.max(0) + 1)
     p = np.clip(kept.mean_labels * share, 1e-9, 0.95)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from spml.common.draws import permutation
 from spml.config import LBFGS, ModelConfig, OptimConfig
@@ -22,6 +23,7 @@ from spml.labels import ObservedLabels
 from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, resamples, sp_score
 from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
+from spml.models.solved.calibration import class_logits
 from spml.models.solved.forest import FOREST
 from spml.models.solved.members import StandardisedSum, grow_on, score_members
 from spml.models.solved.search import Candidate
@@ -190,6 +192,9 @@ def solve_auto(problem, _):
     if len(solved.rows) < len(held):
         for rows, out in problem.folds():
             held[out] = _members_again(problem, pool, solved.head, np.r_[rows, problem.val_rows], out)
+        # All samples tell the logits of a class, as in an audit.
+        known = torch.from_numpy((problem.observed == 1).astype(np.int64))
+        held = class_logits(torch.from_numpy(held), known, problem.mean_labels).logits.numpy()
     tests = Pool(problem.data.splits["test"])
     every = np.arange(len(tests))
     test = np.concatenate(

@@ -142,10 +142,8 @@ class AutoHead:
         final = [self.axes[m.scaling, m.width, auto.FOLDS] for m, _ in members]
         unseen = ~(known == 1).any(0)
         labels = positives.long()
-        offset, scale = (
-            part.float().numpy()
-            for part in class_logits(torch.from_numpy(total[order]), labels, self.mean_labels)
-        )
+        fitted = class_logits(torch.from_numpy(total[order]), labels, self.mean_labels)
+        offset, scale, logits = (part.float().numpy() for part in fitted)
         refitted = [
             np.stack(
                 [axes.scores(m.head, m.penalty, part) for (m, _), axes in zip(members, final, strict=True)]
@@ -155,7 +153,7 @@ class AutoHead:
         sum_of.centre = refitted[0].mean(1, dtype=np.float64).astype(np.float32)
         own = np.maximum(refitted[0].std(1, dtype=np.float64), SMALLEST_SPREAD).astype(np.float32)
         sum_of.spread = np.where(unseen, own, sum_of.spread)
-        return offset + scale * total[order], offset + scale * sum_of(refitted[1])
+        return logits, offset + scale * sum_of(refitted[1])
 
 
 class Problem:

@@ -57,6 +57,18 @@ def test_numbers_of_claims_are_those_of_the_committed_results():
     assert {*verdicts} == {"seen", "partly", "not seen", "contradicted", "untested"}
 
 
+def test_a_verdict_follows_from_difference_interval_and_pairs():
+    assert claims.ruled(2.0, 1.0, 3) == ("not seen", "+2.0 (-0.5 to +4.5")  # t(2) = 4.303
+    assert claims.ruled(2.0, 0.8, 3) == ("seen", "+2.0 (+0.0 to +4.0")
+    assert claims.ruled(-2.0, 0.8, 3)[0] == "contradicted"
+    assert claims.ruled(2.0, 0.8, 2)[0] == "not seen"  # t(1) = 12.706
+    assert claims.ruled(9.0, float("nan"), 1) == ("not seen", "+9.0 (no interval")
+    low, high = {"mAP": "0.90", "sd": "0.003", "seeds": "2"}, {"mAP": "0.96", "sd": "0.004", "seeds": "2"}
+    said = "a - b +6.0 (+1.5 to +10.5; 2 seeds, 4 runs)"  # 12.706 x 0.5 / sqrt(2)
+    assert claims.compared(("a", high, "b", low)) == ("seen", said)
+    assert claims.compared(("a", high, "b", low), ("b", low, "a", high))[0] == "partly"
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "rates"),
     [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import importlib
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from spml.config import AUTO
 from spml.methods.registry import methods
 from spml.models import CLOSED_FORM
 from tests.bench.toys import TOY, save_spec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+specifications = importlib.import_module("specifications")
 
 
 def edited(tmp_path, old, new):
@@ -341,28 +345,36 @@ def test_the_rows_of_table_2_are_those_of_gr(name):
     assert len(rows) == (13 if name in ("paper-nus-table2", "paper-cub-table2") else 14)  # no Hill there
 
 
-SIZES = {
-    "voc2012": (4574, 1143, 5823), "coco2014": (65665, 16416, 40137), "nuswide": (120000, 30000, 60260),
-    "cub200": (4795, 1199, 5794),
-}  # fmt: skip
-
-
-def test_the_hours_that_specifications_state():
+def test_the_hours_and_runs_that_specifications_state():
     """Training at the speed that benchmarks/gpu.py measured; evaluation takes a third of that per image."""
-    results = (Path(__file__).parents[2] / "benchmarks" / "results" / "gpu.md").read_text()
-    speed = float(re.search(r"^\| ours \| (\d+) \|", results, re.M)[1])
+    voc = find_spec("paper-voc-table2")
+    epochs = 13 * 10 + 8  # of gr: 8
+    images = 3 * epochs * (4574 + (1143 + 5823) / 3)
+    assert specifications.gpu_hours(voc) == pytest.approx(images / 475 / 3600)
+    assert specifications.gpu_hours(find_spec("digits")) is None
+    measured = specifications.measured_hours
+    assert measured(find_spec("gr-forms")) == pytest.approx(0.15)  # as committed: all 18 runs
+    digits, quick = find_spec("digits"), find_spec("quick")
+    assert (digits.runs, quick.runs) == (234, 20)
+    assert measured(quick) == pytest.approx(20 / 234 * 6 / specifications.epochs(digits))
     checked = 0
     for spec in map(find_spec, ready_made()):
-        stated = re.search(r"about ([\d.]+) hours on one H100", spec.text)
-        images = 0.0
-        for data, candidate in itertools.product(spec.data, spec.candidates) if stated else ():
-            train, val, test = SIZES[data.name]
-            epochs = merged(spec.train, data.train, candidate.settings)["epochs"]
-            images += len(spec.seeds) * spec.trials_of(candidate) * epochs * (train + (val + test) / 3)
-        if stated:
-            assert float(stated[1]) == pytest.approx(images / speed / 3600, rel=0.05), spec.path
+        if stated := re.search(r"about ([\d.]+) hours on one H100", spec.text):
+            assert float(stated[1]) == pytest.approx(specifications.gpu_hours(spec), rel=0.05), spec.path
             checked += 1
     assert checked == 12
+
+
+@pytest.mark.long
+def test_the_pages_of_specifications_and_published_numbers_are_what_the_script_makes():
+    page = (specifications.PAGES / "specifications.md").read_text(encoding="utf-8")
+    assert page == specifications.specifications(), "run `python docs/specifications.py`"
+    assert (specifications.PAGES / "published.md").read_text(encoding="utf-8") == specifications.published()
+    for name in ready_made():
+        assert f"| [{name}](#{name}) | " in page
+        assert (
+            f"Runs: {find_spec(name).runs:,}. " in page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        )
 
 
 def test_published_results_are_those_of_the_tables():

@@ -134,7 +134,7 @@ def test_batches_and_a_saved_copy_give_the_same(run, images):
     assert [where for part in parts for where in part.where] == once.where
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "xlsx"])
 def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
     output = tmp_path / f"labels.{suffix}"
     main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
@@ -149,10 +149,17 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
     elif suffix == "jsonl":
         lines = [json.loads(line) for line in output.read_text().splitlines()]
         found = [[line["where"][label] for label in line["labels"]] for line in lines]
-    else:
+    elif suffix == "parquet":
         from pyarrow import parquet
 
         found = parquet.read_table(output)["where"].to_pylist()
+    else:
+        from openpyxl import load_workbook
+
+        header, *rows = load_workbook(output)["predictions"].values
+        assert header[-1] == "where"
+        texts = [str(row[-1] or "") for row in rows]
+        found = [[[*map(float, part.split())] for part in filter(None, text.split(";"))] for text in texts]
     for windows, others in zip(found, expected.where, strict=True):
         assert len(windows) == len(others)
         if windows:
@@ -265,12 +272,36 @@ def test_trained_heads_score_windows(photos, tmp_path, images):
         maps = run.classifier.backbone.maps(pixels)
         features = run.classifier.backbone.pool(maps)
         whole = torch.nn.functional.logsigmoid(top.head(top.scaling(features)))
-        found = top.variants(*top.local.settings.windows.features(run.classifier.backbone, pixels))
+        found, _ = top.variants(*top.local.settings.windows.features(run.classifier.backbone, pixels))
         torch.testing.assert_close(found[0], whole)
         expected = top.local(found).numpy()
     np.testing.assert_allclose(
         run.predict(images).scores, 1 / (1 + np.exp(-expected.astype(np.float64))), atol=1e-4
     )
+    # The windows of held-out photos are kept with their scores.
+    held_out = read_held_out(run.folder)
+    paths = [photos.parent / name for name in held_out.ids]
+    _, inputs = run.list_inputs([*map(str, paths)])
+    located = [batch.windows for batch in run.stream(inputs, Engine(workers=0), where=True)]
+    np.testing.assert_array_equal(held_out.windows, np.concatenate(located))
+
+
+def test_thresholds_do_not_load_the_network_for_the_windows_of_photos(run, photos, tmp_path, monkeypatch):
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+
+    def photos_of(page):
+        return page.count("data:image/jpeg"), page.count('class="window"')
+
+    def loading(folder):
+        raise AssertionError("the network was loaded")
+
+    monkeypatch.setattr("spml.runs.run.load_model", loading)
+    before = photos_of((folder / "report.html").read_text())
+    assert before[1] > 0
+    (folder / "report.html").write_text("old")
+    main(["thresholds", str(folder), "--target", "labels"])
+    assert photos_of((folder / "report.html").read_text())[0] > 0
+    assert photos_of((folder / "report.html").read_text())[1] > 0
 
 
 def test_few_held_out_samples_do_not_decide(photos, tmp_path):

@@ -236,6 +236,7 @@ def densities(
     epochs: list[int] | Literal["best"] | None = None,
     label: str | None = None,
     known: bool = False,
+    together: bool = False,
     bins: int = 50,
     log: bool = True,
 ) -> Analysis:
@@ -247,6 +248,7 @@ def densities(
             true validation mAP, as in the paper; the last one if None.
         label: Class to draw; all classes together if None.
         known: Count the labels that were observed, too; fully labelled samples have no others.
+        together: Draw the positives of all runs in one column, and no negatives.
         bins: Number of bins between 0 and 1.
         log: Logarithmic density axis, because most negatives lie in few bins.
 
@@ -265,18 +267,23 @@ def densities(
     """
     recordings, notes = read_runs(runs, truth=True)
     chosen = chosen_epochs(recordings, epochs)
-    panels = new_panels(len(next(iter(chosen.values()))), len(recordings))
+    panels = new_panels(len(next(iter(chosen.values()))), 1 if together else len(recordings))
     rows: list[tuple[Any, ...]] = []
     for column, (name, recording) in enumerate(recordings.items()):
         mask, truth = counted_labels(recording, label=label, known=known)
-        positive = truth[mask]
-        for axes, epoch in zip(panels[:, column], chosen[name], strict=True):
-            p = recording.probabilities(epoch)[mask]
-            groups = {"negative": p[~positive], "positive": p[positive]}
-            rows += [(name, epoch, *bar) for bar in _draw_histograms(axes, groups, bins, log=log)]
-            label_axes(axes, epoch_title(name, epoch), "probability p", "density")
-    add_legend(panels[0, 0], title="truly")
-    title = f"Probabilities of {describe_labels(label, known)}"
+        positive, colour = truth[mask], colours_of(recordings)[column]
+        for axes, epoch in zip(panels[:, 0 if together else column], chosen[name], strict=True):
+            p, title = recording.probabilities(epoch)[mask], epoch_title(name, epoch)
+            if together:
+                bars = _draw_histograms(axes, {title: (p[positive], colour)}, bins, log=log)
+                rows += [(name, epoch, "positive", *bar) for _, *bar in bars]
+            else:
+                groups = {"negative": (p[~positive], COLOURS[1]), "positive": (p[positive], COLOURS[0])}
+                rows += [(name, epoch, *bar) for bar in _draw_histograms(axes, groups, bins, log=log)]
+            label_axes(axes, "" if together else title, "probability p", "density")
+    for axes in panels[:, 0] if together else panels[0, :1]:
+        add_legend(axes, title="" if together else "truly")
+    title = f"Probabilities of {'true positives among ' * together}{describe_labels(label, known)}"
     panels[0, 0].figure.suptitle(title, fontsize=10, parse_math=False)
     header = ("run", "epoch", "truth", "p_low", "p_high", "labels", "density")
     return Analysis.from_rows(panels[0, 0].figure, header, rows, notes)
@@ -318,8 +325,9 @@ def observed_only(
     for (above, below), (name, recording) in zip(panels.T, recordings.items(), strict=True):
         (number,) = chosen[name]
         p, known = recording.probabilities(number), recording.observed == 1
-        groups = {"unknown": p[recording.unknown], "observed positive": p[known]}
-        for group, values in groups.items():
+        unknown = p[recording.unknown], COLOURS[1]
+        groups = {"unknown": unknown, "observed positive": (p[known], COLOURS[0])}
+        for group, (values, _) in groups.items():
             if not len(values):
                 raise InputError(
                     f"{recording.folder}: of the labels of its recorded samples, none is {group}: record "
@@ -351,9 +359,9 @@ def observed_only(
 
 
 def _draw_histograms(
-    axes: Any, groups: Mapping[str, npt.NDArray[Any]], bins: int, *, log: bool
+    axes: Any, groups: Mapping[str, tuple[npt.NDArray[Any], str]], bins: int, *, log: bool
 ) -> list[tuple[str, float, float, int, float]]:
-    """Draw the densities of groups of probabilities over each other.
+    """Draw the densities of groups of probabilities, each in its colour, over each other.
 
     Returns:
         For each group and bin: the group, the edges of the bin, the number of values in it, and its density.
@@ -361,7 +369,7 @@ def _draw_histograms(
     """
     edges = bin_edges(bins)
     bars: list[tuple[str, float, float, int, float]] = []
-    for colour, (name, values) in zip((COLOURS[1], COLOURS[0]), groups.items(), strict=False):
+    for name, (values, colour) in groups.items():
         counts, _ = np.histogram(values, edges)
         density = counts * bins / len(values)
         axes.stairs(density, edges, color=colour, fill=True, alpha=0.3)

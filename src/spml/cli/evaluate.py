@@ -89,23 +89,21 @@ def evaluate(
     elif len(runs) == 1 and Path(runs[0]).is_dir():
         check_writable(Path(runs[0]) / EVALUATION)
 
-    from ..runs.judge.evaluate import compare
+    from ..runs.api import load_each
+    from ..runs.judge.evaluate import evaluate as evaluate_runs
     from ..runs.report.page import renew_report
-    from ..runs.run import load_each
 
     settings = vars(decision)
     folder = output if output and output.suffix != ".json" else None
     loaded, engine = load_each(runs), prediction.engine()
-    result = compare(
+    result = evaluate_runs(
         loaded,
         config,
         split=split,
         observed=observed,
         mean_labels=settings.pop("mean_labels"),
         decision=settings,
-        batch_size=engine.batch_size,
-        workers=engine.workers,
-        device=engine.device,
+        engine=engine,
         unknown_classes=unknown_classes,
         intervals=len(runs) > 1 or folder is not None,
         draws=draws,
@@ -122,7 +120,8 @@ def _write(
 ) -> list[str]:
     """Write the result. Returns a line for each file."""
     from ..runs.folder.layout import EVALUATION
-    from ..runs.judge.evaluate import of_one, write_comparison
+    from ..runs.judge.comparison_files import write_comparison
+    from ..runs.judge.evaluate import of_one
 
     if folder:
         make_folder(folder)
@@ -135,7 +134,7 @@ def _write(
 
 
 def print_evaluation(result: dict[str, Any]) -> None:
-    """Print a result of `spml.compare`, for one run or several."""
+    """Print a result of `spml.runs.judge.evaluate.evaluate`, for one run or several."""
     from ..metrics import FEWEST_SHOWN
     from ..runs.judge.evaluate import of_one
 

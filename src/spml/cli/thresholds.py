@@ -45,9 +45,9 @@ def thresholds(
     """
     config = data_config(data, path)
 
-    from ..runs.run import load
+    from ..runs.api import open_run
 
-    model = load(run)
+    model = open_run(run)
     images = {} if config.path else {"images": config.images}
     policy = model.set_thresholds(
         config if config.path else None,

@@ -22,7 +22,8 @@ _GAMMAS = np.linspace(0, 2, 41)
 _SHAPES = np.geomspace(0.3, 1000, 40)
 _LEAST_RATIO, _LARGEST_RATIO = 0.2, 5.0
 _LEAST_RATE = 1e-6
-_INTERVAL_SHAPE = 2.0
+_INTERVAL_SHAPE, _DRAWS = 2.0, 2000
+_DRAWN = 1 << 21  # numbers that are drawn at a time
 
 Floats = npt.NDArray[np.float64]
 Source = Literal["stated", "audit", "labels", "default"]
@@ -124,6 +125,9 @@ def priors_from_audit(
     scaled such that the shares sum to K. With 50 samples, priors are off by 13 % and, if frequent classes
     were preferred, by 14 %.
 
+    50 samples hardly tell the exponent, on which the share of a class depends that none of them has. So
+    intervals are those of draws of g and a in proportion to their likelihood, and of rates given these.
+
     `gamma` is the exponent of the same fit to all labels of the audited samples, known ones included, in
     which a preference shows best.
 
@@ -141,58 +145,78 @@ def priors_from_audit(
     Raises:
         InputError: No label is a known positive, fewer than 20 samples were audited, or they have no label.
     """
-    from scipy.stats import gamma as gamma_distribution
-
     counts, shares = _counts(positives, samples)
     truth = _audited(audited)
     rows = len(truth)
     # Half a label lets an audit speak about a class that is never the known one.
     bases, room = np.maximum(counts, 0.5), np.maximum(LARGEST_SHARE - shares, 0)
     found, trials = truth.sum(0).astype(np.float64), np.full(len(counts), float(rows))
-    exponent, shape, rates = _most_probable(found, trials, bases, np.inf)
-    if known is None:
-        missing = max(float(found.sum() / rows - shares.sum()), 0.0)
-        hidden = np.maximum(rates * (shape + found) / (shape + trials * rates) - shares, 0)
-    else:
+    best, likelihood, all_rates = _fit(found, trials, bases, np.inf)
+    exponent, missing = float(_GAMMAS[best[0]]), max(float(found.sum() / rows - shares.sum()), 0.0)
+    if known is not None:
         given = np.asarray(known, np.bool_)
         trials, found = (~given).sum(0).astype(np.float64), (truth & ~given).sum(0).astype(np.float64)
         missing = float(found.sum() / rows)
-        _, shape, rates = _most_probable(found, trials, bases, room)
-        hidden = rates * (shape + found) / (shape + trials * rates) * (1 - shares)
-    hidden = filled(hidden, missing, room)
-    # The shape says how much the classes differ from the prior on the whole; a single one may differ more. Of
-    # a class that no sample has shown to be hidden, nothing more than what is known is certain.
-    own = min(shape, _INTERVAL_SHAPE) + found
-    lowest = np.where(found > 0, hidden * gamma_distribution.ppf(0.025, own) / own, 0.0)
-    highest = np.minimum(hidden * gamma_distribution.ppf(0.975, own) / own, room)
-    pi, low, high = (np.where(counts > 0, shares + part, 0.0) for part in (hidden, lowest, highest))
+        best, likelihood, all_rates = _fit(found, trials, bases, room)
+    rates, shape = all_rates[best[0]], _SHAPES[best[1]]
+
+    def hidden_at(rates: Floats) -> Floats:
+        part = rates - shares if known is None else rates * (1 - shares)
+        return np.asarray(np.clip(part, 0, room))
+
+    hidden = filled(hidden_at(rates * (shape + found) / (shape + trials * rates)), missing, room)
+    # Of a class that no sample has shown to be hidden, nothing more than what is known is certain.
+    lowest, highest = map(hidden_at, _interval(likelihood, all_rates, found, trials))
+    lowest = np.where(found > 0, np.minimum(lowest, hidden), 0.0)
+    parts = (hidden, lowest, np.maximum(highest, hidden))
+    pi, low, high = (np.where(counts > 0, shares + part, 0.0) for part in parts)
     return Priors(pi, float(shares.sum()) + missing, "audit", exponent, low, high)
 
 
-def _most_probable(
+def _fit(
     found: Floats, trials: Floats, bases: Floats, room: Floats | float
-) -> tuple[float, float, Floats]:
-    """Exponent, shape and rates (C,) under which the numbers `found` in `trials` are most probable."""
+) -> tuple[tuple[int, int], Floats, Floats]:
+    """Fit exponent and shape to the numbers `found` in `trials`, on a grid.
+
+    Returns:
+        The most probable exponent and shape, as positions in the grid; the logarithm of the likelihood of
+        each pair, float64 (G, A); and the rates of the classes with each exponent, float64 (G, C).
+    """
     from scipy.special import gammaln
 
-    best, chosen = -math.inf, (1.0, 1.0, bases)
-    rows = trials.max()
+    rows, shapes, likelihood, rates = trials.max(), _SHAPES[:, None], [], []
     for exponent in _GAMMAS:
         shares = filled(bases**exponent, float(found.sum() / rows), room)
-        rates = np.maximum(shares * rows / np.maximum(trials, 1.0), _LEAST_RATE)
-        expected = trials * rates
-        for shape in _SHAPES:
-            likelihood = float(
-                np.sum(
-                    gammaln(found + shape)
-                    - gammaln(shape)
-                    + shape * np.log(shape / (shape + expected))
-                    + found * np.log(np.maximum(expected, _LEAST_RATE) / (shape + expected))
-                )
-            )
-            if likelihood > best:
-                best, chosen = likelihood, (float(exponent), float(shape), rates)
-    return chosen
+        rates.append(np.maximum(shares * rows / np.maximum(trials, 1.0), _LEAST_RATE))
+        expected = trials * rates[-1]
+        of_classes = (
+            gammaln(found + shapes)
+            - gammaln(shapes)
+            + shapes * np.log(shapes / (shapes + expected))
+            + found * np.log(np.maximum(expected, _LEAST_RATE) / (shapes + expected))
+        )
+        likelihood.append(of_classes.sum(1))
+    grid = np.asarray(likelihood)
+    exponent, shape = np.unravel_index(grid.argmax(), grid.shape)
+    return (int(exponent), int(shape)), grid, np.asarray(rates)
+
+
+def _interval(likelihood: Floats, rates: Floats, found: Floats, trials: Floats) -> list[Floats]:
+    """Ends of the 95 % intervals of the rates (C,), from the likelihood and rates of `_fit`.
+
+    The shape says how much the classes differ from the prior on the whole; a single one may differ more.
+    """
+    generator = np.random.default_rng(0)
+    weights = np.exp(likelihood - likelihood.max()).ravel()
+    drawn = generator.choice(len(weights), _DRAWS, p=weights / weights.sum())
+    exponents, shapes = np.unravel_index(drawn, likelihood.shape)
+    own = np.minimum(_SHAPES[shapes], _INTERVAL_SHAPE)[:, None]
+    ends = []
+    for part in np.array_split(np.arange(len(found)), math.ceil(_DRAWS * len(found) / _DRAWN)):
+        prior = rates[np.ix_(exponents, part)]
+        posterior = prior * generator.gamma(own + found[part]) / (own + trials[part] * prior)
+        ends.append(np.quantile(posterior, (0.025, 0.975), axis=0))
+    return [*np.concatenate(ends, 1)]
 
 
 def filled(weights: Floats, total: float, room: Floats | float) -> Floats:

@@ -3,7 +3,15 @@
 from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .backbones.texts import Tfidf
 from .backbones.timm_models import takes_any_size
-from .classifier import Classifier, Located, SizeSettings, load_classifier, save_classifier
+from .classifier import (
+    Classifier,
+    Located,
+    Outline,
+    SizeSettings,
+    load_classifier,
+    read_outline,
+    save_classifier,
+)
 from .heads import (
     BETA,
     CORRELATED,
@@ -70,6 +78,7 @@ __all__ = [
     "Located",
     "NameEvidence",
     "NameScores",
+    "Outline",
     "OwnNetwork",
     "QueryHead",
     "QuerySettings",
@@ -92,6 +101,7 @@ __all__ = [
     "load_classifier",
     "moments",
     "read_name_evidence",
+    "read_outline",
     "save_classifier",
     "solves_sparse",
     "sparse_scaling",

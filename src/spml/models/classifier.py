@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from .local import LocalSettings
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
 from .spec import HUGGING_FACE, LARGEST_SIZE, BackboneSpec, origin_of
-from .top import LOGITS, Top
+from .top import LOG_SOFTMAX, LOGITS, Top
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 2
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -150,7 +150,8 @@ class Classifier(nn.Module):
 
     def places(self) -> npt.NDArray[np.float32]:
         """Windows of all sizes of images, (n, 4), each as `Windows.places` gives them."""
-        return np.concatenate([top.local.settings.windows.places() for top in self.tops if top.local])
+        found = [top.local.settings.windows.places() for top in self.tops if top.local]
+        return np.concatenate([np.empty((0, 4), np.float32), *found])
 
     def of_one_size(self) -> Classifier:
         """The classifier for images of the size with the largest weight, which come first."""
@@ -280,6 +281,58 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
     write_checked_json(folder / CARD, {**card, **model})
 
 
+class Outline(NamedTuple):
+    """What model.json alone says of a classifier.
+
+    Attributes:
+        spec: Backbone, and how images are prepared for it.
+        scale: As in `Top`.
+        places: Windows, as in `Classifier`; none of one that scores images as a whole.
+    """
+
+    spec: BackboneSpec
+    scale: Literal["sigmoid", "exp"]
+    places: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, classifier: Classifier) -> Outline:
+        """Outline of a classifier in memory."""
+        return cls(classifier.spec, classifier.top.scale, classifier.places())
+
+
+def read_outline(folder: Path) -> tuple[Outline, dict[str, Any]]:
+    """Read what the folder of a classifier says of it, without loading it.
+
+    Returns:
+        The outline, and the content of model.json.
+
+    Raises:
+        InputError: A file is missing, or model.json is damaged or of another version.
+    """
+    card, model = _card_in(folder)
+    found = [top.local.windows.places() for top in (model.top, *model.others) if top.local]
+    places = np.concatenate([np.empty((0, 4), np.float32), *found])
+    scale: Literal["sigmoid", "exp"] = (
+        "exp" if model.top.scores == LOG_SOFTMAX and not model.top.local else "sigmoid"
+    )
+    return Outline(model.backbone, scale, places), card
+
+
+def _card_in(folder: Path) -> tuple[dict[str, Any], _ModelFile]:
+    """Read model.json as `_read_card` does, of a folder that holds a trained model."""
+    if not folder.is_dir():
+        raise InputError(no_folder(folder))
+    if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):  # as Python shows other bytes
+        raise InputError(f"{folder}: its name is not UTF-8, so its weights can't be read. Rename the folder.")
+    for name in (CARD, WEIGHTS):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder}: contains no trained model ({name} is missing). Name the folder of a "
+                "finished run, the `output` of its training."
+            )
+    return _read_card(folder / CARD)
+
+
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     """Load the classifier in a folder. Needs no network access. No content of the files is executed.
 
@@ -294,18 +347,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     """
     from safetensors.torch import load_file
 
-    weights, path = folder / WEIGHTS, folder / CARD
-    if not folder.is_dir():
-        raise InputError(no_folder(folder))
-    if any("\ud800" <= letter <= "\udfff" for letter in str(weights)):  # as Python shows other bytes
-        raise InputError(f"{folder}: its name is not UTF-8, so its weights can't be read. Rename the folder.")
-    for file in (path, weights):
-        if not file.is_file():
-            raise InputError(
-                f"{folder}: contains no trained model ({file.name} is missing). Name the folder of a "
-                "finished run, the `output` of its training."
-            )
-    card, model = _read_card(path)
+    weights, (card, model) = folder / WEIGHTS, _card_in(folder)
     with _readable(folder):
         digest = sha256_file(weights)
     if model.weights_sha256 != digest:

@@ -238,10 +238,12 @@ class LocalFit(NamedTuple):
     Attributes:
         scores: What turns the scores of `variants` into logits; None where the whole image is clearly better.
         tried: Name and score of each variant.
+        logits: Logits (H, C) of the held-out samples, as in `ClassLogits`.
     """
 
     scores: LocalScores | None
     tried: dict[str, float]
+    logits: Tensor | None = None
 
 
 def fit_local(
@@ -283,10 +285,10 @@ def fit_local(
     local.centre.copy_(centre)
     local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
     local.offset.zero_()
-    offset, scale = class_logits(local(held_out), known, mean_labels)
+    offset, scale, logits = class_logits(local(held_out), known, mean_labels)
     local.offset.copy_(offset)
     local.scale.copy_(scale)
-    return LocalFit(local, tried)
+    return LocalFit(local, tried, logits)
 
 
 def weigh_alike(scores: Tensor, windows: Windows) -> LocalScores:

@@ -160,7 +160,7 @@ class Top(nn.Module):
         if not self.local:
             return self.whole(features)
         with torch.autocast(features.device.type, enabled=False):
-            scores, numbers = self._variants(features, windows)
+            scores, numbers = self.variants(features, windows)
             chosen = self.local.strongest(scores, numbers)
             return Outputs(self.local(scores), self.scaling(features.float()), windows=chosen)
 
@@ -185,8 +185,9 @@ class Top(nn.Module):
                 embeddings=() if embeddings is None else (embeddings,),
             )
 
-    def variants(self, features: Tensor, windows: Sequence[Tensor]) -> Tensor:
-        """Scores (V, B, C) of images and of their windows, as `LocalScores` takes them.
+    def variants(self, features: Tensor, windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Scores (V, B, C) of images and of their windows, and the best window (B, C) of each size, as
+        `LocalScores` takes them.
 
         Those of a head with logits are the logarithms of their sigmoids.
 
@@ -194,10 +195,6 @@ class Top(nn.Module):
             features: Features (B, D).
             windows: Features of the windows of each size, each (B, n, D).
         """
-        return self._variants(features, windows)[0]
-
-    def _variants(self, features: Tensor, windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Scores as `variants` gives them, and the best window of each size, by its number (B, C)."""
         best, numbers = [], []
         for of_size in windows:
             whole = torch.compiler.is_compiling()  # an exported batch has any size

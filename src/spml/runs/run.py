@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from .. import models
-from ..common.errors import InputError, SpmlError, nearest, quoted
-from ..common.files import same_path
+from ..common.errors import InputError, SpmlError, nearest, require_packages
 from ..common.label_checks import rows_of
 from ..common.messages import log, progress
-from ..common.notebook import SHOWN, Listing
+from ..common.notebook import SHOWN
 from ..common.phrases import first_few
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs, wanted_names
@@ -36,7 +34,7 @@ from ..scores import ScoreBlocks, fits
 from ..setting_types import typed
 from .decide.policies import read_thresholds
 from .folder import layout as run_files
-from .folder.contents import load_model, read_metrics, read_summary
+from .folder.contents import load_model, open_model, read_metrics, read_summary
 from .headline import headline
 from .inputs import labelled, unlabelled
 from .network import Network, Transform
@@ -48,6 +46,7 @@ from .settle.conflicts import check_mean_labels
 
 if TYPE_CHECKING:
     from ..export import Model
+    from .judge.common_classes import UnknownClasses
     from .judge.evaluate import Evaluation
 
 GLOBAL = "global"
@@ -63,13 +62,12 @@ class Run:
 
     Args:
         folder: Folder of the run.
-        classifier: Its model.
+        classifier: Its model; None = loaded when it is first needed.
         card: Content of model.json.
         summary: Content of summary.json where it is known; None = to be read.
 
     Attributes:
         folder: Folder of the run.
-        classifier: The model.
         card: Content of model.json.
         name: Name in figures: the last part of the folder.
         classes: Class names, in the order of the columns of scores.
@@ -80,16 +78,22 @@ class Run:
     def __init__(
         self,
         folder: Path,
-        classifier: models.Classifier,
+        classifier: models.Classifier | None,
         card: dict[str, Any],
         summary: dict[str, Any] | None = None,
     ) -> None:
-        self.folder, self.classifier, self.card = folder, classifier, card
+        self.folder, self.card = folder, card
+        if classifier is not None:
+            self.__dict__["classifier"] = classifier
         self.name = folder.resolve().name
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.global_logit = float(card["threshold"]["logit"])
         if summary is not None:
             self.__dict__["summary"] = summary
+
+    def unread(self) -> Run:
+        """The same run, whose files are read again, except those of the model."""
+        return Run(self.folder, self.__dict__.get("classifier"), self.card)
 
     # -- what the folder says ----------------------------------------------------------------------------
 
@@ -110,6 +114,17 @@ class Run:
             InputError: The file is missing or damaged.
         """
         return read_metrics(self.folder, self.__dict__.get("summary"))
+
+    def history_frame(self) -> Any:
+        """The history as a DataFrame of pandas.
+
+        Raises:
+            InputError: The file is missing or damaged, or pandas is not installed.
+        """
+        require_packages("tables", "pandas")
+        import pandas
+
+        return pandas.DataFrame(self.history)
 
     @cached_property
     def thresholds(self) -> Policy:
@@ -212,19 +227,45 @@ class Run:
         return f"Run({facts['folder']!r}: {', '.join([*rest, f'{len(self.classes)} classes'])})"
 
     def _repr_html_(self) -> str:
-        return Listing(f"Run {self.name}", ("", ""), list(self._facts().items())).html()
+        """Lay out a table for a notebook."""
+        rows = (
+            f"<tr><th style='text-align:left'>{escape(heading)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for heading, text in self._facts().items()
+        )
+        return f"<table>{''.join(rows)}</table>"
 
     # -- the model ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def classifier(self) -> models.Classifier:
+        """The model.
+
+        Raises:
+            InputError: A file of it is missing or damaged.
+        """
+        return load_model(self.folder)[0]
+
+    @cached_property
+    def _outline(self) -> models.Outline:
+        if "classifier" in self.__dict__:
+            return models.Outline.of(self.classifier)
+        return open_model(self.folder)[0]
 
     @property
     def spec(self) -> models.BackboneSpec:
         """Backbone, and how images are prepared for it."""
-        return self.classifier.spec
+        return self._outline.spec
 
     @property
     def scale(self) -> Scale:
         """How scores follow from logits; `exp` where these are log-probabilities over the classes."""
-        return self.classifier.top.scale
+        return self._outline.scale
+
+    @property
+    def locates(self) -> bool:
+        """Whether the model scores windows, so that it can tell where in an image a label is."""
+        return bool(len(self.places))
 
     @cached_property
     def model(self) -> Network:
@@ -261,16 +302,16 @@ class Run:
         """
         if not self.spec.size:
             raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
-        if not self.classifier.locates:
+        if not self.locates:
             raise InputError(
                 f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
                 "train one that scores windows of them, too (spml train --local on)."
             )
 
-    @cached_property
+    @property
     def places(self) -> npt.NDArray[np.float32]:
-        """Windows of a model that scores them, as `Windows.places` gives them."""
-        return self.classifier.places()
+        """Windows of a model that scores them, as `Windows.places` gives them; empty of another."""
+        return self._outline.places
 
     def words_for(self, text: str, classes: Sequence[str], most: int = 8) -> list[list[str]]:
         """Terms of a text that speak most for some classes, of a model on TF-IDF; empty lists of another.
@@ -278,12 +319,16 @@ class Run:
         A term counts by its value times the derivative of the logit, in a linear head its summand; those that
         do not raise the logit are left out.
         """
-        network, found = self.classifier.backbone.network, []
+        network, columns, found = (
+            self.classifier.backbone.network,
+            rows_of(self.classes, classes).tolist(),
+            [],
+        )
         if not isinstance(network, models.Tfidf):
-            return [[] for _ in classes]
+            return [[] for _ in columns]
         vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
         logits = self.classifier.top(vector).logits[0]
-        for column in rows_of(self.classes, classes).tolist():
+        for column in columns:
             (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
             summands = (gradient * vector)[0].detach()
             order = summands.argsort(descending=True)[:most].tolist()
@@ -398,6 +443,7 @@ class Run:
             scores,
             [names[a:b] for a, b in spans],
             probabilities=probabilities,
+            label_columns=columns,
             where=where,
         )
 
@@ -407,15 +453,15 @@ class Run:
         Raises:
             InputError: All images were left out.
         """
-        unseen = {"Never predicted": self.card["without_positives"], "Predicted by name alone": self.by_name}
-        return (
-            *note_unreadable(ids, skipped),
-            *(
-                f"{how}, because no training sample had it: {first_few(names, _SHOWN)}."
-                for how, names in unseen.items()
-                if names
-            ),
-        )
+        unseen = []
+        for how, some in (
+            ("Never predicted", self.card["without_positives"]),
+            ("Predicted by name alone", self.by_name),
+        ):
+            if some:
+                more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
+                unseen.append(f"{how}, because no training sample had it: {', '.join(some[:_SHOWN])}{more}.")
+        return (*note_unreadable(ids, skipped), *unseen)
 
     # -- from samples to logits --------------------------------------------------------------------------
 
@@ -559,12 +605,14 @@ class Run:
                 understood, or features have another width; or the model does not score windows, but `where`
                 asks for them.
         """
-        decide, left_out, skipped = self.decision(**decision), list[str](), dict[int, str]()
+        decide = self.decision(**decision)
+        left_out: list[str] = []
         ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, cache, check_engine(engine, address))
         sparse = not fits(len(ids), len(self.classes))
         parts: list[Predictions] = []
+        skipped: dict[int, str] = {}
         for batch in self.stream(inputs, computing, where=where):
             parts.append(self.labelled(ids, batch, decide, sparse=sparse))
             skipped |= batch.unreadable
@@ -608,17 +656,44 @@ class Run:
         for batch in self.stream(inputs, computing, where=where):
             yield self.labelled(ids, batch, decide, sparse=sparse)
 
-    def evaluate(self, data: Any, y: Any = None, *, observed: bool = False, **options: Any) -> Evaluation:
+    def evaluate(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        classes: Sequence[str] | None = None,
+        groups: Sequence[Any] | None = None,
+        split: str = "test",
+        observed: bool = False,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
+        unknown_classes: UnknownClasses = "stop",
+        batch_size: int = 64,
+        workers: int = 0,
+        device: str = "auto",
+        **settings: Any,
+    ) -> Evaluation:
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:
             data: Path of the data, a complete `DataConfig`, or samples in memory, as in `spml.train`.
                 Whether the model has learned from these is not checked.
             y: Labels of samples in memory, as in `spml.train`.
+            classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
+            groups: Group of each sample in memory, as in `spml.train`, for intervals.
+            split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
-            options: Arguments of `decision`, by which labels are predicted on fully labelled data, such as
-                `top_k=3`; arguments of `spml.compare`, such as `split="val"` or `mean_labels=2`; and fields
-                of `DataConfig`, such as `unlisted="negative"`.
+            mean_labels: Mean labels per sample K of the SP-score; if None, as the run knows it, otherwise 2,
+                or half of fewer than 4 classes. On fully labelled data, as in `decision`.
+            threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
+                in `decision`.
+            unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
+                `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
+            batch_size, workers, device: As in `predict`.
+            settings: Fields of `DataConfig`, for example `unlisted="negative"`.
 
         Returns:
             A dict that can be written as JSON. Metrics lie in [0, 1]; SP and A exceed 1 where a model does
@@ -628,13 +703,30 @@ class Run:
             InputError: The data can't be read, has no such split, has a class that the model does not know,
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
-        from .judge.evaluate import compare, of_one
+        from .judge.evaluate import evaluate, of_one
 
-        of_decision = {"threshold", "top_k", "top1_fallback", "thresholds"} & options.keys()
-        decision = {name: options.pop(name) for name in sorted(of_decision)}
-        return of_one(
-            compare([self], data, y, observed=observed, decision=decision, intervals=False, **options)
+        decision = {
+            "threshold": threshold,
+            "top_k": top_k,
+            "top1_fallback": top1_fallback,
+            "thresholds": thresholds,
+        }
+        result = evaluate(
+            [self],
+            data,
+            y,
+            classes=classes,
+            groups=groups,
+            split=split,
+            observed=observed,
+            mean_labels=mean_labels,
+            decision=decision,
+            engine=Engine(batch_size, workers, device),
+            unknown_classes=unknown_classes,
+            intervals=False,
+            **settings,
         )
+        return of_one(result)
 
     def set_thresholds(
         self,
@@ -657,7 +749,7 @@ class Run:
             data: Samples with observed labels that decide, named by their path or in memory; None, or the
                 path of the training data, for the held-out scores that the run has kept. Feature vectors in
                 memory count as new: name none that the model has learned from.
-            y, classes: As in `spml.train`.
+            y, classes: As in `evaluate`.
             target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
                 `precision=0.9` or `recall=0.8`.
             per_class: Reach a precision or recall in each class.
@@ -729,42 +821,6 @@ class Run:
         chosen = None if output is None else Path(output)
         check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
         return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
-
-
-def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
-    """Load a trained run from its folder.
-
-    Args:
-        folder: Folder of the run.
-        backbone: Network of your own with which the run was trained; the run has its weights, but no code. It
-            is copied. None where the backbone has a name.
-
-    Raises:
-        InputError: The folder holds no finished run, its files are damaged, or `backbone` is missing, not
-            needed, or another network than that of the training.
-    """
-    if not isinstance(folder, (str, os.PathLike)):
-        raise InputError(f"load needs the folder of a run, as text or a path, got {quoted(folder)}.")
-    network = None if backbone is None else models.OwnNetwork(backbone)
-    with models.at_hand(network):
-        classifier, card = load_model(Path(folder))
-    if network is not None and not network.used:
-        raise InputError(
-            f"{folder}: its backbone is {classifier.spec.name}, which needs no network of yours: leave out "
-            "backbone."
-        )
-    return Run(Path(folder), classifier, card)
-
-
-def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:
-    """Runs from their folders, which are named once each."""
-    loaded: list[Run] = []
-    for run_or_folder in runs:
-        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
-        if any(same_path(run.folder, other.folder) for other in loaded):
-            raise InputError(f"{run.folder}: is named twice; name each run once.")
-        loaded.append(run)
-    return loaded
 
 
 def exportable(run: Run) -> Model:

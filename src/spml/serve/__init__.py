@@ -63,7 +63,8 @@ def create_app(
     """
     require_packages("serve", *PACKAGES)
 
-    from ..runs.run import Run, load
+    from ..runs.api import load
+    from ..runs.run import Run
     from .app import make_app
     from .service import Service
 

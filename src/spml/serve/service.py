@@ -70,7 +70,7 @@ class Service:
         """Bytes of the bodies of all requests."""
         self._loading = run.decoding
         self._device = find_device(device)
-        self.locates = run.classifier.locates
+        self.locates = run.locates
         """Whether the model can tell where in an image a label is."""
         self._network = (run.located if self.locates else run.model).to(self._device)
         if self.takes_texts:

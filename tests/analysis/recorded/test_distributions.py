@@ -119,6 +119,21 @@ def test_densities_have_a_row_per_epoch_and_a_column_per_run(runs):
     assert densities(folders).figure.axes[0].get_yscale() == "log"
 
 
+def test_positives_of_all_runs_in_one_panel(runs):
+    folders, *_ = runs
+    apart, result = (densities(folders, bins=7, known=True, together=each) for each in (False, True))
+    (axes,) = result.figure.axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["an, epoch 2", "gr, epoch 2"]
+    rows = [row for row in zip(*apart.table.values(), strict=True) if row[2] == "positive"]
+    assert list(zip(*result.table.values(), strict=True)) == rows
+    assert len(rows) == 14
+    outlines = [part for part in axes.patches if not part.get_fill()]
+    assert [part.get_data().values.tolist() for part in outlines] == [
+        [row[-1] for row in rows if row[0] == name] for name in ("an", "gr")
+    ]
+    assert len({part.get_edgecolor() for part in outlines}) == 2
+
+
 def test_densities_at_the_best_epoch_of_each_run(runs):
     folders, *_ = runs
     for folder, values in zip(folders, ([0.3, 0.2], [0.4, 0.4]), strict=True):

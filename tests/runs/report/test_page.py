@@ -15,9 +15,11 @@ from PIL import Image
 
 import spml
 from spml.cli.main import main
-from spml.runs.folder.held_out import read_held_out
+from spml.runs.folder.held_out import read_held_out, write_held_out
+from spml.runs.predict.batches import Engine
 from spml.runs.report import page as report_page
-from spml.runs.report.page import SIDE, labels_together
+from spml.runs.report.page import labels_together, renew_report
+from spml.runs.report.samples import SIDE
 from tests.helpers import write_image
 from tests.helpers.features import HIDE, make_features, make_weights
 from tests.helpers.photo_runs import write_photos
@@ -139,12 +141,23 @@ def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
         page,
     )
     classes = re.findall("<summary>(.*?)</summary>", page)
-    photo = photo_run.parent / "photos" / figure[1]
-    label = classes[0]
-    where = run.predict(photo, where=True, threshold=1e-6)
-    window = where.where[0][where.labels[0].index(label)]
-    named = dict(zip(("left", "top", "width", "height"), window, strict=True))
+    held_out = read_held_out(photo_run)
+    number = held_out.windows[held_out.ids.index(figure[1]), run.classes.index(classes[0])]
+    named = dict(zip(("left", "top", "width", "height"), run.places[number].tolist(), strict=True))
     assert figure[2] == ";".join(f"{name}:{100 * share:.1f}%" for name, share in named.items())
+    # Without them, as in runs of an earlier version, they are those of the finished model.
+    folder = shutil.copytree(photo_run, photo_run.parent / "without")
+    write_held_out(folder, held_out._replace(windows=None), run.classes)
+    renew_report(spml.load(folder), Engine())
+    photo = photo_run.parent / "photos" / figure[1]
+    where = run.predict(photo, where=True, threshold=1e-6)
+    window = where.where[0][where.labels[0].index(classes[0])]
+    named = dict(zip(("left", "top", "width", "height"), window, strict=True))
+    style = ";".join(f"{name}:{100 * share:.1f}%" for name, share in named.items())
+    assert re.search(
+        rf'alt="{re.escape(figure[1])}"[^>]*><span class="window" style="{re.escape(style)}"',
+        report_of(folder),
+    )
 
 
 def test_the_page_loads_and_runs_nothing(photo_run, feature_run):

@@ -78,22 +78,18 @@ class HeldOutLogits:
     """Logits of the held-out samples by members that were not solved on them.
 
     Args:
-        columns: Columns of the sums.
-        offset, scale: What turns a sum into a logit, of shape (K,).
+        columns: Columns of the logits.
         batches: The samples, in batches (B,).
-        sums: Computes the weighted sums (B, K) of the scores of a batch.
+        logits: Computes the logits (B, K) of a batch.
     """
 
     def __init__(
         self,
         columns: Columns,
-        offset: Scores,
-        scale: Scores,
         batches: Sequence[Rows],
-        sums: Callable[[Rows], Scores],
+        logits: Callable[[Rows], Scores],
     ) -> None:
-        self._columns, self._offset, self._scale = columns, offset, scale
-        self._batches, self._sums = batches, sums
+        self._columns, self._batches, self._logits = columns, batches, logits
 
     def __call__(self, classes: IntArray | None = None) -> Iterator[tuple[Rows, Scores]]:
         """Compute them block after block.
@@ -106,10 +102,10 @@ class HeldOutLogits:
         """
         size = max(1, _BLOCK // (self._columns.classes if classes is None else len(classes)))
         for rows in self._batches:
-            sums = self._sums(rows)
+            logits = self._logits(rows)
             for first in range(0, len(rows), size):
-                logits = self._offset + self._scale * sums[first : first + size]
-                yield rows[first : first + size], self._columns.expand(logits, classes)
+                part = slice(first, first + size)
+                yield rows[part], self._columns.expand(logits[part], classes)
 
 
 def keep_all(logits: HeldOutLogits) -> Scores:
@@ -224,7 +220,6 @@ def fit_auto(
     elif names is not None:
         members = with_names(members, names, pool, held, judge)
     kept, sum_of = members.kept, members.sum
-    total = sum_of(members.scores)
     of_last = members.scores[:, -len(held[-1]) :]
     solved_on, in_sample = score_in_sample(fitted, members, folds[-1].solved_on, len(held[-1]), seed)
     gap = mean_level(of_last, pool.columns) - mean_level(in_sample, pool.columns)
@@ -234,17 +229,18 @@ def fit_auto(
         else {name: own[0] for name, own in fitted.items()}
     )
     unseen = next(iter(final.values())).solve()[0].share == 0
-    offset, scale = _calibrate(pool, rows, members, unseen, mean_labels)
-    in_parts = decisive is not None and len(rows) < len(validation)
-    logits = HeldOutLogits(
-        pool.columns,
-        offset.numpy(),
-        scale.numpy(),
-        np.split(validation, range(size, len(validation), size)) if in_parts else [rows],
-        lambda batch: sum_of(score_members(fitted, kept, [batch], members.modules)) if in_parts else total,
-    )
+    offset, scale, own_logits = _calibrate(pool, rows, members, unseen, mean_labels)
+
+    def logits_of(batch: Rows) -> Scores:
+        sums = sum_of(score_members(fitted, kept, [batch], members.modules))
+        return np.asarray(offset.numpy() + scale.numpy() * sums)
+
     # Before validation samples are added to the spaces.
-    kept_logits = keep(logits)
+    if decisive is not None and len(rows) < len(validation):
+        batches = np.split(validation, range(size, len(validation), size))
+        kept_logits = keep(HeldOutLogits(pool.columns, batches, logits_of))
+    else:
+        kept_logits = keep(HeldOutLogits(pool.columns, [rows], lambda _: own_logits))
     parts = []
     for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
@@ -318,8 +314,8 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
 
 def _calibrate(
     pool: Pool, rows: Rows, members: Members, unseen: Tensor, mean_labels: float
-) -> tuple[Tensor, Tensor]:
-    """Offset and scale (K,) that make logits of the sums (B, K) of members for held-out samples.
+) -> tuple[Tensor, Tensor, Scores]:
+    """Offset and scale (K,) that make logits of the sums (H, K) of members for held-out samples, and these.
 
     A class that is scored by its name alone has the median of those that the names of other classes would
     have, if these were scored so.
@@ -328,14 +324,15 @@ def _calibrate(
     labels = pool.labels(rows[order]) * ~unseen  # scores of unseen classes say nothing there
     sizes = None if pool.columns.own is None else torch.from_numpy(pool.columns.sizes)
     sums = torch.from_numpy(members.sum(members.scores)[order])
-    offset, scale = class_logits(sums, labels, mean_labels, sizes)
+    offset, scale, logits = class_logits(sums, labels, mean_labels, sizes)
     if (by_name := members.by_name).any():
         others = torch.from_numpy(~by_name & ~members.unused[-1]) & ~unseen
         of_names = torch.from_numpy(members.by_names()[order])
         own = class_logits(of_names[:, others], labels[:, others], mean_labels)
-        for values, typical in zip((offset, scale), own, strict=True):
-            values[torch.from_numpy(by_name)] = typical.median()
-    return offset.float(), scale.float()
+        named = torch.from_numpy(by_name)
+        offset[named], scale[named] = own.offset.median(), own.scale.median()
+        logits[:, named] = (offset[named] + scale[named] * sums[:, named]).float()
+    return offset.float(), scale.float(), logits[np.argsort(order)].numpy()
 
 
 def _start(

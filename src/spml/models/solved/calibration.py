@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ _LONGEST = 1.0  # step, in log-odds
 _LEAST_SLOPE = 0.05  # in units of the common one: rankings within a class never change
 _SMALLEST_DEVIATION = 1e-6
 _SMALLEST_COUNT = 1e-9  # a mean over no positives is defined
+_LEAST_ROOM = 0.1  # a single label that decides a class alone moves its logit no further
 _ENTRIES = 1 << 23  # elements of a batch of classes
 
 
@@ -29,11 +31,24 @@ def relative_weights(scores: Sequence[float]) -> list[float]:
     return [math.exp((score - highest) / (TEMPERATURE * max(highest, 1e-9))) for score in scores]
 
 
+class ClassLogits(NamedTuple):
+    """What turns the scores of each column into logits, comparable between classes.
+
+    Attributes:
+        offset, scale: Of each column, float64 (K,). The scale is positive, but 0 for a class whose scores are
+            all equal.
+        logits: Logits (H, K) of the samples it was fitted to, each as if its own label had not been fitted.
+    """
+
+    offset: Tensor
+    scale: Tensor
+    logits: Tensor
+
+
 def class_logits(
     scores: Tensor, labels: Tensor, mean_labels: float, sizes: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return the offset and scale (K,) that turn the scores of each column into logits, comparable between
-    classes.
+) -> ClassLogits:
+    """Fit the offset and scale (K,) of `ClassLogits`.
 
     Each class has a logistic regression of its label on its score, with a slope drawn to the common slope of
     all classes. Half a positive with the mean standardised score of all positives is added to each class, so
@@ -41,17 +56,19 @@ def class_logits(
     only one may be known, so one number is added to all logits such that their sigmoids sum to
     `mean_labels` per sample.
 
+    A class with few positives gets a larger slope if these happen to have high scores. Estimates that take
+    the known labels for a draw among all labels would then expect too much at the top, so a label does not
+    speak for its own logit: it is left out by a step of Newton's method from the fit to all.
+
     Args:
         scores: Scores (H, K) of samples that the model was not fitted to.
         labels: Labels (H, K), 1 for a known positive, else 0.
         mean_labels: Mean labels per sample.
         sizes: Number of classes (K,) that each column stands for; None = one each.
 
-    Returns:
-        Offset and scale, float64. The scale is positive, but 0 for a class whose scores are all equal.
-
     Source:
-        Platt. Probabilistic Outputs for Support Vector Machines. 1999, with shrunk slopes.
+        Platt. Probabilistic Outputs for Support Vector Machines. 1999, with shrunk slopes. Rad, Maleki. A
+        Scalable Estimate of the Out-of-Sample Prediction Error via Approximate Leave-One-Out. 2020.
     """
     deviation, centre = torch.std_mean(scores.double(), 0, correction=0)
     deviation = torch.where(deviation > _SMALLEST_DEVIATION, deviation, math.inf)
@@ -70,8 +87,19 @@ def class_logits(
             )
         slope = (importance * scale).sum() / importance.sum()
     scale = torch.where(counts > 0, scale, _LEAST_SLOPE * slope)
-    shift, scale_of_scores = _shift(offset + scale * scores, mean_labels, sizes), scale / deviation
-    return offset + shift - scale_of_scores * centre, scale_of_scores
+    logits = offset + scale * scores
+    shift, scale_of_scores = _shift(logits, mean_labels, sizes), scale / deviation
+    for own in torch.split(every, size):
+        p = logits[:, own].sigmoid()
+        first, mixed, second = _curvature(
+            p, scores[:, own], (offset + scale * typical)[own].sigmoid(), slope, typical
+        )
+        leverage = (second - 2 * mixed * scores[:, own] + first * scores[:, own].square()) / _determinant(
+            first, mixed, second
+        )
+        room = (1 - leverage * p * (1 - p)).clamp_min(_LEAST_ROOM)
+        logits[:, own] += leverage * (p - labels[:, own].double()) / room
+    return ClassLogits(offset + shift - scale_of_scores * centre, scale_of_scores, (logits + shift).float())
 
 
 def _regress(
@@ -83,15 +111,26 @@ def _regress(
         error, missing = p - labels, (pseudo - 1) / 2
         gradient = error.sum(0) + missing
         along = (error * scores).sum(0) + missing * typical + STRENGTH * (scale / slope - 1) / slope
-        weight, own = p * (1 - p), pseudo * (1 - pseudo) / 2
-        first = weight.sum(0) + own
-        mixed = (weight * scores).sum(0) + own * typical
-        second = (weight * scores.square()).sum(0) + own * typical**2 + STRENGTH / slope**2
-        determinant = (first * second - mixed**2).clamp_min(1e-12)
+        first, mixed, second = _curvature(p, scores, pseudo, slope, typical)
+        determinant = _determinant(first, mixed, second)
         offset = offset - ((second * gradient - mixed * along) / determinant).clamp(-_LONGEST, _LONGEST)
         scale = scale - ((first * along - mixed * gradient) / determinant).clamp(-_LONGEST, _LONGEST)
         scale = scale.maximum(_LEAST_SLOPE * slope)
     return offset, scale
+
+
+def _curvature(
+    p: Tensor, scores: Tensor, pseudo: Tensor, slope: Tensor, typical: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Second derivatives (C,) of the loss: by the offset twice, by both, and by the scale twice."""
+    weight, own = p * (1 - p), pseudo * (1 - pseudo) / 2
+    mixed = (weight * scores).sum(0) + own * typical
+    second = (weight * scores.square()).sum(0) + own * typical**2 + STRENGTH / slope**2
+    return weight.sum(0) + own, mixed, second
+
+
+def _determinant(first: Tensor, mixed: Tensor, second: Tensor) -> Tensor:
+    return (first * second - mixed**2).clamp_min(1e-12)
 
 
 def _shift(logits: Tensor, mean_labels: float, sizes: Tensor | None) -> float:

@@ -34,11 +34,12 @@ from ...common.torch_draws import borrowed_generators
 from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
+from ..api import load
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
 from ..predict.batches import Engine
 from ..predict.cluster import connected
-from ..run import Run, load
+from ..run import Run
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
 
@@ -131,7 +132,7 @@ def run_audit(
         columns = run.columns(config.path, data.classes)
         audit, health, ranked = _find(run, config, data, columns, scored, k, limits)
         pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
-        if run.classifier.locates and run.spec.size:
+        if run.locates and run.spec.size:
             places = _places(run, data, pairs[0], columns[pairs[1]], engine)
             missing = [
                 replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)

@@ -17,18 +17,20 @@ from ...common.errors import InputError
 from ...common.messages import Advance, log, progress
 from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
+from ...decisions import Judge
 from ...engine.loop import Judging
-from ...metrics import FEWEST_SHOWN, shown_score
+from ...metrics import FEWEST_SHOWN, shown_score, sp_score
 from ...scores import InMemory
-from ..folder.held_out import keep_scores, labels_of
+from ..folder.held_out import keep_scores
 from .build import Build, no_windows
-from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutJudge, HeldOutScores, Rows, Solver
+from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels, Rows
 
 _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
 
 
 class _Variants(nn.Module):
-    """Scores of whole images and of windows, as `Top.variants` gives them, (B, V C)."""
+    """Scores of whole images and of windows, and numbers of the best windows, as `Top.variants` gives them,
+    (B, (V + S) C)."""
 
     def __init__(
         self, backbone: models.Backbone, top: models.Top, windows: models.Windows, advance: Advance
@@ -37,9 +39,9 @@ class _Variants(nn.Module):
         self.backbone, self.top, self.windows, self._advance = backbone, top, windows, advance
 
     def forward(self, inputs: Tensor) -> Tensor:
-        scores = self.top.variants(*self.windows.features(self.backbone, inputs))
+        scores, numbers = self.top.variants(*self.windows.features(self.backbone, inputs))
         self._advance(len(inputs))
-        return scores.transpose(0, 1).flatten(1)
+        return torch.cat([scores, torch.stack(numbers).float()]).transpose(0, 1).flatten(1)
 
 
 def fit_with_windows(build: Build, fit: Callable[[], Fitted], judge: Judging) -> Fitted:
@@ -100,7 +102,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         if build.top.takes_maps:
             raise InputError("the head takes the feature map itself.")
         if config.method == AUTO:
-            solved = Solver(build, judge).solve_auto(windows=True, every=every)
+            solved = build.solver(judge).solve_auto(windows=True, every=every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
@@ -121,7 +123,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     drawn = rows[permutation(len(rows), "local evidence", config.seed)]
     drawn = np.concatenate([drawn[drawn >= count], drawn[drawn < count]])
     wanted = len(drawn) if every else max(ENOUGH_HELD_OUT, int((rows >= count).sum()))
-    chosen = drawn[: min(max(1, _MOST_SCORES // (classes * (len(windows.sides) + 2))), wanted)]
+    chosen = drawn[: min(max(1, _MOST_SCORES // (2 * classes * (len(windows.sides) + 1))), wanted)]
     tops = [(np.sort(of_top[np.isin(of_top, chosen)]), top) for of_top, top in tops]
     rows = np.concatenate([of_top for of_top, _ in tops])
     if not required and len(rows) < FEWEST_SHOWN:
@@ -132,30 +134,33 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
     with progress(len(rows), "parts of samples") as advance:
         scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
-    variants, mean_labels = torch.cat(scored, 1), build.run.head_mean_labels.value
-    held_out_judge = HeldOutJudge(judge, train, val, mean_labels)
+    counts = [len(windows.sides) + 2, len(windows.sides)]
+    variants, numbers = torch.split(torch.cat(scored, 1), counts)
+    known = KnownLabels(train, val)
+    labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
+    by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
 
     def score(scores: Tensor) -> float:
-        return held_out_judge(scores.numpy(), rows)
+        if by_truth:
+            assert isinstance(judge, Judge)
+            return judge.true_map(scores.numpy(), rows - count)
+        return sp_score(scores.numpy(), labels, mean_labels).score
 
-    weighed, tried = models.fit_local(
-        variants,
-        torch.from_numpy(held_out_judge.ternary(rows) == 1),
-        windows,
-        score,
-        mean_labels=mean_labels,
-        required=required,
+    known_positives = torch.from_numpy(labels == 1)
+    weighed, tried, calibrated = models.fit_local(
+        variants, known_positives, windows, score, mean_labels=mean_labels, required=required
     )
     described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried, "weights": None}
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
     whole = tried["whole image"]
     best = max(list(tried)[1:], key=lambda name: tried[name])
+    by = "mAP" if by_truth else f"SP-score at K = {mean_labels:.3g}"
     compared = (
-        f"{held_out_judge.by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
+        f"{by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
         f"{shown_score(tried[best])} by {best}"
     )
-    if weighed is None:
+    if weighed is None or calibrated is None:
         log.info(f"local evidence: {what} are not used ({compared})")
         return fitted._replace(local=described)
     why = f", as `local` is {local}" if required and whole >= tried[best] else ""
@@ -166,8 +171,9 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
-    logits = weighed(variants).numpy()
-    held_out = HeldOutScores(keep_scores(InMemory(logits), labels_of(train, val, rows)), rows)
+    logits = calibrated.numpy()
+    strongest = weighed.strongest(variants, [*numbers.long()]).numpy().astype(np.int16)
+    held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows, strongest)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)
     if len(of_val) == len(val):
@@ -178,7 +184,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
 
 
 def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows, advance: Advance) -> Tensor:
-    """Scores (V, H, C) of images, numbered over training, then validation samples."""
+    """Scores (V, H, C) of images, numbered over training, then validation samples, and behind them the
+    numbers (S, H, C) of their best windows."""
     assert build.backbone is not None
     network, start, parts = _Variants(build.backbone, top, windows, advance), 0, []
     for name in ("train", "val"):
@@ -189,4 +196,4 @@ def _variants(build: Build, top: models.Top, windows: models.Windows, rows: Rows
             workers = build.run.config.data.workers if samples.inputs.kind == "image" else 0
             parts.append(build.logits(samples.take(own), network, workers=workers))
     scores = torch.from_numpy(np.concatenate(parts))
-    return scores.view(len(scores), len(windows.sides) + 2, -1).transpose(0, 1)
+    return scores.view(len(scores), 2 * len(windows.sides) + 2, -1).transpose(0, 1)

@@ -177,17 +177,29 @@ def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
             may never end.
     """
     classifier, card = models.load_classifier(folder)
+    _check_card(folder, card, classifier.backbone.num_features)
+    return classifier, card
+
+
+def open_model(folder: Path) -> tuple[models.Outline, dict[str, Any]]:
+    """Read what the folder of a run says of its model, as `load_model` checks it, without loading it."""
+    outline, card = models.read_outline(folder)
+    _check_card(folder, card, card["top"]["num_features"])
+    return outline, card
+
+
+def _check_card(folder: Path, card: dict[str, Any], width: int) -> None:
+    """Check the parts of model.json that belong to the run; `width` is the number of its features."""
     for path in folder.iterdir():
         if is_special(path):
             raise InputError(f"{path}: is a device or a pipe, which no run has. Remove it.")
     try:
-        names, width = msgspec.convert(card, _Card).feature_names, classifier.backbone.num_features
+        names = msgspec.convert(card, _Card).feature_names
         if names and len(names) != width:
             raise ValueError(f"{len(names)} names for {width} features - at `$.feature_names`")
     except ValueError as error:
         raise InputError(f"{folder / run_files.MODEL[1]}: damaged: {error}. Train again.") from error
     check_identity(folder / run_files.MODEL[1], card.get("run", ""))
-    return classifier, card
 
 
 # -- files of tensors: safetensors with one JSON object as metadata ------------------------------------------

@@ -52,6 +52,8 @@ class HeldOut(NamedTuple):
         learned: Names of the other samples that the model has learned from.
         learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
         groups: Group of each of the H samples, int64 (H,); None without groups.
+        windows: Number of the window that speaks most for each class, int16 (H, C), as `Windows.places`
+            counts them; None where it was not kept.
     """
 
     ids: tuple[str, ...]
@@ -60,6 +62,7 @@ class HeldOut(NamedTuple):
     learned: Collection[str] = frozenset()
     learned_positives: IntArray | None = None
     groups: IntArray | None = None
+    windows: npt.NDArray[np.int16] | None = None
 
     @property
     def positives(self) -> IntArray:
@@ -85,7 +88,12 @@ class HeldOut(NamedTuple):
 
 
 def gather_held_out(
-    data: Dataset, scores: Scores | npt.NDArray[np.float32], rows: IntArray, *, seed: int
+    data: Dataset,
+    scores: Scores | npt.NDArray[np.float32],
+    rows: IntArray,
+    windows: npt.NDArray[np.int16] | None = None,
+    *,
+    seed: int,
 ) -> HeldOut:
     """Name scores and give them their labels; a random part of them where there are more than 5,000,000.
 
@@ -96,6 +104,7 @@ def gather_held_out(
         data: Data of the run.
         scores: Logits (H, C), or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
+        windows: As in `HeldOut`.
         seed: Seed of the draw.
     """
     scores, classes = as_scores(scores), len(data.classes)
@@ -104,6 +113,7 @@ def gather_held_out(
     if len(rows) > most:
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
         scores, rows = scores.take(drawn), rows[drawn]
+        windows = None if windows is None else windows[drawn]
     train, val = data.splits["train"], data.splits["val"]
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
@@ -115,7 +125,7 @@ def gather_held_out(
         learned = frozenset(train.ids).union(val.ids).difference(ids)
     groups = join_groups(train.groups, val.groups)
     groups = None if groups is None else groups[rows]
-    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class(), groups)
+    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class(), groups, windows)
 
 
 def labels_of(
@@ -205,6 +215,8 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         arrays["learned_positives"] = held_out.learned_positives
     if held_out.groups is not None:
         arrays["groups"] = held_out.groups
+    if held_out.windows is not None:
+        arrays["windows"] = held_out.windows
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(folder / run_files.HELD_OUT, tensors, folder, classes=classes)
 
@@ -281,7 +293,10 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             if positives.min() < 0:
                 raise ValueError("it counts a negative number of labels")
         groups = read_tensor(stored, "groups", "I64", (len(ids),)) if "groups" in keys else None
-        held_out = HeldOut(tuple(ids), scores, labels, learned, positives, groups)
+        windows = read_tensor(stored, "windows", "I16", shape) if "windows" in keys else None
+        if windows is not None and windows.min() < 0:
+            raise ValueError("the number of a window is negative")
+        held_out = HeldOut(tuple(ids), scores, labels, learned, positives, groups, windows)
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out

@@ -251,7 +251,7 @@ def draw_examples(run: Run, data: Dataset, accelerator: str) -> None:
     split = "test" if "test" in data.splits else "val"
     rows = np.linspace(0, len(data.splits[split]) - 1, min(_EXAMPLES, len(data.splits[split])))
     samples, truth = data.splits[split].take(rows.round().astype(np.int64)), data.truth.get(split)
-    located = run.classifier.locates
+    located = run.locates
     with muted(), borrowed_generators():
         (batch,) = run.stream(samples.inputs, Engine(device=accelerator), where=located)
     scores, predicted = run.probabilities(batch.logits), run.decision()(batch.logits)
