@@ -66,7 +66,7 @@ def refuse(capsys, *arguments):
         ("evaluate run --splt val", "spml evaluate: unknown option --splt. Did you mean --split?"),
         ("data prepare voc2012",
          "spml data prepare: --root is required: folder that holds the official folders."),
-        ("demo --processes all", "spml demo: --processes must be a whole number, got 'all'"),
+        ("demo --workers all", "spml demo: --workers must be a whole number, got 'all'"),
         ("--versoin", "spml: unknown option --versoin. Did you mean --version?"),
         ("train photos -o out", "spml train: unknown option -o. Did you mean --output?"),
         ("train photos --device gpu", "spml train: unknown option --device. Did you mean --accelerator?"),

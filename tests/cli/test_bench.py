@@ -153,7 +153,7 @@ def test_more_seeds_keep_finished_runs(done, capsys):
 def test_wrong_usage(done, tmp_path, capsys):
     spec = str(done / "toys.yaml")
     assert "no such file, and no ready-made" in refused(capsys, "run", "toyz")
-    assert "--workers must be at least 0, got -1" in refused(
+    assert "`workers` must be at least 0, got -1" in refused(
         capsys, "run", *arguments(done, "--workers", "-1")
     )
     assert "pass engine=ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))

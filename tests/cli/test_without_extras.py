@@ -28,7 +28,7 @@ for words in json.loads(sys.argv[2]):
 """
 MODULES = {"pillow-heif": "pillow_heif", "'ray[data]'": "ray", "markdown-it-py": "markdown_it"}
 HIDE = "--data.unlisted negative --data.observe single"
-NEEDED = {"bench": "bench", "review": "review", "serve": "serve", "export": "export"}
+NEEDED = {"bench": "bench", "demo": "bench", "review": "review", "serve": "serve", "export": "export"}
 """Extra of the commands that can't do anything without one."""
 
 
@@ -42,12 +42,12 @@ def test_every_command_without_any_extra(tmp_path):
         "audit sample run --rows 20", "audit use run/sample.csv run", "export run", "review run/audit",
         "review sample.csv", "review export run/audit out.npz --format nan", "serve run", "bench run demo",
         "bench list", "bench show demo", "bench status demo", "bench report demo", "bench config store key",
-        "data inspect x.npz",
+        "data inspect x.npz", "demo --output d",
         "data prepare voc2012 --root .", "data convert x.npz y.npz --format nan", "loop --output work",
         "analyse --list", "analyse regret bench/demo", "methods gr", "completion bash",
         f"train x.npz {HIDE} --logger wandb --epochs 1 --output w", "train x.npz --names openai --output n",
     ]  # fmt: skip
-    groups = {"", "data", "analyse", "demo"}
+    groups = {"", "data", "analyse"}
     tried = {name for name in COMMANDS for line in commands if line.startswith(name)}
     assert tried | groups >= COMMANDS.keys()
     packages = {name for each in EXTRAS.values() for name in each.split()}

@@ -102,7 +102,7 @@ REFUSED = [
     ("evaluate {run} {tmp}/other.npz", "has the class 'bb', which the model"),
     ("evaluate {run} {features} --split val", "has no 'val' split"),
     ("evaluate {run} {features} --mean_labels -1", "between 0 and the 3 classes"),
-    ("demo --processes -1", "processes must be at least 0"),
+    ("demo --workers -1", "`workers` must be at least 0"),
 ]
 
 

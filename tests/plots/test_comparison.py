@@ -9,18 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from spml.plots import compare_curves, tie_set
-from spml.plots.charts import _spread
+from spml.plots import tie_set
 from spml.plots.style import COLOURS, MISSED
 from tests.plots.reading import pixels, positions
-
-
-def test_compared_curves_lie_where_their_values_are(tmp_path: Path) -> None:
-    curves = {"low": [(0.2, 0.0), (0.3, 0.0)], "high": [(0.7, 0.05), (0.9, 0.02)]}
-    compare_curves(tmp_path / "c.png", curves, ylabel="mAP")
-    image = pixels(tmp_path / "c.png")
-    low, high = (positions(image, colour)[:, 0] for colour in COLOURS[:2])
-    assert high.max() < low.min()
 
 
 def test_the_tie_set_looks_different_and_the_highest_score_stands_on_top(tmp_path: Path) -> None:
@@ -68,16 +59,3 @@ def test_a_score_above_100_percent_is_drawn_at_100(tmp_path: Path) -> None:
         return (tmp_path / name).read_bytes()
 
     assert draw("one.png", 1.2, 1.5) == draw("two.png", 1.0, 1.0) != draw("three.png", 0.95, 1.0)
-
-
-@pytest.mark.parametrize("values", [[1.0], [1.0, 1.0, 1.0], [5.0, 1.0, 1.2, 4.9], [0.0, 10.0, 20.0]])
-def test_names_at_the_ends_of_curves_do_not_overlap(values: list[float]) -> None:
-    moved = _spread(values, 1.0)
-    assert (np.diff(np.sort(moved)) > 1 - 1e-9).all()
-    assert sum(moved) == pytest.approx(sum(values))
-    order: Any = np.argsort(values, kind="stable")
-    assert (np.diff(np.array(moved)[order]) > 0).all()
-
-
-def test_names_that_are_far_apart_stay() -> None:
-    assert _spread([3.0, 1.0, 2.0], 1.0) == [3.0, 1.0, 2.0]

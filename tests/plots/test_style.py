@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 
 from spml.common.errors import SpmlError
-from spml.plots import ExampleLabel, compare_curves, example_sheet, fit_curves
+from spml.plots import ExampleLabel, example_sheet, fit_curves
 from spml.plots.style import colours_of, save, single_panel
 from tests.plots.reading import scenes
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("draw", ["learning", "compare", "sheet"])
+@pytest.mark.parametrize("draw", ["learning", "sheet"])
 def test_equal_figures_are_equal_files(tmp_path: Path, draw: str) -> None:
     def write(path: Path) -> bytes:
         if draw == "learning":
             fit_curves(path, HISTORY, metric="val/SP", best=1)
-        elif draw == "compare":
-            compare_curves(path, {"a": [(0.1, 0.1), (0.2, 0.1)]}, ylabel="mAP")
         else:
             example_sheet(path, scenes(1), [[ExampleLabel("a", 0.5, True, True, None)]], with_truth=False)
         return path.read_bytes()
@@ -34,7 +32,6 @@ def test_any_class_name_can_be_drawn(tmp_path: Path, recwarn: pytest.WarningsRec
     names = ["a$b$c", "$\\frac{$", "犬", "_", ""]
     labels = [ExampleLabel(name, 0.5, True, True, None) for name in names]
     example_sheet(tmp_path / "s.png", scenes(2), [labels] * 2, with_truth=False)
-    compare_curves(tmp_path / "c.png", {name: [(0.1, 0.0), (0.2, 0.0)] for name in names}, ylabel="mAP")
     assert len(recwarn) == 0
 
 

@@ -80,9 +80,8 @@ def test_nothing_is_answered_without_the_token_or_from_another_page(client, page
     for path in ("", "static/sample.js", "api/about", "api/queue"):
         answer = client.get(f"/{TOKEN}/{path}")
         assert all(name in answer.headers for name in HEADERS)
-    twice = '{"sample": 0, "complete": true, "complete": false}'
-    headers = {"Content-Type": "application/json"}
-    assert client.post(f"/{TOKEN}/api/complete", content=twice, headers=headers).status_code == 422
+    extra = {"sample": 0, "complete": True, "column": 1}
+    assert client.post(f"/{TOKEN}/api/complete", json=extra).status_code == 422
     assert page.store.since(0) == []
 
 

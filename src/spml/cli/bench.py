@@ -1,4 +1,4 @@
-"""The commands `spml bench run`, `status`, `report`, `config`. Heavy modules are imported when one runs."""
+"""The commands `spml bench ...`, and `spml demo`. Heavy modules are imported when one runs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def bench_run(
     from ..common.files import remove_leftovers, write_text
 
     if workers < 0:
-        raise InputError(f"--workers must be at least 0, got {workers}")
+        raise InputError(f"`workers` must be at least 0, got {workers}.")
     cluster.find()
     job = _job(spec, comparison, create=True)
     say_what_changed(job)
@@ -129,6 +129,17 @@ def bench_run(
     if state.missing:
         missing = counted(sum(state.missing.values()), "run")
         raise SpmlError(f"{missing} still missing, because workers were stopped. Run the same command again.")
+
+
+def demo(*, output: Path = Path("demo"), workers: int = 0) -> None:
+    """Compare four methods on embedded scenes of digits: `spml bench run demo`, with the results in a folder
+    called demo.
+
+    Args:
+        output: Folder for the results.
+        workers: Number of processes; 0 = one per GPU, or per core where there is none.
+    """
+    bench_run("demo", comparison=Comparison(str(output)), cluster=Cluster(), tables=Tables(), workers=workers)
 
 
 def bench_status(

@@ -19,7 +19,7 @@ from .own_network import own_network
 from .streams import guarded_streams
 
 COMMANDS = {
-    "demo": ("demo", "compare methods on embedded data"),
+    "demo": ("bench", "compare methods on embedded data"),
     "train": ("train", "train a model"),
     "thresholds": ("thresholds", "decide from which score on labels are predicted"),
     "predict": ("predict", "label new samples"),

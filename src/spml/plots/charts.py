@@ -135,40 +135,6 @@ def member_curves(
 
 
 @picture
-def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, ylabel: str) -> None:
-    """Draw one line per method with a band of one standard deviation, named at its right end.
-
-    Args:
-        path: PNG to write.
-        curves: (mean, standard deviation) per epoch for each method, in [0, 1]; drawn in percent.
-        ylabel: Name of the quantity.
-
-    Raises:
-        SpmlError: The file could not be written.
-    """
-    figure, axes = single_panel(7.2, 4.2)
-    ends = {}
-    for number, (name, points) in enumerate(curves.items()):
-        mean, deviation = 100 * np.asarray(points, np.float64).T
-        epochs = np.arange(1, len(mean) + 1)
-        colour = COLOURS[number % len(COLOURS)]
-        line = ("-", "--", ":")[number // len(COLOURS) % 3]
-        axes.fill_between(epochs, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(epochs, mean, line, color=colour, linewidth=2)
-        ends[name] = (len(mean), mean[-1], colour)
-    axes.margins(x=0)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(f"{ylabel}, %")
-    low, high = axes.get_ylim()
-    heights = _spread([value for _, value, _ in ends.values()], 0.055 * (high - low))
-    for (name, (epoch, value, colour)), height in zip(ends.items(), heights, strict=True):
-        style = {"color": colour, "fontweight": "bold", "fontsize": 9, "va": "center", "parse_math": False}
-        place = {"xytext": (8, 0), "textcoords": "offset points", "annotation_clip": False}
-        axes.annotate(f"{name}  {value:.1f}", (epoch, height), **place, **style)
-    save(figure, path)
-
-
-@picture
 def tie_set(
     path: Path,
     candidates: Sequence[Mapping[str, Any]],
@@ -207,26 +173,6 @@ def tie_set(
     axes.set_xlabel(axis, fontsize=9)
     axes.set_title("Filled: the tie set, not to be told from the best", fontsize=9.5, loc="left")
     save(figure, path)
-
-
-def _spread(values: Sequence[float], distance: float) -> list[float]:
-    """Move values apart so that neighbours differ by at least `distance`; their order stays."""
-    order = np.argsort(values, kind="stable")
-    groups = [[value] for value in np.array(values, np.float64)[order]]
-    # Neighbours that are too close become one group, spread evenly around its mean.
-    i = 0
-    while i + 1 < len(groups):
-        group, following = groups[i], groups[i + 1]
-        needed = distance * (len(group) + len(following)) / 2
-        if np.mean(following) - np.mean(group) < needed:
-            groups[i : i + 2] = [group + following]
-            i = max(i - 1, 0)
-        else:
-            i += 1
-    spread = [np.mean(group) + distance * (np.arange(len(group)) - (len(group) - 1) / 2) for group in groups]
-    moved = np.empty(len(values))
-    moved[order] = np.concatenate(spread)
-    return [float(value) for value in moved]
 
 
 _COLUMNS = 4

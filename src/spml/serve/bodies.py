@@ -127,8 +127,6 @@ def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray
             f'Expected JSON such as {{"features": {_EXAMPLES[len(shape)]}}} with rows of {numbers} numbers: '
             f"{error}",
         ) from error
-    if body.count(b'"') > 2:  # rows of numbers have no quotes, and the last of equal keys is taken
-        raise RefusedError(422, "`features` is given more than once. Expected one list of rows.")
     if not rows:
         raise RefusedError(422, "The request holds no row: `features` is empty.")
     if len(rows) > most:
@@ -181,8 +179,6 @@ def read_texts(body: bytes, most: int) -> list[str]:
         texts = msgspec.json.decode(body, type=_Texts).texts
     except (ValueError, RecursionError) as error:
         raise RefusedError(422, f'Expected JSON such as {{"texts": ["...", "..."]}}: {error}') from error
-    if quotes > 2 * len(texts) + 2:  # the last of equal keys is taken
-        raise RefusedError(422, "`texts` is given more than once. Expected one list of texts.")
     if not texts:
         raise RefusedError(422, "The request holds no text: `texts` is empty.")
     if len(texts) > most:

@@ -507,5 +507,5 @@ def test_twelve_bits_are_not_looked_for_in_large_images(tmp_path):
 def test_progress_of_checks_is_told(tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
     steps = []
-    check_images([tmp_path / "a.png"] * 200, max_pixels=10**6, advance=steps.append)
-    assert steps == [64, 64, 64]
+    check_images([tmp_path / "a.png"] * 20, max_pixels=10**6, advance=steps.append)
+    assert steps == [1] * 20

@@ -66,6 +66,18 @@ def test_features_equal_those_of_the_backbone_and_are_computed_once(
     assert isinstance(features._matrix.base, np.memmap)
 
 
+def test_the_bar_moves_after_the_first_of_many_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list[int]()
+    monkeypatch.setattr("spml.runs.predict.features.progress", lambda *about: nullcontext(steps.append))
+    pixels = np.arange(40 * 16, dtype=np.uint16).astype(np.uint8).reshape(40, 1, 4, 4)
+    pixels[:, 0, 0, 0] = range(40)
+    features = cached_features(Counting(), ImageArray(pixels), tmp_path, key="k")
+    np.testing.assert_array_equal(features.dense(range(40)), pixels.reshape(40, 16).astype(np.float32))
+    assert steps == [1, 16, 16, 7]
+
+
 def test_another_key_is_another_store_and_another_sample_another_row(tmp_path: Path) -> None:
     first = cached_features(Counting(1.0), ImageArray(PIXELS), tmp_path, key="1")
     second = cached_features(Counting(2.0), ImageArray(PIXELS), tmp_path, key="2")

@@ -38,7 +38,6 @@ MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
 
 _NO_KEYS = np.empty(0, np.uint64)
-_STEP = 64  # images between two steps of a progress bar
 _TWELVE_BITS = " 12 bits"  # at the end of the digest of an image whose pixels are scaled by 12 bits
 
 
@@ -262,7 +261,7 @@ def check_images(
         paths: The images.
         max_pixels: Pixels above which an image is not decoded.
         workers: Number of threads; -1 = one per CPU, at most 8.
-        advance: Called with the number of images that were checked since the last call.
+        advance: Called with 1 after each image.
 
     Returns:
         The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
@@ -283,8 +282,7 @@ def check_images(
         results = []
         for result in pool.map(check, paths):
             results.append(result)
-            if len(results) % _STEP == 0:
-                advance(_STEP)
+            advance(1)
     finally:
         pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]

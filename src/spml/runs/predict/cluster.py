@@ -148,7 +148,7 @@ class Job(NamedTuple):
 
     network: nn.Module
     inputs: Inputs
-    batches: Batches
+    batches: Batches | Sequence[Sequence[int]]
     device: str
     threads: int
     decoders: int = 0
@@ -161,7 +161,7 @@ class Job(NamedTuple):
 def compute_batches(
     network: nn.Module,
     inputs: Inputs,
-    batches: Batches,
+    batches: Batches | Sequence[Sequence[int]],
     *,
     cluster: str | None,
     device: torch.device,
@@ -222,9 +222,9 @@ def compute_batches(
             yield computed
 
 
-def tasks_of(batches: Batches, slots: int) -> int:
+def tasks_of(batches: Batches | Sequence[Sequence[int]], slots: int) -> int:
     """Number of tasks that batches are divided into, for a number of places that compute one at a time."""
-    per_task = max(1, _SAMPLES // batches.size)
+    per_task = max(1, _SAMPLES // len(batches[len(batches) // 2]))  # the first may have one sample only
     return min(max(-(-len(batches) // per_task), _PER_SLOT * slots), len(batches), _MOST_TASKS)
 
 

@@ -100,8 +100,11 @@ def cached_features(
                     advance(done)
                 # A network of the user's own may have no parameters, but its mean and deviation are buffers.
                 device = next(chain(backbone.parameters(), backbone.buffers())).device
-                # Small batches are no slower on a CPU, and the bar moves sooner.
-                batches = Batches(missing, min(batch_size, _ON_CPU) if device.type == "cpu" else batch_size)
+                # Small batches are no slower on a CPU. The bar moves from the first sample on, which goes
+                # ahead of several large batches.
+                size = min(batch_size, _ON_CPU) if device.type == "cpu" else batch_size
+                ahead = int(size >= _ON_CPU and len(missing) > size)
+                batches = [*Batches(missing[:ahead], 1), *Batches(missing[ahead:], size)]
                 computed = compute_batches(
                     backbone,
                     inputs,

@@ -38,51 +38,6 @@ _ROWS_TOGETHER = 20_000  # held-out samples that it counts
 _LARGEST = 4 << 20  # bytes of a picture; those of this package have a twentieth
 
 
-class _Selected(msgspec.Struct):
-    metric: str
-    warnings: list[str] = []
-
-
-class _Data(msgspec.Struct):
-    name: str
-    samples: dict[str, int]
-    observed: dict[str, str]
-    skipped: int
-
-
-class _Map(msgspec.Struct):
-    mAP: float
-
-
-class _Sizes(msgspec.Struct):
-    tried: list[dict[str, float]]
-    weights: dict[str, float]
-
-    @property
-    def sentence(self) -> str:
-        """Sizes that are used, and what was tried."""
-        tried = []
-        for each in self.tried:
-            score = each["val/SP"] if "val/SP" in each else each["val/mAP"]
-            count, seconds = f"{each['samples']:,.0f} samples", f"{each['seconds']:.0f} s"
-            tried.append(f"{each['size']:g}: {shown_score(score)} ({count}, {seconds})")
-        used = " and ".join(self.weights)
-        return f"{used} pixels. Held-out score of each size that was tried: {', '.join(tried)}"
-
-
-class _Summary(msgspec.Struct):
-    """The parts of summary.json that a report shows."""
-
-    method: str
-    selected: _Selected
-    data: _Data
-    warnings: list[str]
-    versions: dict[str, str]
-    sizes: _Sizes | None = None
-    test: _Map | None = None
-    command: str = ""
-
-
 class _F1(msgspec.Struct):
     f1: float
 
@@ -130,16 +85,9 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    folder, policy, images = run.folder, run.thresholds, bool(run.spec.size)
-    try:
-        summary = msgspec.convert(run.summary, _Summary)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{folder / run_files.SUMMARY}: damaged ({error}). Train again.") from error
-    held_out, shown_as, numbers = (
-        read_held_out(folder, run.classes),
-        headline(run.summary),
-        summary.data.samples,
-    )
+    folder, policy, images, summary = run.folder, run.thresholds, bool(run.spec.size), run.summary
+    held_out, shown_as = read_held_out(folder, run.classes), headline(summary)
+    selected, numbers = summary["selected"], summary["data"]["samples"]
     never = set(run.card["without_positives"])
     cuts = [np.inf if name in never else cut for name, cut in zip(run.classes, run.cuts, strict=True)]
     shown = choose_samples(held_out, cuts)
@@ -149,18 +97,18 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     def count(number: int) -> str:
         return counted(number, "photo" if images else "sample")
 
-    in_turn = scored_in_turn(run.summary, len(held_out.ids))
+    in_turn = scored_in_turn(summary, len(held_out.ids))
     many = "photos" if images else "samples"
     judged = f"{len(held_out.ids):,} {many}, "
     judged += "each scored by models that had not learned from it" if in_turn else "that were held back"
 
     def warnings() -> list[str]:
-        skipped = summary.data.skipped
+        skipped = summary["data"]["skipped"]
         unusable = (
             f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says which "
             "and why; mend or remove them, and train again."
         )
-        found = one_per_cause([*summary.warnings, *summary.selected.warnings, *policy.warnings])
+        found = one_per_cause([*summary["warnings"], *selected.get("warnings", ()), *policy.warnings])
         return [*found, *([unusable] if skipped else []), *remarks]
 
     def figure(row: int, column: int) -> dict[str, Any]:
@@ -199,7 +147,8 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         many=many,
         count=count,
         counted=counted,
-        method=_method(summary.method),
+        method=_method(summary["method"]),
+        sizes=_sizes(summary.get("sizes")),
         warnings=warnings,
         fewest=FEWEST_SHOWN,
         shown_score=shown_score,
@@ -254,6 +203,17 @@ def _about_curves(run: Run, headline: Headline) -> str:
         f"were kept. The vertical axis is the {metric} in this search. The finished model combines the "
         "marked ones and has a score of its own."
     )
+
+
+def _sizes(sizes: dict[str, Any] | None) -> str:
+    """Sizes of images that are used, and what was tried; empty if there was one size only."""
+    tried = [
+        f"{each['size']:g}: {shown_score(each['val/SP' if 'val/SP' in each else 'val/mAP'])} "
+        f"({each['samples']:,.0f} samples, {each['seconds']:.0f} s)"
+        for each in (sizes or {}).get("tried", ())
+    ]
+    used = " and ".join((sizes or {}).get("weights", ()))
+    return f"{used} pixels. Held-out score of each size that was tried: {', '.join(tried)}" if tried else ""
 
 
 def _method(name: str) -> str:
