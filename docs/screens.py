@@ -4,7 +4,8 @@
 
 Pages are drawn at the width of a computer and of a telephone, light and dark, and must not scroll sideways.
 The photographs are those of examples/scenes. FOLDER takes them and the runs, and OPTIONS go to `spml train`,
-such as those that choose the backbone. Questions are answered with the true labels. Needs Chromium.
+such as those that choose the backbone. Questions are answered with the true labels. `spml demo` is run in the
+folder, too, unless it was before, and the site is built. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ import csv
 import io
 import json
 import os
+import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -65,6 +70,9 @@ def draw_screens(folder: Path, options: list[str]) -> None:
         with serving(Path("runs/first/audit")) as site:
             everywhere(browser, site.address, "review", "#photo:not([hidden])")
         serve(browser)
+        main(["demo", "--output", "demo"])
+        everywhere(browser, Path("demo/report.html").resolve().as_uri(), "bench")
+        site(browser)
     draw_predictions(spml.load("runs/first"))
     draw_export()
 
@@ -114,6 +122,26 @@ def serve(browser) -> None:
         page.locator("article").first.scroll_into_view_if_needed()
         page.evaluate("scrollTo(0, document.querySelector('article').offsetTop - 20)")
         save(page, "serve")
+
+
+def site(browser) -> None:
+    """Draw the front page of the site and the quick start."""
+    folder = Path("site").resolve()
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("", "quickstart/"):
+            address = f"http://127.0.0.1:{server.server_port}/{name}"
+            everywhere(browser, address, f"site-{name.strip('/') or 'front'}")
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files without a line for each."""
+
+    def log_message(self, *about) -> None:
+        """Say nothing."""
 
 
 def draw_export() -> None:

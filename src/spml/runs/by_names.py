@@ -111,9 +111,9 @@ def run_by_names(config: Config, *, resume: bool, overwrite: bool, cluster: str 
     photos, told = shlex.quote(config.data.path), shlex.quote(str(folder))
     log.info(
         f"{folder}: done; {NOTHING_KNOWN}\n"
-        f"next: `spml predict {told} {photos} --output tags.csv` labels photos: those of the highest scores, "
-        f"{assumed_for_thresholds(len(run.data.classes)):g} of a photo on average, which is assumed.\n"
-        f"next: `spml audit sample {told}` draws photos to label in full, which `spml review` shows."
+        f"next: `spml predict {told} {photos} --output tags.csv` labels photos, "
+        f"{assumed_for_thresholds(len(run.data.classes)):g} labels per photo on average (an assumption).\n"
+        f"next: `spml audit sample {told}` draws random photos to label in full with `spml review`."
     )
     return folder
 
@@ -128,8 +128,8 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
     model = config.model
     if not model.names:
         raise InputError(
-            "data.classes is for photos of which no label is known, which names of classes alone can "
-            "score: pass names=MODEL, or for labelled data leave it out."
+            "data.classes is for photos without any known label, which are scored by the names of the "
+            "classes: pass names=MODEL. For labelled data, leave data.classes out."
         )
     if resume:
         raise InputError("`resume`: nothing is trained without a known label. Start again with `overwrite`.")

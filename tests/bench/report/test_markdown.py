@@ -44,7 +44,7 @@ class Text(HTMLParser):
 
 
 def body(markdown: str, **pictures: bytes) -> str:
-    return to_html("", markdown, pictures).split("<body>\n")[1].split("</body>")[0]
+    return to_html("", markdown, pictures).split("<main>\n")[1].split("</main>")[0]
 
 
 def test_only_the_script_of_the_page_may_run():
@@ -85,7 +85,7 @@ def test_plain_text_is_displayed_literally(text):
     shown = one_line(text)
     shown = shown if len(shown) <= 400 else shown[:399] + "…"
     assert page.texts == [shown, "a", "b", shown, "x"]
-    assert page.tags <= {"h2", "div", "table", "thead", "tbody", "tr", "th", "td"}
+    assert page.tags <= {"section", "h2", "div", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 @pytest.mark.parametrize(

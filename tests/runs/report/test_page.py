@@ -22,6 +22,7 @@ from spml.runs.report.page import labels_together, renew_report
 from spml.runs.report.samples import SIDE
 from tests.helpers import write_image
 from tests.helpers.features import HIDE, make_features, make_weights
+from tests.helpers.pages import check_report
 from tests.helpers.photo_runs import write_photos
 
 HOSTILE = "<script>alert(1)</script>"
@@ -319,3 +320,9 @@ def test_photos_lead_to_their_files(photo_run):
     links = re.findall(r'<a class="frame" href="([^"]+)"', report_of(photo_run))
     assert links
     assert all((photo_run / unquote(link)).is_file() for link in links)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["photo_run", "feature_run"])
+def test_the_report_fits_a_computer_and_a_phone_and_is_accessible(name, request):
+    check_report(request.getfixturevalue(name) / "report.html")

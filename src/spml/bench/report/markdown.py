@@ -22,7 +22,7 @@ UNKNOWN = "-"
 """Stands for a value that is not known."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$~&#!])")
-_DETAILS = re.compile(r"<details><summary>[\w ,()]*</summary>|</details>")
+_DETAILS = re.compile(r"<details><summary>[\w ,()-]*</summary>|</details>")
 
 # -- numbers and names ---------------------------------------------------------------------------------
 
@@ -157,9 +157,13 @@ def to_html(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
     parser.add_render_rule("image", image)
     parser.add_render_rule("table_open", lambda *_: '<div class="wide" tabindex="0"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    look = (files("spml.runs.report") / "report.css").read_text(encoding="utf-8")  # as reports of runs have
     style, script = (
         (files(__package__) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    body = parser.render(markdown)
-    return render("page.html.j2", title=title, style=style, script=script, script_hash=digest, body=body)
+    parts = parser.render(markdown).split("<h2 ")
+    body = parts[0] + "".join(f"<section><h2 {part}</section>\n" for part in parts[1:])
+    return render(
+        "page.html.j2", title=title, style=look + style, script=script, script_hash=digest, body=body
+    )

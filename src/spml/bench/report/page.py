@@ -40,7 +40,7 @@ _ESCAPES = str.maketrans(
 def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
     """The whole report: below its plain title, paragraphs in Markdown about it."""
     results = [
-        (task, task_name(task), list(_scores(report, task)), list(_selected(report, task)))
+        (task, task_name(task), _scores(report, task), _compared(report, task), [*_selected(report, task)])
         for task in report.entries
     ]
     failures, missing = report.books.failures, report.books.missing
@@ -57,12 +57,6 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
         alpha=ALPHA,
         ranks=_ranks(report),
         results=results,
-        score_header=[
-            "candidate",
-            "seeds",
-            *(["published"] if report.published else []),
-            *(f"`{m}`: {c}" if c == "mAP" else c for m in report.modes for c in _columns(report)),
-        ],
         reservations=_reservations(report),
         gains=_gains(report),
         data=[
@@ -177,29 +171,36 @@ def _gains(report: Report) -> list[list[str]]:
     return [*rows, ["**all**", "", *map(mean, total.values())]] if any(total.values()) else []
 
 
-def _columns(report: Report) -> dict[str, Callable[[Entry], str]]:
-    """Columns of each mode in the table of a task, by their names."""
-    columns: dict[str, Callable[[Entry], str]] = {"mAP": _score}
-    if report.has_gap:
-        columns["gap"] = lambda entry: share(entry.gap)
-    if report.baseline is not None:
-        columns[f"to {plain(report.baseline)}"] = _difference
-    columns["p" if report.against is None else f"p, to {plain(report.against)}"] = lambda entry: p_value(
-        entry.p
-    )
-    return columns
-
-
-def _scores(report: Report, task: Task) -> Iterator[list[str]]:
-    columns = _columns(report)
+def _scores(report: Report, task: Task) -> list[list[str]]:
+    """Header and rows of the scores by each mode."""
+    published = ["published"] if report.published else []
+    rows = [["candidate", "seeds", *published, *(f"`{mode}`: mAP" for mode in report.modes)]]
     for name in report.candidates[task]:
         entries = [report.entries[task].get((name, mode)) for mode in report.modes]
         seeds = sorted({entry.test.n for entry in entries if entry is not None})
         mark = " °" if name in report.reference_only else ""
-        cells = [cell(entry) if entry else UNKNOWN for entry in entries for cell in columns.values()]
         mark += " †" if name in report.notes else ""
-        published = [plain(report.published.get((task[0], name), UNKNOWN))] if report.published else []
-        yield [plain(name) + mark, "/".join(map(str, seeds)), *published, *cells]
+        stated = [plain(report.published.get((task[0], name), UNKNOWN)) for _ in published]
+        cells = [_score(entry) if entry else UNKNOWN for entry in entries]
+        rows.append([plain(name) + mark, "/".join(map(str, seeds)), *stated, *cells])
+    return rows
+
+
+def _compared(report: Report, task: Task) -> list[list[str]]:
+    """Header and rows of how far candidates are from the baseline and the best, by each mode."""
+    columns: dict[str, Callable[[Entry], str]] = {}
+    if report.has_gap:
+        columns["gap"] = lambda entry: share(entry.gap)
+    if report.baseline is not None:
+        columns[f"to {plain(report.baseline)}"] = _difference
+    p = "p" if report.against is None else f"p, to {plain(report.against)}"
+    columns[p] = lambda entry: p_value(entry.p)
+    rows = [["candidate", *(f"`{mode}`: {column}" for mode in report.modes for column in columns)]]
+    for name in report.candidates[task]:
+        entries = [report.entries[task].get((name, mode)) for mode in report.modes]
+        cells = [cell(entry) if entry else UNKNOWN for entry in entries for cell in columns.values()]
+        rows.append([plain(name), *cells])
+    return rows
 
 
 def _score(entry: Entry) -> str:

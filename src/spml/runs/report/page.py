@@ -106,7 +106,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         skipped = summary["data"]["skipped"]
         unusable = (
             f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says which "
-            "and why; mend or remove them, and train again."
+            "and why; repair or remove them, and train again."
         )
         found = one_per_cause([*summary["warnings"], *selected.get("warnings", ()), *policy.warnings])
         return [*found, *([unusable] if skipped else []), *remarks]
