@@ -191,7 +191,7 @@ def main(source: Path, weights: Path, folder: Path, python: Path) -> None:
             )
             loaded += "y = X[:, :4].argmax(1)\n"
             stated = f'backbone="mobilenetv2_100", weights={str(weights)!r}, output="runs/python"'
-            follower.python_code(page, loaded + code.replace('output="runs/photos"', stated))
+            follower.python_code(page, loaded + code.replace('output="runs/python"', stated))
             follower.python_code("notebook", CELL)
             steps += follower.steps
     result = {

@@ -57,6 +57,11 @@ def refuse(capsys, *arguments):
             "spml train: unexpected argument 'photos'. Put quotes round a name with spaces. "
             "`spml train --help` shows what the command takes.",
         ),
+        (
+            "train photos resume",
+            "spml train: unexpected argument 'resume'. Did you mean --resume? `spml train --help` shows what "
+            "the command takes.",
+        ),
         ("data inpsect photos", "spml data: unknown command 'inpsect'. Did you mean inspect?"),
         ("data", "spml data: name a command: inspect, prepare, convert."),
         ("bench rn quick", "spml bench: unknown command 'rn'. Did you mean run?"),

@@ -233,7 +233,7 @@ def test_small_photographs_are_seen_at_the_size_of_the_network(photos, weights):
     assert (found.spec.size, found.sizes) == (64, ())
     (note,) = found.notes
     assert note.startswith(
-        "half of the photographs have less than 32 pixels on the longer side (24 in the middle) and are "
+        "half of the photographs have less than 32 pixels on the longer side (median 24) and are "
         "enlarged to 64, the size of the network"
     )
 

@@ -368,7 +368,9 @@ class Parser(argparse.ArgumentParser):
         """Say what to do about an argument too many: pass it otherwise, or name the folder above."""
         name, hint = f"unexpected argument {word!r}", "Put quotes round a name with spaces."
         first = stated.get("path")
-        if first and os.path.isdir(word) and os.path.isdir(first):
+        if f"--{word}" in self.actions:  # named as messages do
+            hint = f"Did you mean --{word}?"
+        elif first and os.path.isdir(word) and os.path.isdir(first):
             above = os.path.dirname(os.path.normpath(word)) or "."
             hint = f"The data is one folder or file: pass the folder that holds both, such as {above}."
         elif "--output" in self.actions and "output" not in stated and os.path.splitext(word)[1]:

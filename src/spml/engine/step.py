@@ -128,6 +128,6 @@ def compiled(network: nn.Module) -> Iterator[None]:
     except TorchDynamoException as error:
         said = " ".join(str(error).partition("Set TORCHDYNAMO_VERBOSE")[0].split())
         raise SpmlError(
-            f"torch can't compile the network ({said}): leave out compile=yes, or correct what it reports. On "
+            f"torch can't compile the network ({said}): leave out compile=yes, or correct the cause. On "
             "CPU it needs a C++ compiler, such as g++."
         ) from error

@@ -71,7 +71,7 @@ def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
     assert len(printed.splitlines()) < 20
     main([*command, "--verbose", "--output", str(tmp_path / "run")])
     printed = capsys.readouterr().err
-    assert "no method is stated, so it is auto" in printed
+    assert "no method was passed, so auto is used" in printed
     assert "epochs has no effect" in printed
     table = printed[printed.index("member ") :].splitlines()
     rows = [line.split() for line in table[1:] if line.startswith(("standard", "sqrtl2", "raw"))]
@@ -242,7 +242,7 @@ def test_what_asks_for_training_is_trained_by_default(features):
     ):  # fmt: skip
         method, notes = settled(features, **settings)
         assert method == "gr"
-        assert notes[0].startswith("no method is stated, so it is gr")
+        assert notes[0].startswith("no method was passed, so gr is used")
     assert settled("digits")[0] == "gr"
 
 

@@ -271,7 +271,7 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
         if config.method == AUTO:
             meaning = "an ensemble of heads is solved"
         notes.append(
-            f"no method is stated, so it is {config.method}: {meaning} (`spml methods {config.method}`)"
+            f"no method was passed, so {config.method} is used: {meaning} (`spml methods {config.method}`)"
         )
     objective = create(config.objective, config.hp) if config.objective else None
     needs = objective.needs if objective else Needs()
@@ -343,8 +343,8 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
         notes.append(remark)
     if needs.features and data.kind == "image" and model.frozen == "no":
         notes.append(
-            f"method {config.method!r} uses the features of all training samples, but they change, because "
-            "the backbone is trained (model.frozen=no): it takes the form that does without them"
+            f"method {config.method!r} uses the features of all training samples, which change while the "
+            "backbone is trained (model.frozen=no), so its form without features is used"
         )
     if remark := assumed_mean_labels(config, data, new_head=start is None):
         notes.append(remark)

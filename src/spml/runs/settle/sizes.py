@@ -51,8 +51,8 @@ def sizes_for(opening: Opening, own: int) -> tuple[tuple[int, ...], tuple[str, .
     notes = []
     if median < _SMALL:
         notes.append(
-            f"half of the photographs have less than {_SMALL} pixels on the longer side ({median:g} in the "
-            f"middle) and are enlarged to {own}, the size of the network: take larger ones if there are any"
+            f"half of the photographs have less than {_SMALL} pixels on the longer side (median {median:g}) "
+            f"and are enlarged to {own}, the size of the network: use larger originals if you have them"
         )
     elif high > _SPREAD * low:
         notes.append(
