@@ -41,7 +41,7 @@ def printed(capsys, *arguments, **options):
 
 
 def test_a_row_per_candidate(spec, state, capsys):
-    lines = printed(capsys, spec, state, by="candidate", lines=False)
+    lines = printed(capsys, spec, state, lines=False)
     assert lines[0] == "7 of 1,212 runs are finished, 4 of them failed; about 10.0 h left with one worker"
     table = [line.rsplit(maxsplit=3) for line in lines[2:8]]
     assert table == [
@@ -62,18 +62,8 @@ def test_a_row_per_candidate(spec, state, capsys):
     ]
 
 
-def test_a_row_per_data_set_and_way_of_hiding(spec, state, capsys):
-    lines = printed(capsys, spec, state, by="data", lines=False)
-    assert [line.split() for line in lines[2:6]] == [
-        ["data", "hiding", "done", "failed", "missing"],
-        ["toy", "uniform", "3", "3", "1,200"],
-        ["toy", "frequent", "0", "1", "5"],
-        ["all", "3", "4", "1,205"],
-    ]
-
-
 def test_lines_on_request(spec, state, capsys):
-    lines = printed(capsys, spec, state, by="candidate", lines=True)
+    lines = printed(capsys, spec, state, lines=True)
     assert lines[-7:] == [
         *(
             f"failed: toy/uniform/em slow/0, trial {trial}: {NAN.format(trial, 17 * trial)}"
@@ -93,7 +83,7 @@ def test_many_messages_and_candidates(spec, capsys):
         for number in range(12)
     ]
     same = [row(("toy", "uniform", name, 50), status="failed", message="same") for name in names]
-    lines = printed(capsys, spec, State(16, (*rows, *same), {}), by="candidate", lines=False)
+    lines = printed(capsys, spec, State(16, (*rows, *same), {}), lines=False)
     messages = lines[lines.index("failed runs by message:") + 1 : -2]
     assert len(messages) == 11
     assert messages[0] == "  4 runs (an, a[b], em slow, full): same"
@@ -102,19 +92,19 @@ def test_many_messages_and_candidates(spec, capsys):
 
 def test_everything_is_done(spec, capsys):
     state = State(1, (row(("toy", "uniform", "an", 0), status="done"),), {})
-    lines = printed(capsys, spec, state, by="candidate", lines=False)
+    lines = printed(capsys, spec, state, lines=False)
     assert lines[0] == "1 of 1 runs are finished"
     assert lines[-1].split() == ["all", "1", "0", "0"]
 
 
 def test_a_table_on_a_terminal(spec, state, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert any("━" in line for line in printed(capsys, spec, state, by="candidate", lines=False))
+    assert any("━" in line for line in printed(capsys, spec, state, lines=False))
 
 
 def test_a_message_never_reaches_the_terminal_as_a_command(spec, capsys):
     failed = row(("toy", "uniform", "an", 0), status="failed", message="\x1b]0;owned\x07")
     for lines in (False, True):
-        said = "\n".join(printed(capsys, spec, State(1, (failed,), {}), by="candidate", lines=lines))
+        said = "\n".join(printed(capsys, spec, State(1, (failed,), {}), lines=lines))
         assert "\x1b" not in said
         assert r"\x1b]0;owned\x07" in said

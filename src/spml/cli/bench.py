@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..common.errors import InputError, SpmlError, escaped, nearest, require_packages
 from ..common.files import make_folder
@@ -146,7 +146,6 @@ def bench_status(
     spec: str,
     *,
     comparison: Comparison,
-    by: Literal["candidate", "data"] = "candidate",
     lines: bool = False,
 ) -> None:
     """Show how many runs are finished, failed and missing.
@@ -154,12 +153,11 @@ def bench_status(
     Args:
         spec: YAML file, or the name of a ready-made specification.
         comparison: Where the comparison lies.
-        by: What a row of the table counts: a candidate, or a data set with a way of hiding labels.
         lines: Also list failed runs, and series with missing runs.
     """
 
     job, state = _read(spec, comparison)
-    print_status(job.spec(), state, by=by, lines=lines)
+    print_status(job.spec(), state, lines=lines)
 
 
 def bench_report(
@@ -283,15 +281,25 @@ def bench_config(store: str, key: str, *, first: bool = False) -> None:
     print(to_yaml(config), end="")
 
 
-def print_status(spec: Spec, state: State, *, by: str, lines: bool) -> None:
-    """Print how many runs are done, failed and missing, and why runs failed; for the options, see
-    `bench.bench_status`."""
+def print_status(spec: Spec, state: State, *, lines: bool) -> None:
+    """Print how many runs are done, failed and missing, and why runs failed."""
+    from rich.text import Text
+
     from ..bench.state import describe_left
 
     left = describe_left(state, workers=1)
     print(state.describe() + (f"; {left} with one worker" if left else ""))
     print()
-    _print_counts(spec, state, ("data", "hiding") if by == "data" else ("candidate",))
+    counts = {candidate.name: Counter[str]() for candidate in spec.candidates}
+    for row in state.rows:
+        counts[row.series.candidate][row.status] += 1
+    for series, missing in state.missing.items():
+        counts[series.candidate]["missing"] += missing
+    every = {"all": sum(counts.values(), Counter[str]())} if len(counts) > 1 else {}
+    table = new_table(("candidate", *_STATUSES), lines=True)
+    for name, by_status in {**counts, **every}.items():
+        table.add_row(Text(name), *(f"{by_status[status]:,}" for status in _STATUSES))
+    print_table(table)
     if state.failed:
         print("\nfailed runs by message:")
         for line in _messages(state.failed):
@@ -304,30 +312,6 @@ def print_status(spec: Spec, state: State, *, by: str, lines: bool) -> None:
             print(f"missing: {_name(series)}: {counted(count, 'run')}")
     elif state.failed or state.missing:
         print("\n--lines lists the failed runs, and the series with missing ones.")
-
-
-def _print_counts(spec: Spec, state: State, parts: Sequence[str]) -> None:
-    from rich.text import Text
-
-    from ..bench.plan import all_series
-
-    def group(series: SeriesKey) -> tuple[str, ...]:
-        return tuple(getattr(series, part) for part in parts)
-
-    counts: dict[tuple[str, ...], Counter[str]] = {group(each.key): Counter() for each in all_series(spec)}
-    for row in state.rows:
-        counts[group(row.series)][row.status] += 1
-    for series, missing in state.missing.items():
-        counts[group(series)]["missing"] += missing
-    table = new_table((*parts, *_STATUSES), left=len(parts), lines=True)
-    for names, by_status in counts.items():
-        table.add_row(*map(Text, names), *(f"{by_status[status]:,}" for status in _STATUSES))
-    if len(counts) > 1:
-        table.add_section()
-        every = sum(counts.values(), Counter[str]())
-        names = ("all", *[""] * (len(parts) - 1))
-        table.add_row(*names, *(f"{every[status]:,}" for status in _STATUSES))
-    print_table(table)
 
 
 def _messages(failed: Sequence[Row]) -> list[str]:

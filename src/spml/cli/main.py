@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 
-from ..common.errors import InputError, SpmlError, escaped, first_line, memory_asked_for, nearest, quoted
+from ..common.errors import InputError, SpmlError, escaped, first_line, memory_asked_for, nearest
 from ..common.messages import shown
 from ..common.spreadsheets import csv_cells
 from ..version import __version__
@@ -49,12 +48,6 @@ COMMANDS = {
 `data inspect`."""
 
 
-_NUMBERS = (
-    *("TQDM_MININTERVAL", "TQDM_MAXINTERVAL", "TQDM_MINITERS", "TQDM_NCOLS", "SOURCE_DATE_EPOCH"),
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
-)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command.
 
@@ -85,7 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe),
             ):
-                _check_environment()
                 parser.run(parsed)
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -118,22 +110,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             sys.exit(130)
-
-
-def _check_environment() -> None:
-    """Check numbers of the environment that libraries convert when they are imported.
-
-    Raises:
-        InputError: One is not a number.
-    """
-    for name in _NUMBERS:
-        try:
-            float(os.environ.get(name) or 0)
-        except ValueError as error:
-            raise InputError(
-                f"the environment variable {name} must be a number, got {quoted(os.environ[name])}. Correct "
-                "it, or unset it."
-            ) from error
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
