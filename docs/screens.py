@@ -72,7 +72,7 @@ def draw_screens(folder: Path, options: list[str]) -> None:
         serve(browser)
         main(["demo", "--output", "demo"])
         everywhere(browser, Path("demo/report.html").resolve().as_uri(), "bench")
-        site(browser)
+        draw_site(browser)
     draw_predictions(spml.load("runs/first"))
     draw_export()
 
@@ -124,7 +124,7 @@ def serve(browser) -> None:
         save(page, "serve")
 
 
-def site(browser) -> None:
+def draw_site(browser) -> None:
     """Draw the front page of the site and the quick start."""
     folder = Path("site").resolve()
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]

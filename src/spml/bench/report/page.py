@@ -95,7 +95,7 @@ def cost_page(report: Report) -> str:
 
 
 def _ranks(report: Report) -> dict[str, Any] | None:
-    usable = {mode: ranking for mode, ranking in report.rankings.items() if ranking.candidates}
+    usable = {mode: ranking for mode, ranking in report.rankings.items() if len(ranking.tasks) > 1}
     if not usable:
         return None
     wide = 2 + report.has_gap
