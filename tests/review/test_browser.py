@@ -120,7 +120,7 @@ def test_undo_goes_back_to_the_question(page):
     assert page.text("file") == "a.png"
     assert page.answers() == {"dog": "yes", "bird": None}
     page.press("z", "Undone: the answer on dog")
-    page.press("z", "There is no answer of yours to undo.")
+    page.press("z", "You have no answer to undo.")
     assert page.text("decided") == "0 of 8"
 
 
@@ -133,7 +133,7 @@ def test_the_end_says_what_was_passed_over(page):
     for place in range(2, 7):
         page.page.keyboard.press("ArrowRight")
         page.wait("position", f"{place} of 6 samples")
-    page.press("y", "This was the end. Earlier questions without an answer: 7.")
+    page.press("y", "This is the end of the list. Earlier questions without an answer: 7.")
 
 
 def test_to_the_end_and_with_exact_numbers(page, audit):

@@ -92,7 +92,7 @@ def test_undo_and_what_contradicts_the_data(page):
     page.press("z", f"Undone: {known} of {name}.")
     assert (page.text("file"), ticked(page)) == (name, [known])
     assert page.page.is_hidden("#contradiction")
-    page.press("z", "There is nothing of yours to undo.")
+    page.press("z", "You have nothing to undo.")
 
 
 def test_the_search(page):

@@ -115,7 +115,7 @@ def test_rows_are_typed(feature_run, open_page):
         page.fill("#row", "0.1, 0.2 0.3;0.4\n0.5 0.6 0.7 0.8")
         page.click("button")
         page.wait_for_selector("article table")
-        assert page.text_content("caption") == "Scores, which are no probabilities"
+        assert page.text_content("caption") == "Scores (not probabilities)"
         page.fill("#row", "1 2")
         page.click("button")
         page.wait_for_selector("#problem:not([hidden])")

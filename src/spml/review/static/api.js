@@ -5,7 +5,7 @@ async function request(path, options) {
   try {
     response = await fetch(path, options);
   } catch {
-    const text = "Not saved: the server does not answer. Earlier answers are safe. If this stays, start spml review again, and open the address that it prints.";
+    const text = "Not saved: the server does not answer. Earlier answers are safe. If this continues, start spml review again, and open the address that it prints.";
     throw Object.assign(new Error(text), { unreachable: true });
   }
   const body = await response.json().catch(() => null);

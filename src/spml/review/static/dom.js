@@ -54,7 +54,7 @@ export function showCommands(list, commands) {
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(text).then(
         () => say("Copied."),
-        () => say("The browser does not let the page copy. Select the command instead."),
+        () => say("The browser does not allow copying. Select the command instead."),
       );
     });
     return make("li", {}, make("code", { textContent: text }), copy);

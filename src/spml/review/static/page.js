@@ -148,7 +148,7 @@ async function goOn(saved) {
   }
   await go(position);
   const left = progress.listed - decidedOf(progress);
-  return left ? `This was the end. Earlier questions without an answer: ${left}.` : "Everything is decided.";
+  return left ? `This is the end of the list. Earlier questions without an answer: ${left}.` : "Everything is decided.";
 }
 
 const waits = (each) => each.suggestions.some(({ status }) => status === "undecided");
@@ -174,7 +174,7 @@ async function addLabel() {
 
 async function undo() {
   const { undone, progress: numbers } = await api.undo(chosen);
-  if (!undone) return say("There is no answer of yours to undo.");
+  if (!undone) return say("You have no answer to undo.");
   progress = numbers;
   cards = newCards(); // answers of many samples may be gone
   const place = places.get(undone.sample);

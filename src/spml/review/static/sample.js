@@ -58,8 +58,8 @@ async function start() {
   photo = new Photo({ images: about.images });
   $("name").textContent = `in ${about.name}`;
   $("how").textContent = about.ordered
-    ? "Known labels come first, then the classes that the run finds most probable. That is a help to find them, not an answer."
-    : "Known labels come first, then the other classes in their order, since no scores of a run are at hand.";
+    ? "Known labels come first, then the classes that the run finds most probable. The order is a help, not an answer."
+    : "Known labels come first, then the other classes in the order of the table, because there are no scores of a run.";
   showCommands($("commands"), about.next);
   await filter();
 }
@@ -111,13 +111,13 @@ async function complete() {
   }
   showSample();
   const open = progress.samples - progress.complete - progress.conflicts;
-  said.push(open ? `This was the end. Not complete yet: ${open}.` : "This was the last one. Use the labels below.");
+  said.push(open ? `This is the end of the list. Not complete yet: ${open}.` : "This was the last one. Use the labels below.");
   say(said.filter(Boolean).join(" "));
 }
 
 async function undo() {
   const { undone, progress: numbers } = await api.undo({});
-  if (!undone) return say("There is nothing of yours to undo.");
+  if (!undone) return say("You have nothing to undo.");
   showProgress(numbers);
   cards.delete(undone.sample);
   const place = samples.indexOf(undone.sample);

@@ -38,7 +38,7 @@ function table(prediction) {
   const rest = Object.keys(values).filter((name) => !predicted.has(name)).sort((a, b) => values[b] - values[a]);
   const marks = prediction.probabilities ? about.threshold_probabilities : about.thresholds;
   const made = element("table");
-  made.append(element("caption", prediction.probabilities ? "Probabilities" : "Scores, which are no probabilities"));
+  made.append(element("caption", prediction.probabilities ? "Probabilities" : "Scores (not probabilities)"));
   for (const name of [...prediction.labels, ...rest].slice(0, Math.max(SHOWN, prediction.labels.length))) {
     const row = element("tr", "", predicted.has(name) ? { class: "predicted" } : {});
     const bar = element("div", "", { class: "bar" });
