@@ -32,7 +32,7 @@ from method_pictures import (
 )
 
 import spml.losses
-from spml.analysis.curves import MEAN_LABELS, SIZE, makes_inputs, start_logits
+from spml.analysis.curves import MEAN_LABELS, SIZE, start_logits
 from spml.methods.base import Objective
 from spml.methods.cards import arguments, readable, summary
 from spml.methods.registry import hyper_parameters
@@ -271,6 +271,11 @@ def _picture(name: str) -> str:
     if list(objective.parameters()):
         lines.append("The method's own parameters have their initial values.")
     return "\n".join(lines)
+
+
+def makes_inputs(name: str) -> bool:
+    """Whether a method needs a further forward pass; a combination does where one of its methods does."""
+    return name != COMBINATION and METHODS[name].extra_inputs is not Objective.extra_inputs
 
 
 def _needs(name: str) -> list[str]:

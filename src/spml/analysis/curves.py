@@ -115,14 +115,6 @@ def start_logits() -> torch.Tensor:
     return torch.from_numpy(4 * spread - 5).reshape(SIZE, SIZE).fill_diagonal_(0.5)
 
 
-def makes_inputs(method: str) -> bool:
-    """Whether a method with default hyper-parameters needs a further forward pass."""
-    objective, facts = create(method), accepted_setting(method).facts
-    objective.on_fit_start(facts)
-    batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
-    return _outputs(objective, start_logits(), batch).extra is not None
-
-
 def _train(
     objective: Objective,
     facts: Facts,

@@ -226,12 +226,12 @@ def _write(job: Job, state: State, against: str, published: bool) -> None:
 
 
 def bench_list() -> None:
-    """List the specifications that come with the package: runs, and what they compare."""
+    """List the specifications that come with the package: what they compare, and their runs."""
     from ..bench.spec import read_ready_made, ready_made
 
-    table = new_table(("name", "runs", "what it compares"), left=1, lines=True)
+    table = new_table(("name", "what it compares", "runs"), left=2, lines=True)
     for spec in map(read_ready_made, ready_made()):
-        table.add_row(spec.path.stem, f"{spec.runs:,}", spec.title)
+        table.add_row(spec.path.stem, spec.title, f"{spec.runs:,}")
     print_table(table)
 
 
