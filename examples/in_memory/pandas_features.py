@@ -27,5 +27,5 @@ print(predictions.to_frame()["labels"].to_dict())
 # {'first': ['round'], 'second': ['other']}
 
 # %% What was measured during the training is a DataFrame, too.
-print(len(run.history_frame()) > 0)
+print(len(pd.DataFrame(run.history)) > 0)
 # True

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .labels import ObservedLabels
     from .methods.base import Batch, Card, Objective, Outputs
     from .methods.registry import register
-    from .runs.api import load, train
+    from .runs.api import train
     from .runs.judge.evaluate import compare
     from .runs.predict.predictions import Predictions
-    from .runs.run import Run
+    from .runs.run import Run, load
     from .testing import check_objective
     from .version import __version__
 
@@ -39,7 +39,7 @@ _WHERE = {
     "__version__": "version",
     "check_objective": "testing",
     "compare": "runs.judge.evaluate",
-    "load": "runs.api",
+    "load": "runs.run",
     "register": "methods.registry",
     "train": "runs.api",
 }

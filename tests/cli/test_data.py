@@ -302,7 +302,7 @@ def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):
             names = [["cat", "fox"], [], ["fox", "cat"]]
             return spml.Predictions(tuple(paths), ("cat", "fox"), scores, names, ("a note",))
 
-    monkeypatch.setattr("spml.runs.api.load", lambda folder: Run())
+    monkeypatch.setattr("spml.runs.run.load", lambda folder: Run())
     os.makedirs("run", exist_ok=True)
     main(["data", "convert", "tags.csv", "out.csv", "--format", "csv", "--overwrite", "--predictions", "run"])
     with open("out.csv", encoding="utf-8") as stream:

@@ -26,7 +26,7 @@ for words in json.loads(sys.argv[2]):
             code = traceback.format_exc()
     print(json.dumps([words, code, said.getvalue()]))
 """
-MODULES = {"pillow-heif": "pillow_heif", "'ray[data]'": "ray", "markdown-it-py": "markdown_it"}
+MODULES = {"pillow-heif": "pillow_heif", "markdown-it-py": "markdown_it"}
 HIDE = "--data.unlisted negative --data.observe single"
 NEEDED = {"bench": "bench", "demo": "bench", "review": "review", "serve": "serve", "export": "export"}
 """Extra of the commands that can't do anything without one."""

@@ -414,12 +414,12 @@ def test_what_can_not_be_solved_is_refused(capsys, tmp_path, features, run):
     said = fails(capsys, "train", features, *HIDE, "--method", "role", "--mean_labels", "1.9", *lbfgs)
     assert "'role' trains parameters of its own: train it (optim.name=adamw)" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--model.head", "mlp", *lbfgs)
-    assert "solves a linear head, but method 'an' has a 'mlp' head" in said
+    assert "of its own (optim.name=adamw trains one), but model.head=mlp (method 'an') is given" in said
     for name, value in (("optim.l2", "0.1"), ("optim.l1", "0.1"), ("model.dropout", "0.1")):
         said = fails(capsys, "train", features, *HIDE, "--method", "an", f"--{name}", value, *lbfgs)
-        assert f"{name} is 0.1" in said
+        assert f"but {name} is given: leave out" in said
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--init_from", run, *lbfgs)
-    assert "starts from scratch, but init_from=" in said
+    assert f"but init_from={run} is given: leave out" in said
     assert not (tmp_path / "run").exists()
 
 

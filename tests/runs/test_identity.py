@@ -178,9 +178,3 @@ def test_a_run_of_an_earlier_version_is_resumed(stopped, tmp_path):
     shutil.rmtree(folder / "scores")  # made without a record of its run
     run_training(from_dict({"output": str(folder)}), resume=True, pictures=False)
     assert load(folder).identity == ""
-
-
-def test_a_run_that_goes_on_for_more_epochs_keeps_its_identity(tmp_path):
-    make_features(tmp_path / "x.npz")
-    before = load(train(tmp_path, "own")).identity
-    assert load(train(tmp_path, "own", resume=True, epochs=3)).identity == before

@@ -436,7 +436,7 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     shutil.rmtree(tmp_path / "run")
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
     assert "epochs, mean_labels would have no effect: leave it out" in said
-    assert "ends in one vector, so" in fails(capsys, *train, *listed, *clip, "--local", "on")
+    assert "model.local would have no effect" in fails(capsys, *train, *listed, *clip, "--local", "on")
     table = folder / "scenes" / "labels.csv"
     said = fails(capsys, "train", table, *clip, "--model.names_lda", "yes", "--output", tmp_path / "run")
     assert "model.names_lda is for photos without labels" in said

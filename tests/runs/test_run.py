@@ -113,7 +113,7 @@ def test_a_run_describes_itself(run):
     assert f">{run.folder}<" in html
     assert ">4 (a, b, c, d)<" in html
     assert ">f1, per class, K not known<" in html
-    assert html.count("<tr>") == html.count("</tr>") == 7
+    assert html.count("<tr>") == html.count("</tr>") == 8
 
 
 def test_html_escapes_the_names_of_classes(run):
@@ -131,7 +131,7 @@ PREDICTIONS = Predictions(
 )
 
 
-def test_predictions_and_history_become_a_frame(run):
+def test_predictions_become_a_frame():
     pytest.importorskip("pandas", reason="pandas is not installed")
     frame = PREDICTIONS.to_frame()
     columns = ["labels", "a", "score of labels", "probability of a", "probability of labels"]
@@ -139,18 +139,16 @@ def test_predictions_and_history_become_a_frame(run):
     assert list(frame.index) == ["x.png", "y.png"]
     assert frame.index.name == "file"
     assert frame.iloc[0].tolist() == [["labels"], 0.25, 0.5, 0.125, 0.25]
-    assert len(run.history_frame()) == len(run.history)
 
 
-def test_a_frame_without_pandas_says_what_to_install(run, monkeypatch):
+def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for attempt in (PREDICTIONS.to_frame, run.history_frame):
-        with pytest.raises(InputError) as error:
-            attempt()
-        assert str(error.value) == (
-            "The package pandas is not installed. Install what this needs: "
-            "pip install pyarrow pandas openpyxl (the extra `tables`)."
-        )
+    with pytest.raises(InputError) as error:
+        PREDICTIONS.to_frame()
+    assert str(error.value) == (
+        "The package pandas is not installed. Install what this needs: "
+        "pip install pyarrow pandas (the extra `tables`)."
+    )
 
 
 def test_a_single_sample_is_predicted(run):

@@ -198,8 +198,8 @@ def audit_sample(
         overwrite: Replace the table if it exists.
     """
     from ..audit.sheets import check_sheet
-    from ..runs.api import load_each
     from ..runs.audits.sample import sample_for_audit
+    from ..runs.run import load_each
 
     folders, config = runs_and_data(runs, data)
     if not config.path and config != DataConfig():
@@ -267,8 +267,8 @@ def audit_use(
     from ..decisions import read_target
     from ..metrics import MIN_DRAWS
     from ..review.labelling import write_page_labels
-    from ..runs.api import load_each
     from ..runs.audits.use import use_audit
+    from ..runs.run import load_each
     from ..runs.settle.conflicts import first_training
 
     if draws < MIN_DRAWS:

@@ -336,7 +336,7 @@ def _infer(source: Path, records: Records) -> tuple[Inferred, tuple[str, ...]]:
 
     if not source.is_dir():
         return read_inferred(source, records)
-    from ..runs.api import load
+    from ..runs.run import load
 
     files = image_files(records)
     if files is not None:

@@ -89,21 +89,23 @@ def evaluate(
     elif len(runs) == 1 and Path(runs[0]).is_dir():
         check_writable(Path(runs[0]) / EVALUATION)
 
-    from ..runs.api import load_each
-    from ..runs.judge.evaluate import evaluate as evaluate_runs
+    from ..runs.judge.evaluate import compare
     from ..runs.report.page import renew_report
+    from ..runs.run import load_each
 
     settings = vars(decision)
     folder = output if output and output.suffix != ".json" else None
     loaded, engine = load_each(runs), prediction.engine()
-    result = evaluate_runs(
+    result = compare(
         loaded,
         config,
         split=split,
         observed=observed,
         mean_labels=settings.pop("mean_labels"),
         decision=settings,
-        engine=engine,
+        batch_size=engine.batch_size,
+        workers=engine.workers,
+        device=engine.device,
         unknown_classes=unknown_classes,
         intervals=len(runs) > 1 or folder is not None,
         draws=draws,
@@ -120,8 +122,7 @@ def _write(
 ) -> list[str]:
     """Write the result. Returns a line for each file."""
     from ..runs.folder.layout import EVALUATION
-    from ..runs.judge.comparison_files import write_comparison
-    from ..runs.judge.evaluate import of_one
+    from ..runs.judge.evaluate import of_one, write_comparison
 
     if folder:
         make_folder(folder)
@@ -134,7 +135,7 @@ def _write(
 
 
 def print_evaluation(result: dict[str, Any]) -> None:
-    """Print a result of `spml.runs.judge.evaluate.evaluate`, for one run or several."""
+    """Print a result of `spml.compare`, for one run or several."""
     from ..metrics import FEWEST_SHOWN
     from ..runs.judge.evaluate import of_one
 

@@ -33,7 +33,7 @@ def export(
     if not run.is_dir():
         raise InputError(f"{run}: no such folder. Name the folder of a finished run.")
 
-    from ..runs.api import load
+    from ..runs.run import load
 
     written = load(run).export(output or None, format=format, variant=variant, overwrite=overwrite)
     print(f"{written}: written")

@@ -27,7 +27,7 @@ def predict(
     tables: Tables,
     output: Path | None = None,
     overwrite: bool = False,
-    format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "xlsx"] = "auto",
+    format: Literal["auto", "csv", "tsv", "jsonl", "parquet"] = "auto",
     scores: Literal["auto", "all", "predicted", "none"] = "auto",
     where: bool = False,
     sidecars: bool = False,
@@ -47,8 +47,8 @@ def predict(
         tables: How names are written.
         output: File to write; standard output by default.
         overwrite: Replace the output, or sidecars, if they exist.
-        format: csv, tsv, jsonl (an object per line), parquet or xlsx (Excel); by default as the suffix of
-            --output says, or csv on standard output.
+        format: csv, tsv, jsonl (an object per line) or parquet; by default as the suffix of --output says, or
+            csv on standard output.
         scores: Scores (0 to 1) to write: of all classes, of the predicted labels only, or none; auto = all up
             to 100 classes, otherwise of the predicted labels.
         where: Write, for each label, the window of the image that speaks most for it: left, top, width and
@@ -75,22 +75,19 @@ def predict(
         check_new(output, overwrite=overwrite)
 
     from ..common.phrases import counted, first_few
-    from ..runs.api import load
-    from ..runs.predict.files import make_format, scores_to_give
+    from ..runs.predict.files import FORMATS, scores_to_give
     from ..runs.predict.sidecars import Sidecars
     from ..runs.predict.unfinished import Unfinished
+    from ..runs.run import load
 
     engine = prediction.engine(cache, address)
     model = load(run)
     if where:
         model.check_windows()
     calibrated = model.calibration is not None
-    form = make_format(format_name, model.classes, scores, calibrated=calibrated, where=where)
-    if form.note:
-        log.info(form.note)
+    form = FORMATS[format_name](model.classes, scores, calibrated=calibrated, where=where)
     engine.check()
     ids, inputs = model.list_inputs(paths, images)
-    form.check(len(ids))
     writer = Sidecars(inputs, overwrite) if sidecars else None
     cut = model.decision(**vars(decision))
     sparse = scores_to_give(scores, len(model.classes)) != "all"
@@ -138,8 +135,8 @@ def _format_name(stated: str, output: Path | None) -> str:
     from ..runs.predict.files import FORMATS
 
     if output is None:
-        if stated in ("parquet", "xlsx"):
-            raise InputError(f"--format {stated} needs a file to write: pass --output FILE.{stated}.")
+        if stated == "parquet":
+            raise InputError("--format parquet needs a file to write: pass --output FILE.parquet.")
         return "csv" if stated == "auto" else stated
     suffix = output.suffix.lower().removeprefix(".")
     if suffix not in FORMATS and stated == "auto":

@@ -67,9 +67,9 @@ def review(
 def _scores_of(sheet: Path) -> tuple[npt.NDArray[np.float32] | None, str]:
     """Scores of a sample by the runs that it was drawn for, or None and why there are none."""
     from ..audit.sheets import read_sample
-    from ..runs.api import load_each
     from ..runs.audits.sample import scores_of_sample
     from ..runs.folder.layout import holds_run
+    from ..runs.run import load_each
 
     sample = read_sample(sheet)
     if not sample.runs:
@@ -83,8 +83,8 @@ def _scores_of(sheet: Path) -> tuple[npt.NDArray[np.float32] | None, str]:
 def _words_of(audit: Path) -> Words | None:
     """What finds the words of a text that speak for a class: the run of an audit of texts, if it is there."""
     from ..audit.folder import read_audit
-    from ..runs.api import load
     from ..runs.folder.layout import holds_run
+    from ..runs.run import load
 
     about = read_audit(audit).about
     if not about.config.text or not about.run or not holds_run(Path(about.run)):

@@ -45,7 +45,7 @@ def thresholds(
     """
     config = data_config(data, path)
 
-    from ..runs.api import open_run
+    from ..runs.run import open_run
 
     model = open_run(run)
     images = {} if config.path else {"images": config.images}

@@ -51,8 +51,7 @@ def train(
 
     settings = {**settings, "data": with_path(settings.get("data", {}), path)}
     if like:
-        from ..runs.predict.batches import Engine
-        from ..runs.settle.like import like_run, repeat_decisions
+        from ..runs.settle.like import like_run, repeat_target
 
         settings = like_run(Path(like), settings)
     config = from_dict(settings)
@@ -71,7 +70,7 @@ def train(
             logger=logger,
         )
         if like and is_first(config):
-            repeat_decisions(Path(like), run_folder(config), Engine(device=config.accelerator))
+            repeat_target(Path(like), run_folder(config))
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."

@@ -56,9 +56,9 @@ def one_line(text: str) -> str:
 
 EXTRAS = {
     "bench": "optuna sqlalchemy markdown-it-py",
-    "tables": "pyarrow pandas openpyxl",
+    "tables": "pyarrow pandas",
     "heif": "pillow-heif",
-    "ray": "'ray[data]'",
+    "ray": "ray",
     "review": "fastapi uvicorn",
     "export": "onnx onnxscript onnxruntime",
     "serve": "fastapi uvicorn python-multipart prometheus-client",

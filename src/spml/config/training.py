@@ -96,8 +96,8 @@ class Config:
             a frozen backbone, then one from it with --model.frozen no, is linear initialisation.
         record: Also keep, for the figures of `spml analyse`, the `scores` of the samples in `record_samples`
             before the first and after every epoch; `none` keeps nothing.
-        record_samples: Samples that `record` is about: names of splits, such as `val` or `val,test`, or a
-            text file with the name of one sample per line. Those of `val` take no time to compute.
+        record_samples: Samples that `record` is about: names of splits, such as `val` or `val,test`.
+            Those of `val` take no time to compute.
         output: Folder of the run.
     """
 

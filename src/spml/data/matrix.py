@@ -135,14 +135,6 @@ class FeatureMatrix:
         """A subset of the samples; the matrix is not copied."""
         return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)], self.names, self._parts)
 
-    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> FeatureMatrix:
-        """The same samples in arrays of another kind; a sparse matrix stays as it is.
-
-        `convert` makes an array of the same shape and type of each that holds features; shards are several.
-        """
-        parts = _converted(self._parts, convert)
-        return FeatureMatrix(_converted(self._matrix, convert), self._rows, self.names, parts)
-
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""
         digest = hashlib.sha256(f"features {len(self)} {self.width}".encode())
@@ -172,10 +164,6 @@ class FeatureParts:
     def take(self, rows: Rows) -> FeatureParts:
         """A subset of the samples; the array is not copied."""
         return FeatureParts(self._parts, self._rows[np.asarray(rows, np.int64)])
-
-    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> FeatureParts:
-        """The same samples in arrays of another kind, as `FeatureMatrix.converted`."""
-        return FeatureParts(_converted(self._parts, convert), self._rows)
 
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features."""

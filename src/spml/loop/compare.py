@@ -11,7 +11,7 @@ from ..common.label_checks import rows_of
 from ..labels import ObservedLabels
 from ..runs.audits.answers import audited_groups, audited_scores, read_audited
 from ..runs.folder.held_out import read_held_out
-from ..runs.judge.full_labels import Measured, measure_runs
+from ..runs.judge.evaluate import Measured, measure_runs
 from ..runs.predict.batches import Engine
 from ..runs.run import Run
 from ..scores import InMemory, Scores

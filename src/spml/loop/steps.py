@@ -17,7 +17,6 @@ from ..config import from_dict
 from ..decisions.priors import FEWEST_AUDITED
 from ..review.labelling import count_complete, write_page_labels
 from ..review.store import FILE as REVIEW
-from ..runs.api import load
 from ..runs.audits.find import Limits, run_audit
 from ..runs.audits.sample import sample_for_audit
 from ..runs.audits.use import use_audit
@@ -25,7 +24,7 @@ from ..runs.folder import layout as run_files
 from ..runs.folder.contents import read_document
 from ..runs.folder.held_out import read_held_out
 from ..runs.predict.batches import Engine
-from ..runs.run import Run
+from ..runs.run import Run, load
 from ..runs.settle.like import like_run
 from ..runs.train import run_training
 from .compare import METRICS, Change, compare_rounds

@@ -1,29 +1,23 @@
-"""Train and load from Python; the command line does the same."""
+"""Train from Python; the command line does the same."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from ..common.errors import InputError, quoted
-from ..common.files import same_path
+from ..common.errors import InputError
 from ..common.messages import log, shown
 from ..config import Config, from_dict
 from ..methods.registry import load_own
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, text_columns
-from .folder.contents import load_model, open_model
 from .folder.layout import holds_run
 from .inputs import labelled
 from .predict.cluster import check_engine
-from .run import Run
+from .run import Run, load
 from .settle.resolve import run_folder
 from .train import run_training
 
@@ -166,52 +160,6 @@ def _free_folder(config: Config) -> str:
     if chosen != folder:
         log.info(f"{folder} holds a run already, so this one is written to {chosen} (or pass output=FOLDER)")
     return str(chosen)
-
-
-def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
-    """Load a trained run from its folder.
-
-    Args:
-        folder: Folder of the run.
-        backbone: Network of your own with which the run was trained; the run has its weights, but no code. It
-            is copied. None where the backbone has a name.
-
-    Raises:
-        InputError: The folder holds no finished run, its files are damaged, or `backbone` is missing, not
-            needed, or another network than that of the training.
-    """
-    if not isinstance(folder, (str, os.PathLike)):
-        raise InputError(f"load needs the folder of a run, as text or a path, got {quoted(folder)}.")
-    network = None if backbone is None else OwnNetwork(backbone)
-    with at_hand(network):
-        classifier, card = load_model(Path(folder))
-    if network is not None and not network.used:
-        raise InputError(
-            f"{folder}: its backbone is {classifier.spec.name}, which needs no network of yours: leave out "
-            "backbone."
-        )
-    return Run(Path(folder), classifier, card)
-
-
-def open_run(folder: str | Path) -> Run:
-    """Open a trained run as `load` does; a network that has a name is loaded when it is first needed.
-
-    Raises:
-        InputError: The folder holds no finished run, or model.json is damaged.
-    """
-    outline, card = open_model(Path(folder))
-    return load(folder) if outline.spec.is_own else Run(Path(folder), None, card)
-
-
-def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:
-    """Runs from their folders, which are named once each."""
-    loaded: list[Run] = []
-    for run_or_folder in runs:
-        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
-        if any(same_path(run.folder, other.folder) for other in loaded):
-            raise InputError(f"{run.folder}: is named twice; name each run once.")
-        loaded.append(run)
-    return loaded
 
 
 def _with_own_network(settings: dict[str, Any], transform: Any) -> tuple[dict[str, Any], OwnNetwork | None]:

@@ -46,9 +46,9 @@ from .settle.resolve import Resolved, settle_data
 
 _MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have in common
 _USED = (
-    *(f"data.{name}" for name in ("path", "images", "classes", "missing", "size", "max_unreadable")),
+    *(f"data.{name}" for name in ("path", "images", "classes", "missing", "max_unreadable")),
     *(f"data.{name}" for name in ("max_pixels", "draft", "decoder", "workers", "cache")),
-    *(f"model.{name}" for name in ("backbone", "names", "names_file", "prompts", "names_lda", "local")),
+    *(f"model.{name}" for name in ("backbone", "names", "names_file", "prompts", "names_lda")),
     *("batch_size", "seed", "accelerator", "precision", "threads", "output"),
 )  # settings that have an effect
 NOTHING_KNOWN = "no label is known yet: scores are those of the names of the classes alone"
@@ -133,20 +133,17 @@ def open_unlabelled(config: Config, *, resume: bool) -> Resolved:
         )
     if resume:
         raise InputError("`resume`: nothing is trained without a known label. Start again with `overwrite`.")
-    if model.local == "on":
-        raise InputError(
-            f"local=on: the image tower of {model.names} ends in one vector, so that it has no feature "
-            "map. Pass local=off, or local=crops, which takes 14 times as long."
-        )
-    if len(config.data.sizes) > 1:
-        raise InputError(
-            f"data.size={config.data.size}: names are compared with images of one size: state one."
-        )
     idle = [name for name in differences(config, Config()) if name not in _USED]
-    if idle := [name for name in idle if name != "model.frozen" or model.frozen == "no"]:
+    suits = {
+        "model.frozen": model.frozen == "yes",
+        "model.local": model.local != "on",  # the image tower ends in one vector
+        "data.size": len(config.data.sizes) < 2,
+    }
+    if idle := [name for name in idle if not suits.get(name, False)]:
         raise InputError(
             f"data.classes: no label is known, so nothing is trained and nothing judged, and "
-            f"{first_few(idle, 5)} would have no effect: leave it out."
+            f"{first_few(idle, 5)} would have no effect: leave it out. Photos are scored at one size, whole "
+            "or with their crops (local=crops)."
         )
     opening = start_opening(config.data, purpose="evaluate")
     spec = models.describe_backbone(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from .. import models
-from ..common.errors import InputError, SpmlError, nearest, require_packages
+from ..common.errors import InputError, SpmlError, nearest, quoted
+from ..common.files import same_path
 from ..common.label_checks import rows_of
 from ..common.messages import log, progress
-from ..common.notebook import SHOWN
+from ..common.notebook import SHOWN, Listing
 from ..common.phrases import first_few
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs, wanted_names
@@ -46,7 +48,6 @@ from .settle.conflicts import check_mean_labels
 
 if TYPE_CHECKING:
     from ..export import Model
-    from .judge.common_classes import UnknownClasses
     from .judge.evaluate import Evaluation
 
 GLOBAL = "global"
@@ -114,17 +115,6 @@ class Run:
             InputError: The file is missing or damaged.
         """
         return read_metrics(self.folder, self.__dict__.get("summary"))
-
-    def history_frame(self) -> Any:
-        """The history as a DataFrame of pandas.
-
-        Raises:
-            InputError: The file is missing or damaged, or pandas is not installed.
-        """
-        require_packages("tables", "pandas")
-        import pandas
-
-        return pandas.DataFrame(self.history)
 
     @cached_property
     def thresholds(self) -> Policy:
@@ -227,13 +217,7 @@ class Run:
         return f"Run({facts['folder']!r}: {', '.join([*rest, f'{len(self.classes)} classes'])})"
 
     def _repr_html_(self) -> str:
-        """Lay out a table for a notebook."""
-        rows = (
-            f"<tr><th style='text-align:left'>{escape(heading)}</th>"
-            f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for heading, text in self._facts().items()
-        )
-        return f"<table>{''.join(rows)}</table>"
+        return Listing(f"Run {self.name}", ("", ""), list(self._facts().items())).html()
 
     # -- the model ---------------------------------------------------------------------------------------
 
@@ -319,16 +303,12 @@ class Run:
         A term counts by its value times the derivative of the logit, in a linear head its summand; those that
         do not raise the logit are left out.
         """
-        network, columns, found = (
-            self.classifier.backbone.network,
-            rows_of(self.classes, classes).tolist(),
-            [],
-        )
+        network, found = self.classifier.backbone.network, []
         if not isinstance(network, models.Tfidf):
-            return [[] for _ in columns]
+            return [[] for _ in classes]
         vector = torch.from_numpy(network.vectors([text]).toarray()).requires_grad_()
         logits = self.classifier.top(vector).logits[0]
-        for column in columns:
+        for column in rows_of(self.classes, classes).tolist():
             (gradient,) = torch.autograd.grad(logits[column], vector, retain_graph=True)
             summands = (gradient * vector)[0].detach()
             order = summands.argsort(descending=True)[:most].tolist()
@@ -443,7 +423,6 @@ class Run:
             scores,
             [names[a:b] for a, b in spans],
             probabilities=probabilities,
-            label_columns=columns,
             where=where,
         )
 
@@ -453,15 +432,15 @@ class Run:
         Raises:
             InputError: All images were left out.
         """
-        unseen = []
-        for how, some in (
-            ("Never predicted", self.card["without_positives"]),
-            ("Predicted by name alone", self.by_name),
-        ):
-            if some:
-                more = f" and {len(some) - _SHOWN:,} more" if len(some) > _SHOWN else ""
-                unseen.append(f"{how}, because no training sample had it: {', '.join(some[:_SHOWN])}{more}.")
-        return (*note_unreadable(ids, skipped), *unseen)
+        unseen = {"Never predicted": self.card["without_positives"], "Predicted by name alone": self.by_name}
+        return (
+            *note_unreadable(ids, skipped),
+            *(
+                f"{how}, because no training sample had it: {first_few(names, _SHOWN)}."
+                for how, names in unseen.items()
+                if names
+            ),
+        )
 
     # -- from samples to logits --------------------------------------------------------------------------
 
@@ -605,14 +584,12 @@ class Run:
                 understood, or features have another width; or the model does not score windows, but `where`
                 asks for them.
         """
-        decide = self.decision(**decision)
-        left_out: list[str] = []
+        decide, left_out, skipped = self.decision(**decision), list[str](), dict[int, str]()
         ids, inputs, in_memory = unlabelled(samples, self.spec, self.text_columns, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, cache, check_engine(engine, address))
         sparse = not fits(len(ids), len(self.classes))
         parts: list[Predictions] = []
-        skipped: dict[int, str] = {}
         for batch in self.stream(inputs, computing, where=where):
             parts.append(self.labelled(ids, batch, decide, sparse=sparse))
             skipped |= batch.unreadable
@@ -656,44 +633,17 @@ class Run:
         for batch in self.stream(inputs, computing, where=where):
             yield self.labelled(ids, batch, decide, sparse=sparse)
 
-    def evaluate(
-        self,
-        data: Any,
-        y: Any = None,
-        *,
-        classes: Sequence[str] | None = None,
-        groups: Sequence[Any] | None = None,
-        split: str = "test",
-        observed: bool = False,
-        mean_labels: float | None = None,
-        threshold: float | None = None,
-        top_k: int = 0,
-        top1_fallback: bool = False,
-        thresholds: str | Path | float | None = None,
-        unknown_classes: UnknownClasses = "stop",
-        batch_size: int = 64,
-        workers: int = 0,
-        device: str = "auto",
-        **settings: Any,
-    ) -> Evaluation:
+    def evaluate(self, data: Any, y: Any = None, *, observed: bool = False, **options: Any) -> Evaluation:
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:
             data: Path of the data, a complete `DataConfig`, or samples in memory, as in `spml.train`.
                 Whether the model has learned from these is not checked.
             y: Labels of samples in memory, as in `spml.train`.
-            classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
-            groups: Group of each sample in memory, as in `spml.train`, for intervals.
-            split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
-            mean_labels: Mean labels per sample K of the SP-score; if None, as the run knows it, otherwise 2,
-                or half of fewer than 4 classes. On fully labelled data, as in `decision`.
-            threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
-                in `decision`.
-            unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
-                `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
-            batch_size, workers, device: As in `predict`.
-            settings: Fields of `DataConfig`, for example `unlisted="negative"`.
+            options: Arguments of `decision`, by which labels are predicted on fully labelled data, such as
+                `top_k=3`; arguments of `spml.compare`, such as `split="val"` or `mean_labels=2`; and fields
+                of `DataConfig`, such as `unlisted="negative"`.
 
         Returns:
             A dict that can be written as JSON. Metrics lie in [0, 1]; SP and A exceed 1 where a model does
@@ -703,30 +653,13 @@ class Run:
             InputError: The data can't be read, has no such split, has a class that the model does not know,
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
-        from .judge.evaluate import evaluate, of_one
+        from .judge.evaluate import compare, of_one
 
-        decision = {
-            "threshold": threshold,
-            "top_k": top_k,
-            "top1_fallback": top1_fallback,
-            "thresholds": thresholds,
-        }
-        result = evaluate(
-            [self],
-            data,
-            y,
-            classes=classes,
-            groups=groups,
-            split=split,
-            observed=observed,
-            mean_labels=mean_labels,
-            decision=decision,
-            engine=Engine(batch_size, workers, device),
-            unknown_classes=unknown_classes,
-            intervals=False,
-            **settings,
+        of_decision = {"threshold", "top_k", "top1_fallback", "thresholds"} & options.keys()
+        decision = {name: options.pop(name) for name in sorted(of_decision)}
+        return of_one(
+            compare([self], data, y, observed=observed, decision=decision, intervals=False, **options)
         )
-        return of_one(result)
 
     def set_thresholds(
         self,
@@ -749,7 +682,7 @@ class Run:
             data: Samples with observed labels that decide, named by their path or in memory; None, or the
                 path of the training data, for the held-out scores that the run has kept. Feature vectors in
                 memory count as new: name none that the model has learned from.
-            y, classes: As in `evaluate`.
+            y, classes: As in `spml.train`.
             target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
                 `precision=0.9` or `recall=0.8`.
             per_class: Reach a precision or recall in each class.
@@ -821,6 +754,52 @@ class Run:
         chosen = None if output is None else Path(output)
         check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
         return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
+
+
+def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
+    """Load a trained run from its folder.
+
+    Args:
+        folder: Folder of the run.
+        backbone: Network of your own with which the run was trained; the run has its weights, but no code. It
+            is copied. None where the backbone has a name.
+
+    Raises:
+        InputError: The folder holds no finished run, its files are damaged, or `backbone` is missing, not
+            needed, or another network than that of the training.
+    """
+    if not isinstance(folder, (str, os.PathLike)):
+        raise InputError(f"load needs the folder of a run, as text or a path, got {quoted(folder)}.")
+    network = None if backbone is None else models.OwnNetwork(backbone)
+    with models.at_hand(network):
+        classifier, card = load_model(Path(folder))
+    if network is not None and not network.used:
+        raise InputError(
+            f"{folder}: its backbone is {classifier.spec.name}, which needs no network of yours: leave out "
+            "backbone."
+        )
+    return Run(Path(folder), classifier, card)
+
+
+def open_run(folder: str | Path) -> Run:
+    """Open a trained run as `load` does; a network that has a name is loaded when it is first needed.
+
+    Raises:
+        InputError: The folder holds no finished run, or model.json is damaged.
+    """
+    outline, card = open_model(Path(folder))
+    return load(folder) if outline.spec.is_own else Run(Path(folder), None, card)
+
+
+def load_each(runs: Sequence[Run | str | Path]) -> list[Run]:
+    """Runs from their folders, which are named once each."""
+    loaded: list[Run] = []
+    for run_or_folder in runs:
+        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
+        if any(same_path(run.folder, other.folder) for other in loaded):
+            raise InputError(f"{run.folder}: is named twice; name each run once.")
+        loaded.append(run)
+    return loaded
 
 
 def exportable(run: Run) -> Model:

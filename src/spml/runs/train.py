@@ -17,20 +17,18 @@ from ..common.budget import Budget
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
 from ..common.messages import log, muted, progress
-from ..common.phrases import counted
 from ..config import Config, differences
 from ..data import Records
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.checkpoint import data_changed
 from ..engine.process_memory import give_back_freed_memory, peak_memory
-from ..methods.base import Objective
 from .by_names import open_unlabelled, run_by_names
 from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
 from .fit.local import fit_with_windows
 from .fit.logs import check_logger, open_log
-from .fit.recording import Recorder, choose_samples
+from .fit.recording import Recorder, splits_to_record
 from .fit.sizes import check_sizes, fit_sizes
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
@@ -41,8 +39,7 @@ from .predict.batches import Engine
 from .predict.features import drop_windows
 from .report.page import write_report
 from .run import Run
-from .settle.conflicts import check_recording
-from .settle.resolve import Opened, Resolved, check_stated, open_for_backbone, resolve, run_folder
+from .settle.resolve import Opened, check_stated, open_for_backbone, resolve, run_folder
 
 
 def run_training(
@@ -105,9 +102,16 @@ def run_training(
         # Weights that the settings do not name: of the run to start from, and of a network of the user's own.
         weights = run.start.weights if run.start else ""
         weights += run.spec.sha256 if run.frozen and run.spec.is_own else ""
-        started_with = _check_same_settings(run) if resume else config
-        identity = identity_of(started_with, fingerprint, run.data.classes, weights)
+        identity = identity_of(config, fingerprint, run.data.classes, weights)
         if resume:
+            saved = run_files.read_config(folder)
+            if changed := [key for key in differences(saved, config) if key not in ("output", "minutes")]:
+                raise InputError(
+                    f"{folder}: can't be resumed with other settings; these differ from its "
+                    f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` "
+                    "and `resume` alone), start again in another folder, or train on from its model "
+                    f"(init_from={folder}, another `output`)."
+                )
             identity = continued(folder, identity)
         if run.fine_tunes:
             options: dict[str, Any] = {"data": data, "pictures": pictures, "cluster": cluster}
@@ -120,8 +124,7 @@ def run_training(
                     kept = Run(folder, *load_model(folder), summary)
                     write_report(kept, run.data.splits.values(), Engine(device=config.accelerator))
             return folder
-        recorded = choose_samples(config.record_samples, run.data) if config.record == "scores" else {}
-        check_recording(run.data, recorded)
+        recorded = splits_to_record(config.record_samples, run.data) if config.record == "scores" else []
         val, truth = run.data.splits["val"], run.data.truth.get("val")
         judge = Judge(val, truth, config.select, config.mean_labels, run.data.empty)
         for note in (*(f"note: {note}." for note in run.notes), *run.data.notes):
@@ -181,8 +184,6 @@ def run_training(
             folder / run_files.SCORES, config, run.data if run.sizes else build.data, recorded
         )
         if recorder.samples:
-            if resume:
-                recorder.check_same_samples()
             log.info(recorder.announcement)
 
         def end_epoch(trainer: Trainer) -> None:
@@ -283,13 +284,15 @@ def _with_folder(config: Config, resume: bool) -> Config:
         folder = Path(config.output)
         if not (folder / run_files.CONFIG).exists():
             raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
-        stated = {
-            name: getattr(config, name)
-            for name in ("epochs", "minutes")
-            if getattr(config, name) != getattr(Config(), name)
-        }
-        # The folder may have been moved.
-        config = replace(run_files.read_config(folder), output=config.output, **stated)
+        goes_on = ("output", "minutes", "devices")  # the command line states the number of processes
+        if idle := [name for name in differences(config, Config()) if name not in goes_on]:
+            raise InputError(
+                f"{folder}: is resumed with its own settings: {', '.join(idle)} would have no effect. Leave "
+                "it out, or start a new run from its model (`init_from`)."
+            )
+        saved = run_files.read_config(folder)
+        # The folder may have been moved, and there may be more time now.
+        config = replace(saved, output=config.output, minutes=config.minutes or saved.minutes)
     return replace(config, output=str(run_folder(config)))
 
 
@@ -303,32 +306,6 @@ def _threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _check_same_settings(run: Resolved) -> Config:
-    """Settings that a run which is resumed was started with: the same, or with fewer epochs."""
-    config, objective = run.config, run.objective
-    saved = run_files.read_config(Path(config.output))
-    changed = [key for key in differences(saved, config) if key not in ("output", "minutes")]
-    if changed == ["epochs"] and config.epochs > saved.epochs and (run.fine_tunes or not run.solved):
-        # A hook of the epochs says that the loss changes with the share of the training that is over.
-        hooks = ("on_epoch_start", "on_epoch_end")
-        by_epoch = any(getattr(type(objective), name) is not getattr(Objective, name) for name in hooks)
-        if run.fine_tunes or (config.optim.schedule == "constant" and not by_epoch):
-            return replace(config, epochs=saved.epochs)
-        what = f"method {config.method}" if by_epoch else f"optim.schedule={config.optim.schedule}"
-        raise InputError(
-            f"{config.output}: can't go on to epoch {config.epochs}, because {what} follows a schedule over "
-            f"the {counted(saved.epochs, 'epoch')} that it was started with. Train a new run from its model "
-            f"(init_from={config.output}, another `output`), or start again with epochs={config.epochs}."
-        )
-    if changed:
-        raise InputError(
-            f"{config.output}: can't be resumed with other settings; these differ from its "
-            f"{run_files.CONFIG}: {', '.join(changed)}. Resume with the same ones (or state `output` and "
-            "`resume` alone), or start again in another folder."
-        )
-    return config
 
 
 def is_first(config: Config) -> bool:

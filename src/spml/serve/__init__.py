@@ -63,8 +63,7 @@ def create_app(
     """
     require_packages("serve", *PACKAGES)
 
-    from ..runs.api import load
-    from ..runs.run import Run
+    from ..runs.run import Run, load
     from .app import make_app
     from .service import Service
 

@@ -27,7 +27,7 @@ from ..common.errors import InputError, SpmlError
 from ..common.phrases import counted
 from ..common.web.connections import PatientServer
 from ..common.web.pages import LOCAL_NAMES, listen
-from ..runs.api import load
+from ..runs.run import load
 from .app import make_app
 from .limits import Limits
 from .metrics import FOLDER

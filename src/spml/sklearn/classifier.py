@@ -23,10 +23,10 @@ from ..data import list_samples
 from ..decisions import encode_policy
 from ..labels import Unlisted
 from ..models import CLOSED_FORM
-from ..runs.api import import_own_method, load, train
+from ..runs.api import import_own_method, train
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.predict.batches import Engine
-from ..runs.run import Run
+from ..runs.run import Run, load
 from ..short_names import from_arguments, text_columns
 from ..version import __version__
 from .inputs import Labels, read_labels, validated

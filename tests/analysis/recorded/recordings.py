@@ -12,7 +12,7 @@ from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.runs.fit.recording import Recorder, choose_samples
+from spml.runs.fit.recording import Recorder
 
 ABC = ("a", "b", "c")
 
@@ -67,7 +67,7 @@ def save_recording(
     config = from_dict({"method": method, "model": {"scores": output}})
     folder.mkdir()
     (folder / "config.yaml").write_text("")
-    recorder = Recorder(folder / "scores", config, data, choose_samples("val", data))
+    recorder = Recorder(folder / "scores", config, data, ["val"])
     for epoch, scores in enumerate(logits):
         recorder.write(epoch, np.asarray(scores, np.float32))
     return folder

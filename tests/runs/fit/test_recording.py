@@ -20,7 +20,7 @@ from spml.engine import make_fabric
 from spml.engine.checksum import BLANK, write_checked
 from spml.engine.loop import Trainer
 from spml.runs.fit.build import Build
-from spml.runs.fit.recording import Recorder, choose_samples, read_recording
+from spml.runs.fit.recording import Recorder, read_recording
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training
@@ -141,26 +141,17 @@ def test_without_full_labels_no_truth_is_recorded(tmp_path, features):
     assert set(load_file(run / "scores" / "samples.safetensors")) == {"observed"}
 
 
-def test_splits_and_lists_name_samples(features, run, tmp_path):
+def test_several_splits_are_recorded(features, run, tmp_path):
     data = open_dataset(from_dict(settings(features, run)).data)
     several = read_recording(train(features, tmp_path / "two", record_samples="val, test", epochs=1))
     assert several.ids == (*data.splits["val"].ids, *data.splits["test"].ids)
     assert close(several.logits(1)[:VAL], read_recording(run).logits(1)[:VAL])
-    val, test = data.splits["val"].ids, data.splits["test"].ids
-    names = tmp_path / "names.txt"
-    names.write_text(f"{val[7]}\n\n{test[3]}\n {val[2]} \n")
-    listed = read_recording(train(features, tmp_path / "list", record_samples=str(names), epochs=1))
-    assert listed.ids == (val[7], val[2], test[3])
-    rows = [several.ids.index(name) for name in listed.ids]
-    assert np.array_equal(listed.truth, several.truth[rows])
-    assert np.array_equal(listed.observed, several.observed[rows])
-    assert close(listed.logits(1), several.logits(1)[rows])
 
 
 def test_what_float16_cant_hold_is_clipped(features, tmp_path):
     config = from_dict(settings(features, tmp_path))
     data = open_dataset(config.data)
-    recorder = Recorder(tmp_path / "scores", config, data, choose_samples("val", data))
+    recorder = Recorder(tmp_path / "scores", config, data, ["val"])
     logits = np.zeros((VAL, CLASSES), np.float32)
     logits[0] = 1e6, -np.inf, 65519.0, 7.5
     recorder.write(0, logits)
@@ -251,30 +242,6 @@ def test_a_run_of_an_earlier_version_goes_on_without_recording(features, tmp_pat
 # -- what is refused ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        (
-            "nowhere.txt",
-            r"`record_samples` must name splits \(train, val, test\) or a text file .*'nowhere.txt'",
-        ),
-        ("unknown.txt", r"unknown.txt, line 2: features has no sample 'Z9'"),
-        ("twice.txt", r"twice.txt, line 3: names '161' for the second time"),
-        ("empty.txt", r"empty.txt: names no sample to record"),
-        ("bytes.txt", r"`record_samples` must name splits"),
-    ],
-)
-def test_samples_that_are_not_there(features, tmp_path, monkeypatch, samples, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "unknown.txt").write_text("161\nZ9\n")
-    (tmp_path / "twice.txt").write_text("161\n162\n161\n")
-    (tmp_path / "empty.txt").write_text("\n")
-    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=message):
-        train(features, tmp_path / "run", record_samples=samples)
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_split_that_is_not_there(features, tmp_path):
     with np.load(features) as arrays:
         split = np.where(arrays["split"] == "test", "train", arrays["split"])
@@ -295,15 +262,6 @@ def test_a_split_that_is_not_there(features, tmp_path):
 def test_a_head_that_is_solved_has_no_epochs_to_record(features, tmp_path, more, solver):
     with pytest.raises(InputError, match=f"record=scores keeps the scores of every epoch, but {solver}"):
         train(features, tmp_path / "run", **more)
-
-
-def test_a_list_that_changed_is_noticed_when_resuming(features, tmp_path):
-    names = tmp_path / "names.txt"
-    names.write_text("161\n162\n")
-    run = train(features, tmp_path / "run", record_samples=str(names), epochs=1)
-    names.write_text("161\n163\n")
-    with pytest.raises(InputError, match="names other samples than record_samples="):
-        train(features, run, record_samples=str(names), epochs=1, resume=True)
 
 
 def test_a_folder_without_a_recording(features, tmp_path):

@@ -316,12 +316,12 @@ def test_known_labels_are_those_of_the_rows_in_their_order():
         for part in (ternary[:6], ternary[6:])
         for labels in [ObservedLabels.from_ternary(part)]
     ]
-    known = solve.KnownLabels(*parts)
+    judge = solve.HeldOutJudge(lambda scores: {}, *parts, mean_labels=2)
     for rows in (np.array([7, 0, 8, 3]), np.array([2, 1]), np.array([6, 8])):
-        assert (known.of(rows) == ternary[rows]).all()
-        assert known.of(rows) is known.of(rows)
+        assert (judge.ternary(rows) == ternary[rows]).all()
+        assert judge.ternary(rows) is judge.ternary(rows)
     rows = np.array([1, 8, 4])
-    assert (known.of(rows, np.array([0, 2])) == ternary[rows][:, [0, 2]]).all()
+    assert (judge.ternary(rows, np.array([0, 2])) == ternary[rows][:, [0, 2]]).all()
 
 
 @pytest.mark.parametrize(("gain", "kept"), [(0.0, "head"), (0.1, "head"), (1.0, "fine-tuned")])

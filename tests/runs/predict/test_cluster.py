@@ -7,8 +7,8 @@ import os
 import pickle
 import shutil
 import sys
+from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -17,23 +17,17 @@ from PIL import Image
 import spml
 from spml.cli.main import main
 from spml.common.errors import InputError, SpmlError
-from spml.data import list_inputs
-from spml.data.dataset import Loaded
 from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
-from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.engine.loader import Batches
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
 from spml.runs.predict import cluster as stream
 from spml.runs.predict.batches import Engine
-from spml.runs.predict.cluster import Job, MappedFile, by_path, portable, versions, work_on
+from spml.runs.predict.cluster import Job, portable, versions, work_on
 from tests.helpers.photos import make_photos
 from tests.helpers.run_folders import save_run
 
 # -- samples that are opened on other machines -----------------------------------------------------------
-
-
-ROWS = np.array([3, 0, 5])
 
 
 def test_images_are_named_by_absolute_paths(tmp_path, monkeypatch):
@@ -45,62 +39,10 @@ def test_images_are_named_by_absolute_paths(tmp_path, monkeypatch):
     assert sent.fingerprint() == inputs.fingerprint()
 
 
-def test_images_in_memory_are_sent_as_one_array_only():
+def test_images_in_memory_can_not_be_sent():
     image = MemoryImage("X[0]", lambda: Image.new("RGB", (4, 4)))
     with pytest.raises(InputError, match=r"^X\[0\]: is an image in memory, which other machines can't read"):
         portable(ImageFiles([image], [""], size=8))
-    array = ImageArray(np.zeros((2, 3, 8, 8), np.uint8))
-    assert portable(array) is array
-
-
-@pytest.fixture
-def shards(tmp_path):
-    """A folder of two shards, and their content."""
-    content = np.random.default_rng(0).normal(size=(1000, 40)).astype(np.float32)
-    np.save(tmp_path / "X_00000.npy", content[:400])
-    np.save(tmp_path / "X_00001.npy", content[400:])
-    return tmp_path, content
-
-
-def test_mapped_features_are_sent_by_their_path(shards):
-    folder, content = shards
-    sent = pickle.dumps(portable(list_inputs([str(folder)])[1]))
-    assert len(sent) < content.nbytes / 10
-    opened = pickle.loads(sent)
-    np.testing.assert_array_equal(opened.dense([999, 0, 400]), content[[999, 0, 400]])
-    np.testing.assert_array_equal(opened.dense(range(1000)), content)
-
-
-def test_missing_or_shorter_files_are_refused(shards):
-    folder, _ = shards
-    sent = portable(list_inputs([str(folder)])[1])
-    (folder / "X_00001.npy").rename(folder / "moved")
-    with pytest.raises(
-        InputError, match=r"X_00001.npy: can't be read on the machine .* same path, in a shared"
-    ):
-        pickle.loads(pickle.dumps(sent)).dense([999])
-    (folder / "X_00001.npy").write_bytes((folder / "moved").read_bytes()[:-1000])
-    with pytest.raises(InputError, match=r"X_00001.npy: can't be read on the machine"):
-        pickle.loads(pickle.dumps(sent)).dense([999])
-
-
-def test_only_a_whole_mapped_array_is_sent_by_path(shards):
-    mapped = np.load(shards[0] / "X_00000.npy", mmap_mode="r")
-    for array in (mapped, np.asarray(mapped)):
-        assert isinstance(by_path(array), MappedFile)
-        np.testing.assert_array_equal(by_path(array)[ROWS], array[ROWS])
-    plain = np.asarray(mapped)
-    turned = mapped.reshape(40, 400)
-    parts = (plain[1:], mapped[1:], mapped[:9], plain[:, :3], plain[::-1], plain.view(np.int32), turned)
-    for array in (*parts, plain.copy()):
-        assert by_path(array) is array
-
-
-def test_other_features_are_sent_whole():
-    matrix = np.arange(12, dtype=np.float32).reshape(6, 2)
-    sent = portable(FeatureMatrix(matrix, ROWS, ("a", "b")))
-    np.testing.assert_array_equal(sent.dense([0, 1, 2]), matrix[ROWS])
-    assert sent.names == ("a", "b")
 
 
 # -- a machine of the cluster computes the same as this process ------------------------------------------
@@ -121,22 +63,25 @@ def nine(tmp_path_factory):
     return paths
 
 
-def job(model, inputs, size=4, **settings):
-    batches = Batches(range(len(inputs)), size)
-    job = Job(model, inputs, batches, "cpu", torch.get_num_threads())
-    return job._replace(versions=versions(), **settings)
+def job(model, files, **settings):
+    return Job(model, files, "cpu", torch.get_num_threads(), versions())._replace(**settings)
+
+
+def batches_of(numbers, size=4, count=9):
+    batches = Batches(range(count), size)
+    return [batches[number] for number in numbers]
 
 
 @torch.inference_mode()
 def test_logits_of_readable_images(model, nine):
     images = ImageFiles(nine, [""] * 9, size=model.spec.size)
-    results = list(work_on(job(model, images), [0, 1, 2]))
+    results = work_on(job(model, images), batches_of([0, 1, 2]), None)
     assert [result.rows for result in results] == [[0, 1, 3], [0, 1, 2, 3], [0]]
     assert [list(result.unreadable) for result in results] == [[2], [], []]
     assert results[0].unreadable[2].startswith("not an image")
     expected = model(images.fetch([0, 1, 3])).logits.numpy()
     np.testing.assert_array_equal(results[0].values, expected)
-    ahead = list(work_on(job(model, images, decoders=2), [0, 1, 2]))
+    ahead = work_on(job(model, images, decoders=2), batches_of([0, 1, 2]), None)
     for one, other in zip(results, ahead, strict=True):
         assert one.rows == other.rows
         np.testing.assert_array_equal(one.values, other.values)
@@ -147,30 +92,48 @@ def test_features_of_new_images_are_computed_once(model, nine):
     images = ImageFiles(nine, [""] * 9, size=model.spec.size)
     identities = images.load([6, 8], np.empty(0, np.uint64)).identities
     known = np.sort(identities[:, :8].copy().view("<u8")[:, 0])
-    first, second, third = work_on(job(model.backbone, images, distinct=True, known=known), [0, 1, 2])
+    distinct = job(model.backbone, images, distinct=True, known=known)
+    first, second, third = work_on(distinct, batches_of([0, 1, 2]), None)
     assert [first.rows, second.rows, third.rows] == [[0, 1, 3], [0, 3], []]  # 5 copies 4; 6 and 8 are known
     np.testing.assert_array_equal(second.values, model.backbone(images.fetch([4, 7])).numpy())
-    assert third.values.numel() == 0
+    assert third.values.size == 0
     np.testing.assert_array_equal(second.identities[2], identities[0])
+
+
+@torch.inference_mode()
+def test_features_are_sent_with_the_task():
+    draw = np.random.default_rng(0)
+    top = torch.nn.Linear(5, 2)
+    values = [draw.normal(size=(count, 5)).astype(np.float32) for count in (4, 3)]
+    first, second = work_on(job(top, None), [[0, 1, 2, 3], [4, 5, 6]], values)
+    assert (first.rows, second.rows) == ([0, 1, 2, 3], [0, 1, 2])
+    np.testing.assert_array_equal(second.values, top(torch.from_numpy(values[1])).numpy())
 
 
 def test_the_number_of_threads_is_that_of_the_command(model, nine):
     before = torch.get_num_threads()
     try:
         images = ImageFiles(nine, [""] * 9, size=model.spec.size)
-        list(work_on(job(model, images)._replace(threads=before + 2), [0]))
+        work_on(job(model, images, threads=before + 2), batches_of([0]), None)
         assert torch.get_num_threads() == before + 2
     finally:
         torch.set_num_threads(before)
 
 
 def test_other_versions_are_refused(model):
-    inputs = FeatureMatrix(np.zeros((3, 2), np.float32))
-    with pytest.raises(InputError) as caught:
-        next(work_on(job(model, inputs)._replace(versions="spml 0.0, torch 1.0, Python 2.7"), [0]))
-    assert f"of the cluster has {versions()}, but the command runs with spml 0.0, torch 1.0" in str(
-        caught.value
+    (error,) = work_on(
+        job(model, None, versions="spml 0.0, torch 1.0, Python 2.7"), [[0]], [np.zeros((1, 2))]
     )
+    assert isinstance(error, InputError)
+    assert f"of the cluster has {versions()}, but the command runs with spml 0.0, torch 1.0" in str(error)
+
+
+def test_an_error_comes_after_the_batches_before_it(model):
+    top = torch.nn.Linear(5, 2)
+    first, error = work_on(job(top, None), [[0], [1]], [np.zeros((1, 5), np.float32), np.zeros((1, 4))])
+    assert first.rows == [0]
+    assert type(error) is SpmlError
+    assert str(error).startswith("RuntimeError: ")
 
 
 # -- the feature store and the order of batches, with a ray that this process plays; messages ------------
@@ -184,14 +147,6 @@ class FakeRay:
         return [{"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}}, {"Alive": False, "Resources": {}}]
 
 
-def sent_over(number, computed):
-    """A batch after its way from a machine."""
-    (content,) = stream._Result.of(number, computed).table()["result"].to_pylist()
-    result = msgspec.msgpack.decode(content, type=stream._Result)
-    assert (result.number, result.error, result.code) == (number, "", 0)
-    return result.batch()
-
-
 @pytest.fixture
 def played(monkeypatch):
     """This process computes what the cluster would, and hands it over in the form that Ray transports.
@@ -201,13 +156,25 @@ def played(monkeypatch):
     """
     jobs = []
 
-    def results(ray, job, *_):
-        jobs.append("features" if isinstance(job.network, Backbone) else "logits")
-        for number, computed in enumerate(work_on(job, range(len(job.batches)))):
-            yield sent_over(number, computed)
+    class PlayedRay(FakeRay):
+        exceptions = SimpleNamespace(RayError=ConnectionError)
 
-    monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(FakeRay))
-    monkeypatch.setattr(stream, "_results", results)
+        @staticmethod
+        def remote(**resources):
+            def start(job, rows, values):
+                return pickle.loads(pickle.dumps(work_on(job, rows, values)))
+
+            return lambda function: SimpleNamespace(remote=start)
+
+        @staticmethod
+        def put(job):
+            jobs.append("features" if isinstance(job.network, Backbone) else "logits")
+            return job
+
+        get = staticmethod(lambda results: results)
+        cancel = staticmethod(lambda results: None)
+
+    monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(PlayedRay))
     monkeypatch.setattr(auditing, "connected", lambda *_: contextlib.nullcontext())
     return jobs
 
@@ -227,7 +194,6 @@ def run(request, photos, tmp_path_factory):
 @pytest.fixture
 def samples(photos, tmp_path):
     """24 images. One is damaged; three are copies, two of them of images in earlier batches of ten."""
-    pytest.importorskip("pyarrow")
     paths = sorted(shutil.copytree(photos, tmp_path / "samples").rglob("*.png"))
     paths[7].write_bytes(paths[7].read_bytes()[:500])
     for copy, original in ((4, 2), (13, 1), (22, 11)):
@@ -276,7 +242,6 @@ def test_a_job_is_continued_with_another_engine(run, samples, tmp_path, played, 
 
 
 def test_features_of_a_training_are_those_of_one_process(photos, tmp_path, played):
-    pytest.importorskip("pyarrow")
     for engine in ("local", "ray"):
         arguments = ["--backbone", "test_efficientnet", "--weights", "random", "--frozen", "yes"]
         arguments += ["--data.size", "32", "--method", "an", "--epochs", "1", "--batch_size", "10"]
@@ -291,7 +256,6 @@ def test_features_of_a_training_are_those_of_one_process(photos, tmp_path, playe
 
 
 def test_the_scores_of_an_audit(run, photos, tmp_path, played):
-    pytest.importorskip("pyarrow")
     written = []
     for engine in ("local", "ray"):
         shutil.rmtree(run / "features", ignore_errors=True)
@@ -336,17 +300,16 @@ def test_an_image_that_is_missing_everywhere_is_left_out(run, samples, played):
 
 
 @pytest.mark.parametrize(
-    ("batches", "size", "slots", "tasks"),
+    ("batches", "size", "slots", "per_task"),
     [
-        (1000, 64, 4, 63),  # 16 batches of 64 samples in each
-        (1000, 2000, 4, 1000),  # a batch is not divided
-        (100, 1, 8, 32),  # four for each slot
-        (3, 64, 8, 3),
-        (10**7, 64, 8, 10_000),
+        (1000, 64, 4, 16),  # 1,024 samples
+        (1000, 2000, 4, 1),  # a batch is not divided
+        (100, 1, 8, 4),  # four tasks for each slot
+        (3, 64, 8, 1),
     ],
 )
-def test_number_of_tasks(batches, size, slots, tasks):
-    assert stream.tasks_of(Batches(range(batches * size), size), slots) == tasks
+def test_size_of_tasks(batches, size, slots, per_task):
+    assert stream.batches_per_task(Batches(range(batches * size), size), slots) == per_task
 
 
 def test_slots_of_a_cluster():
@@ -361,17 +324,6 @@ def test_slots_of_a_cluster():
         "no machine of the Ray cluster has 16 cores; the largest offers 8. A task takes as many as this "
         "process has threads, so that the numbers are the same: set OMP_NUM_THREADS=1 for one task per core."
     )
-
-
-def test_results_survive_the_way():
-    pytest.importorskip("pyarrow")
-    values = np.array([[1.5, np.nan], [-0.0, 3e38]], np.float32)
-    identities = np.arange(96, dtype=np.uint8).reshape(3, 32)
-    sent = Loaded(torch.from_numpy(values), [0, 2], identities, {1: "damaged: \u00e9"}, "host")
-    received = sent_over(7, sent)
-    assert received.values.numpy().tobytes() == values.tobytes()
-    np.testing.assert_array_equal(received.identities, identities)
-    assert (received.rows, received.unreadable, received.machine) == ([0, 2], sent.unreadable, "host")
 
 
 # -- the command line ------------------------------------------------------------------------------------
@@ -401,7 +353,7 @@ def test_ray_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(
-            InputError, match=r"The package ray is not installed. Install what this needs: pip install 'ray"
+            InputError, match=r"The package ray is not installed. Install what this needs: pip install ray "
         ),
         stream.connected(""),
     ):

@@ -12,10 +12,8 @@ import pytest
 
 import spml
 from spml.cli.main import main
-from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
 from spml.runs.predict import cluster as stream
-from spml.runs.predict.batches import Engine
 from spml.runs.predict.cluster import connected
 from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.photos import make_photos
@@ -174,7 +172,7 @@ def test_windows_are_scored_as_by_one_process(photos, connection, tmp_path):
     assert (by_cluster / model).read_bytes() == (run / model).read_bytes()
 
 
-def test_features_in_files_are_mapped_by_the_nodes(connection, tmp_path):
+def test_features_are_sent_to_the_nodes(connection, tmp_path):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "train.npz", X=draw.normal(size=(60, 5)), Y=np.arange(60) % 3, classes=list("abc"))
     for number in range(3):
@@ -186,7 +184,3 @@ def test_features_in_files_are_mapped_by_the_nodes(connection, tmp_path):
     np.testing.assert_array_equal(run.predict(tmp_path, batch_size=32, engine="ray").scores, one.scores)
     matrix = draw.normal(size=(40, 5)).astype(np.float32)
     np.testing.assert_array_equal(run.predict(matrix, engine="ray").scores, run.predict(matrix).scores)
-    _, inputs = run.list_inputs([str(tmp_path)])
-    (tmp_path / "X_00001.npy").unlink()
-    with pytest.raises(InputError, match="can't be read on the machine"):
-        list(run.stream(inputs, Engine(cluster="")))

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spml.common.errors import InputError
 from spml.common.spreadsheets import csv_cells
 from spml.data.records import Records
 from spml.labels import ObservedLabels
 from spml.runs.decide.inferred_labels import read_inferred
-from spml.runs.predict.files import make_format
+from spml.runs.predict.files import FORMATS
 from spml.runs.predict.predictions import Predictions
 from tests.data.writers.samples import FILES, MATRIX, image_records
 
@@ -29,7 +28,7 @@ PREDICTIONS = Predictions(("a.png", 'b "c", d.png', "é.png"), CLASSES, SCORES, 
 
 def write(path: Path, scores: str, ids: tuple[str, ...] = PREDICTIONS.ids) -> bytes:
     """Write the predictions in two blocks, in the format that the suffix names."""
-    form = make_format(path.suffix[1:], CLASSES, scores)
+    form = FORMATS[path.suffix[1:]](CLASSES, scores)
     content = form.start()
     for rows in (slice(0, 2), slice(2, 3)):
         part = Predictions(ids[rows], CLASSES, SCORES[rows], PREDICTIONS.labels[rows])
@@ -46,7 +45,7 @@ PROBABILITIES = np.array([[0.8, 0.5, 0], [0.4, 0.6, 0.7], [0.25, 0.3, 0.35]], np
 
 def write_calibrated(path: Path, scores: str) -> bytes:
     """Write the predictions with probabilities."""
-    form = make_format(path.suffix[1:], CLASSES, scores, calibrated=True)
+    form = FORMATS[path.suffix[1:]](CLASSES, scores, calibrated=True)
     content = form.start() + form.block(replace(PREDICTIONS, probabilities=PROBABILITIES))
     path.with_suffix(".blocks").write_bytes(content)
     form.complete(path.with_suffix(".blocks"), path)
@@ -95,7 +94,7 @@ def test_inferred_labels_carry_the_probability(suffix: str, scores: str, tmp_pat
     records = image_records(tmp_path, np.zeros((3, 3), np.int8), CLASSES)
     ids = tuple(records.ids)
     calibrated = replace(PREDICTIONS, ids=ids, probabilities=PROBABILITIES)
-    form = make_format(suffix, CLASSES, scores, calibrated=True)
+    form = FORMATS[suffix](CLASSES, scores, calibrated=True)
     path = tmp_path / f"p.{suffix}"
     path.with_suffix(".blocks").write_bytes(form.start() + form.block(calibrated))
     form.complete(path.with_suffix(".blocks"), path)
@@ -169,14 +168,14 @@ def test_what_is_written_is_read_as_inferred_labels(tmp_path: Path, suffix: str,
 
 def test_many_classes_are_written_without_a_column_each(tmp_path: Path) -> None:
     for count, columns in ((100, 102), (101, 3)):
-        form = make_format("csv", [f"c{k}" for k in range(count)], "auto")
+        form = FORMATS["csv"]([f"c{k}" for k in range(count)], "auto")
         assert len(form.start().decode().split(",")) == columns
 
 
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     odd = Predictions(("caf\udce9.png",), CLASSES, SCORES[:1], [["cat"]])
     for name in ("csv", "jsonl"):
-        assert b"caf\\udce9.png" in make_format(name, CLASSES, "all").block(odd)
+        assert b"caf\\udce9.png" in FORMATS[name](CLASSES, "all").block(odd)
 
 
 # -- any names -------------------------------------------------------------------------------------------
@@ -185,16 +184,7 @@ TAKEN = ("file", "Labels", "scores", "probabilities", "cat", "probability of cat
 
 
 def test_columns_of_classes_never_have_the_name_of_another() -> None:
-    for name in ("csv", "tsv", "parquet", "xlsx"):
-        pytest.importorskip({"parquet": "pyarrow", "xlsx": "openpyxl"}.get(name, "csv"))
-        form = make_format(name, TAKEN, "all")
-        assert form.note == (
-            "the scores of the class 'file' (and 5 other classes) are in the column 'score of file', since "
-            "the name itself stands for another column."
-        )
-        assert make_format(name, TAKEN, "predicted").note == make_format(name, ["cat"], "all").note == ""
-    assert make_format("jsonl", TAKEN, "all").note == ""
-    assert make_format("csv", TAKEN, "all", calibrated=True).start().decode().split(",")[2:9] == [
+    assert FORMATS["csv"](TAKEN, "all", calibrated=True).start().decode().split(",")[2:9] == [
         "score of file", "score of Labels", "score of scores", "score of probabilities", "cat",
         "score of probability of cat", "score of score of file",
     ]  # fmt: skip
@@ -231,7 +221,7 @@ def predictions(draw: st.DrawFn) -> Predictions:
 
 
 def write_any(path: Path, written: Predictions, scores: str) -> None:
-    form = make_format(path.suffix[1:], written.classes, scores, calibrated=written.probabilities is not None)
+    form = FORMATS[path.suffix[1:]](written.classes, scores, calibrated=written.probabilities is not None)
     path.with_suffix(".blocks").write_bytes(form.start() + form.block(written))
     form.complete(path.with_suffix(".blocks"), path)
 
@@ -266,21 +256,6 @@ def test_any_names_are_read_as_they_were_written(
         np.testing.assert_allclose(inferred.scores, expected[inferred.rows, inferred.columns], rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=30)
-@given(written=predictions(), scores=st.sampled_from(["all", "predicted"]))
-def test_any_names_are_text_in_excel(
-    tmp_path_factory: pytest.TempPathFactory, written: Predictions, scores: str
-) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    path = tmp_path_factory.mktemp("any") / "p.xlsx"
-    with csv_cells(True):
-        write_any(path, written, scores)
-    rows = list(openpyxl.load_workbook(path).active.iter_rows())
-    assert [row[0].value for row in rows] == ["file", *written.ids]
-    assert {cell.data_type for row in rows for cell in row} <= {"s", "inlineStr", "n"}  # "f" is a formula
-    assert {cell.data_type for cell in (*rows[0], *(row[0] for row in rows))} <= {"s", "inlineStr"}
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_formulas_are_guarded_on_demand(
     tmp_path: Path, suffix: str, caplog: pytest.LogCaptureFixture
@@ -313,7 +288,7 @@ def test_odd_class_names_survive(suffix: str, scores: str, tmp_path: Path) -> No
     labels = [list(ODD), ["c, d"], []]
     shown = np.full((3, len(ODD)), 0.5, np.float32)
     path = tmp_path / f"p{suffix}"
-    form = make_format(suffix[1:], ODD, scores)
+    form = FORMATS[suffix[1:]](ODD, scores)
     content = form.start() + form.block(Predictions(tuple(FILES[:3]), ODD, shown, labels))
     path.with_suffix(".blocks").write_bytes(content)
     form.complete(path.with_suffix(".blocks"), path)
@@ -321,24 +296,3 @@ def test_odd_class_names_survive(suffix: str, scores: str, tmp_path: Path) -> No
     inferred, _ = read_inferred(path, records)
     found = [[ODD[column] for column in inferred.columns[inferred.rows == row]] for row in range(3)]
     assert found == [list(ODD), ["c, d"], []]
-
-
-def test_an_excel_sheet(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    write_calibrated(tmp_path / "p.xlsx", "all")
-    rows = list(openpyxl.load_workbook(tmp_path / "p.xlsx").active.values)
-    columns = ["probability of cat", "probability of dog", "probability of fox"]
-    assert rows[0] == ("file", "labels", "cat", "dog", "fox", *columns)
-    assert rows[2] == ('b "c", d.png', "fox;dog", 0.25, 0.5, 0.75, 0.4, 0.6, 0.7)
-    form = make_format("xlsx", ["=1+1", "a\x01"], "predicted")
-    odd = Predictions(("=cmd()",), ("=1+1", "a\x01"), np.array([[0.5, 0.25]]), [["=1+1", "a\x01"]])
-    (tmp_path / "blocks").write_bytes(form.start() + form.block(odd))
-    form.complete(tmp_path / "blocks", tmp_path / "q.xlsx")
-    cells = next(openpyxl.load_workbook(tmp_path / "q.xlsx").active.iter_rows(min_row=2))
-    assert [cell.value for cell in cells] == ["=cmd()", "=1+1;a\\x01", "0.5;0.25"]
-    assert {cell.data_type for cell in cells} == {"s"}
-    with pytest.raises(InputError, match=r"1,048,576 rows.*1,048,576 samples\. Write \.csv"):
-        form.check(1_048_576)
-    form.check(1_048_575)
-    with pytest.raises(InputError, match=r"at most 16,384 columns.*scores=predicted"):
-        make_format("xlsx", [f"c{k}" for k in range(16_383)], "all")

@@ -18,8 +18,7 @@ from spml.cli.main import main
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.report import page as report_page
-from spml.runs.report.page import labels_together, renew_report
-from spml.runs.report.samples import SIDE
+from spml.runs.report.page import SIDE, labels_together, renew_report
 from tests.helpers import write_image
 from tests.helpers.features import HIDE, make_features, make_weights
 from tests.helpers.pages import check_report

@@ -7,7 +7,7 @@ import pytest
 
 from spml.labels import ObservedLabels
 from spml.runs.folder.held_out import HeldOut
-from spml.runs.report.samples import MOST_SHOWN, choose_samples
+from spml.runs.report.page import MOST_SHOWN, choose_samples
 from spml.scores import InMemory
 
 SCORES = np.array(

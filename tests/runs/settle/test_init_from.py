@@ -223,7 +223,7 @@ def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
     for nothing, message in (
         (tmp_path / "missing", "no such folder"),
         (features, "is a file; name the folder of a run"),
-        (tmp_path, "holds no run to start from"),
+        (tmp_path, "holds no finished run to start from"),
     ):
         said = fails(capsys, "train", features, *HIDE, "--init_from", nothing, *output)
         assert message in said
@@ -233,7 +233,6 @@ def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
         for name in missing:
             (copy / name).unlink()
         said = fails(capsys, "train", features, *HIDE, "--init_from", copy, *output)
-        assert "has not finished" in said
         assert f"spml train --output {copy} --resume" in said
         shutil.rmtree(copy)
     shutil.copytree(first, copy)
@@ -241,12 +240,10 @@ def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
     assert "model.safetensors" in fails(capsys, "train", features, *HIDE, "--init_from", copy, *output)
 
 
-@pytest.mark.parametrize("block", [1, 2, 4, 100])
-def test_names_are_hashed_piece_by_piece(block, monkeypatch):
+def test_the_fingerprint_is_of_names_and_labels():
     names = ('a "b".jpg', "ü.jpg", "c", "d")
     samples = Samples(names, FeatureMatrix(np.eye(4)), ObservedLabels.from_index([0, 1, 0, 1], 2))
     expected = hashlib.sha256(json.dumps(names).encode() + samples.observed.fingerprint().encode())
-    monkeypatch.setattr("spml.runs.settle.init_from._NAMES", block)
     assert fingerprint(samples) == expected.hexdigest()
 
 

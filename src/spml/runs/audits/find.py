@@ -34,12 +34,11 @@ from ...common.torch_draws import borrowed_generators
 from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
-from ..api import load
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
 from ..predict.batches import Engine
 from ..predict.cluster import connected
-from ..run import Run
+from ..run import Run, load
 from ..settle.conflicts import check_labels_known, check_mean_labels
 from .out_of_fold import Scored, open_for_run, score_samples
 

@@ -30,16 +30,15 @@ from ...engine import make_fabric
 from ...engine.loop import Judging
 from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores, ScoreTable
-from ..api import load
 from ..fit.build import Build, frozen_features
 from ..fit.fine_tune import HEAD, TUNED
 from ..fit.local import use_windows
-from ..fit.solve import HeldOutScores
+from ..fit.solve import HeldOutScores, Solver
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
 from ..folder.held_out import join_labels, read_held_out
 from ..predict.batches import Engine, check_samples
-from ..run import Run
+from ..run import Run, load
 from ..settle.resolve import Opened, Resolved, check_stated, resolve
 from ..train import run_training
 from .answers import digests
@@ -376,7 +375,7 @@ class SolvedHead:
         judge = Judge(val, None, "observed", run.config.mean_labels)
         build = Build(run, self._fabric).place(self._data)
         if run.config.model.local == "off":
-            solved = build.solver(judge).solve_auto(every=True)
+            solved = Solver(build, judge).solve_auto(every=True)
             return HeldOutScores(solved.held_out[1].scores, solved.rows)
         held_out = use_windows(build, None, judge, every=True).held_out
         return held_out if held_out and len(held_out.rows) == count else None

@@ -14,7 +14,8 @@ from torch import nn
 
 from ... import models
 from ...common.budget import Budget
-from ...common.errors import InputError, SpmlError
+from ...common.errors import InputError, SpmlError, first_line
+from ...common.phrases import counted
 from ...common.torch_draws import TorchDraws, borrowed_generators
 from ...config import AUTO, LBFGS
 from ...data import Dataset, Samples
@@ -30,7 +31,6 @@ from ...methods.base import Facts, Objective
 from ...scores import Scores
 from ..folder.layout import features_of_neighbours
 from ..predict.features import WINDOWS, cached_features, keep_features
-from ..settle.conflicts import check_method_memory
 from ..settle.resolve import Resolved, mean_labels_of, some_rows
 from .solve import Fitted, Solver
 
@@ -61,9 +61,18 @@ def start_objective(run: Resolved) -> tuple[Objective | None, str]:
     elif objective.needs.features and run.frozen:
         width = make_backbone(run).num_features
     facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels, width=width)
-    check_method_memory(objective, config.method, facts)
-    with borrowed_generators(config.seed):  # an objective may start from random numbers
-        objective.on_fit_start(facts)
+    try:
+        with borrowed_generators(config.seed):  # an objective may start from random numbers
+            objective.on_fit_start(facts)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+            raise
+        raise InputError(
+            f"method {config.method!r} keeps more of {counted(len(train), 'sample')} and "
+            f"{counted(len(run.data.classes), 'class', 'classes')} than fits into memory "
+            f"({first_line(error)}). Choose a method whose state is `none` (spml methods), or train on fewer "
+            "samples or classes."
+        ) from error
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective, run.start.carry(objective, config.method, train) if run.start else ""
@@ -134,6 +143,7 @@ class Build:
         top: Part of the model from features to logits.
         classifier: Whole model; None without a backbone.
         trained: Module that is trained: the top on features, or the whole classifier.
+        names: What a model knows of the names of classes; None if none was named.
         budget: Time limit of the fit, for which there is none by default.
         pass_seconds: Time that the backbone took for all images; 0 if it is not known.
 
@@ -157,9 +167,9 @@ class Build:
             except InputError as error:
                 raise no_windows("on", error) from error
         self.budget, self.pass_seconds = Budget(), 0.0
-        self._names: models.NameEvidence | None = None
+        self.names: models.NameEvidence | None = None
         if run.config.model.names:
-            self._names = models.read_name_evidence(run.config.model, run.data.classes)
+            self.names = models.read_name_evidence(run.config.model, run.data.classes)
         self._workers = 0 if run.frozen else run.config.data.workers
 
     def windows(self) -> models.Windows:
@@ -199,10 +209,10 @@ class Build:
             parts = run.config.model.frozen_parts
             classifier = models.Classifier(self.backbone, self.top, frozen=run.frozen, frozen_parts=parts)
             self.classifier = classifier.to(device)
-        if self._names is not None and self.objective is not None:
+        if self.names is not None and self.objective is not None:
             inputs = self.data.splits["train"].inputs
             scores = models.NameScores.of_texts(
-                self._names.embeddings, self._names.temperature, models.NAMES_SOFTMAX
+                self.names.embeddings, self.names.temperature, models.NAMES_SOFTMAX
             )
             starts = range(0, len(inputs), _ROWS)
             batches = (inputs.fetch(range(start, min(start + _ROWS, len(inputs))), None) for start in starts)
@@ -245,7 +255,7 @@ class Build:
             InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
         """
         if self.run.solved:
-            return self.solver(judge).solve(self.objective)
+            return Solver(self, judge).solve()
         assert self.objective is not None
         trainer = Trainer(
             self.run.config,
@@ -271,19 +281,6 @@ class Build:
             len(state.history),
             state.best_objective,
             start_loss=state.start_loss,
-        )
-
-    def solver(self, judge: Judging) -> Solver:
-        """What solves the head of the model, with the solution that `judge` prefers."""
-        val = self.data.splits["val"]
-        return Solver(
-            self.run,
-            self.top,
-            self.data,
-            judge,
-            predict=lambda: self.scores(val),
-            names=self._names,
-            budget=self.budget,
         )
 
     def score_windows(self, local: models.LocalScores) -> None:

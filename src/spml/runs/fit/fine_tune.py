@@ -109,13 +109,12 @@ def fine_tune(
         own = folder / name
         if complete := resume and (own / run_files.SUMMARY).is_file():
             check_classes(own, load_model(own)[1]["classes"], classes)
-        if not complete or run_files.read_config(own).epochs < part.epochs:
+        if not complete:
             log.info(f"{own}:")
             goes_on = resume and run_files.holds_run(own)
             part = replace(part, minutes=budget.minutes_left)
             train(part, resume=goes_on, overwrite=not goes_on)
         summaries[name] = read_summary(own)
-    run_files.write_config(folder, config)  # with more epochs, where it was resumed
     scores = {
         name: float(summary["validation"][summary["selected"]["metric"]])
         for name, summary in summaries.items()

@@ -17,13 +17,12 @@ from ...common.errors import InputError
 from ...common.messages import Advance, log, progress
 from ...common.torch_draws import borrowed_generators
 from ...config import AUTO
-from ...decisions import Judge
 from ...engine.loop import Judging
-from ...metrics import FEWEST_SHOWN, shown_score, sp_score
+from ...metrics import FEWEST_SHOWN, shown_score
 from ...scores import InMemory
-from ..folder.held_out import keep_scores
+from ..folder.held_out import keep_scores, labels_of
 from .build import Build, no_windows
-from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutScores, KnownLabels, Rows
+from .solve import ENOUGH_HELD_OUT, Fitted, HeldOutJudge, HeldOutScores, Rows, Solver
 
 _MOST_SCORES = 1 << 26  # scores of all variants of held-out samples: 256 MiB
 
@@ -102,7 +101,7 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         if build.top.takes_maps:
             raise InputError("the head takes the feature map itself.")
         if config.method == AUTO:
-            solved = build.solver(judge).solve_auto(windows=True, every=every)
+            solved = Solver(build, judge).solve_auto(windows=True, every=every)
     except InputError as error:
         if required:
             raise no_windows(local, error) from error
@@ -136,28 +135,27 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         scored = [_variants(build, top, windows, of_top, advance) for of_top, top in tops]
     counts = [len(windows.sides) + 2, len(windows.sides)]
     variants, numbers = torch.split(torch.cat(scored, 1), counts)
-    known = KnownLabels(train, val)
-    labels, mean_labels = known.of(rows), build.run.head_mean_labels.value
-    by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
+    mean_labels = build.run.head_mean_labels.value
+    held_out_judge = HeldOutJudge(judge, train, val, mean_labels)
 
     def score(scores: Tensor) -> float:
-        if by_truth:
-            assert isinstance(judge, Judge)
-            return judge.true_map(scores.numpy(), rows - count)
-        return sp_score(scores.numpy(), labels, mean_labels).score
+        return held_out_judge(scores.numpy(), rows)
 
-    known_positives = torch.from_numpy(labels == 1)
     weighed, tried, calibrated = models.fit_local(
-        variants, known_positives, windows, score, mean_labels=mean_labels, required=required
+        variants,
+        torch.from_numpy(held_out_judge.ternary(rows) == 1),
+        windows,
+        score,
+        mean_labels=mean_labels,
+        required=required,
     )
     described: dict[str, Any] = {"windows": msgspec.to_builtins(windows), "scores": tried, "weights": None}
     what = "crops of the image" if windows.crops else "windows of the feature map"
     what = what if build.backbone.spec.size else "parts"
     whole = tried["whole image"]
     best = max(list(tried)[1:], key=lambda name: tried[name])
-    by = "mAP" if by_truth else f"SP-score at K = {mean_labels:.3g}"
     compared = (
-        f"{by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
+        f"{held_out_judge.by} of {len(rows):,} held-out samples: {shown_score(whole)} by the whole image, "
         f"{shown_score(tried[best])} by {best}"
     )
     if weighed is None or calibrated is None:
@@ -173,7 +171,8 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
     logits = calibrated.numpy()
     strongest = weighed.strongest(variants, [*numbers.long()]).numpy().astype(np.int16)
-    held_out = HeldOutScores(keep_scores(InMemory(logits), known.labels(rows)), rows, strongest)
+    kept = keep_scores(InMemory(logits), labels_of(train, val, rows))
+    held_out = HeldOutScores(kept, rows, strongest)
     build.score_windows(weighed)
     of_val = held_out.of_validation(count)
     if len(of_val) == len(val):

@@ -9,10 +9,9 @@ leaves the same files as one that is not. True labels go from the data to the fi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,6 @@ import torch
 from ...common.errors import InputError
 from ...common.files import make_folder
 from ...common.phrases import counted
-from ...common.safe import read_bytes
 from ...config import Config
 from ...data import Dataset
 from ...decisions import scores_of
@@ -31,7 +29,6 @@ from ..folder import layout as run_files
 from ..folder.contents import check_names, open_tensors, write_tensors
 
 Logits = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
 
 _EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
@@ -41,53 +38,19 @@ _AGAIN = "Train the run again with record=scores `overwrite`."
 # -- writing ---------------------------------------------------------------------------------------------
 
 
-def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
-    """Find the samples that `--record_samples` names.
-
-    Args:
-        setting: Names of splits, separated by commas, or a text file with the name of one sample per line.
-        data: Data set of the run.
-
-    Returns:
-        Rows of each split that samples are in; None for all of them.
+def splits_to_record(setting: str, data: Dataset) -> list[str]:
+    """Splits that `--record_samples` names, separated by commas.
 
     Raises:
-        InputError: The data has no such split or sample, a sample is named twice, or the file can't be read.
+        InputError: The data has no such split.
     """
     names = [name.strip() for name in setting.split(",")]
-    if set(names) <= {"train", "val", "test"}:
-        if missing := [name for name in names if name not in data.splits]:
-            raise InputError(
-                f"{data.name}: has no {missing[0]!r} split to record, but {', '.join(data.splits)} "
-                "(`record_samples`)."
-            )
-        return dict.fromkeys(names)
-    try:
-        lines = read_bytes(setting).decode().splitlines()
-    except (OSError, ValueError) as error:
+    if missing := [name for name in names if name not in data.splits]:
         raise InputError(
-            f"`record_samples` must name splits (train, val, test) or a text file with the name of one "
-            f"sample per line, got {setting!r} ({error})."
-        ) from error
-    position = {
-        name: (split, row) for split, samples in data.splits.items() for row, name in enumerate(samples.ids)
-    }
-    rows: dict[str, dict[int, None]] = {}
-    for number, name in enumerate(map(str.strip, lines), start=1):
-        where = f"{setting}, line {number}"
-        if not name:
-            continue
-        if name not in position:
-            raise InputError(
-                f"{setting}, line {number}: {data.name} has no sample {name!r} (`record_samples`)."
-            )
-        split, row = position[name]
-        if row in rows.setdefault(split, {}):
-            raise InputError(f"{where}: names {name!r} for the second time (`record_samples`).")
-        rows[split][row] = None
-    if not rows:
-        raise InputError(f"{setting}: names no sample to record (`record_samples`).")
-    return {split: np.asarray([*chosen], np.int64) for split, chosen in rows.items()}
+            f"{data.name}: has no {missing[0]!r} split to record, but {', '.join(data.splits)} "
+            "(`record_samples`)."
+        )
+    return names
 
 
 class Recorder:
@@ -97,15 +60,15 @@ class Recorder:
         folder: Folder of the recording.
         config: Resolved settings of the run.
         data: Data set that the model is trained on.
-        rows: Rows of each split to record, from `choose_samples`; empty to record nothing.
+        names: Splits to record; empty to record nothing.
 
     Attributes:
-        samples: Samples to record: a whole split is that of `data` itself.
+        samples: Samples to record.
     """
 
-    def __init__(self, folder: Path, config: Config, data: Dataset, rows: Mapping[str, Rows | None]) -> None:
-        self._folder, self._config, self._data, self._rows = folder, config, data, rows
-        self.samples = tuple(_take(data.splits[name], chosen) for name, chosen in rows.items())
+    def __init__(self, folder: Path, config: Config, data: Dataset, names: Sequence[str]) -> None:
+        self._folder, self._config, self._data, self._names = folder, config, data, names
+        self.samples = tuple(data.splits[name] for name in names)
         self._ids = tuple(name for samples in self.samples for name in samples.ids)
 
     @property
@@ -119,19 +82,6 @@ class Recorder:
             f"{counted(epochs, 'epoch')}: {size:.1f} MB in {self._folder}"
         )
 
-    def check_same_samples(self) -> None:
-        """Check, before a run is resumed, that what it recorded so far are the same samples.
-
-        Raises:
-            InputError: They are others, or the file that names them is damaged.
-        """
-        path = self._folder / run_files.SCORED_SAMPLES
-        if path.exists() and _read_samples(path).ids != self._ids:
-            raise InputError(
-                f"{path}: names other samples than record_samples={self._config.record_samples} does now. "
-                "Restore that file, or start again with `overwrite`."
-            )
-
     def write(self, epoch: int, logits: Logits) -> None:
         """Write the logits (N, C) after `epoch` epochs; before the first, also which samples these are.
 
@@ -142,9 +92,8 @@ class Recorder:
         if not epoch:
             labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
             truth = self._data.truth
-            if all(name in truth for name in self._rows):
-                full = [_take(truth[name], chosen).to_multi_hot() for name, chosen in self._rows.items()]
-                labels["truth"] = np.concatenate(full)
+            if all(name in truth for name in self._names):
+                labels["truth"] = np.concatenate([truth[name].to_multi_hot() for name in self._names])
             write_tensors(
                 self._folder / run_files.SCORED_SAMPLES,
                 {name: torch.from_numpy(array) for name, array in labels.items()},
@@ -156,10 +105,6 @@ class Recorder:
             )
         halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
         write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, self._folder.parent, epoch=epoch)
-
-
-def _take(samples: Any, rows: Rows | None) -> Any:
-    return samples if rows is None else samples.take(rows)
 
 
 def _epoch_file(epoch: int) -> str:
@@ -260,17 +205,7 @@ def read_recording(run: str | Path) -> Recording:
             f"{scores / _epoch_file(missing[0])}: is missing, so the recording is not complete. Restore it, "
             "or train the run again with `overwrite`."
         )
-    recording = replace(_read_samples(path), folder=folder, epochs=epochs)
-    for epoch in epochs:
-        # The scores themselves are checked when they are read.
-        with open_tensors(scores / _epoch_file(epoch), _AGAIN, folder, check=False) as (stored, _):
-            check_tensor(stored, "logits", "F16", recording.observed.shape)
-    return recording
-
-
-def _read_samples(path: Path) -> Recording:
-    """Read the file that says which samples were recorded, without epochs."""
-    with open_tensors(path, _AGAIN, path.parents[1]) as (stored, about):
+    with open_tensors(path, _AGAIN, folder) as (stored, about):
         method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
         check_names([method, output], classes, ids)
         "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed
@@ -283,14 +218,18 @@ def _read_samples(path: Path) -> Recording:
         for key, allowed in (("observed", (-1, 0, 1)), ("truth", (0, 1))):
             if key in arrays and not np.isin(arrays[key], allowed).all():
                 raise ValueError(f"{key} holds other values than {allowed}")
+    for epoch in epochs:
+        # The scores themselves are checked when they are read.
+        with open_tensors(scores / _epoch_file(epoch), _AGAIN, folder, check=False) as (stored, _):
+            check_tensor(stored, "logits", "F16", arrays["observed"].shape)
     truth = arrays.get("truth")
     return Recording(
-        folder=path.parent,
+        folder=folder,
         method=method,
         classes=tuple(classes),
         ids=tuple(ids),
         observed=arrays["observed"],
         truth=None if truth is None else truth == 1,
-        epochs=range(0),
+        epochs=epochs,
         normalised=output == LOG_SOFTMAX,
     )

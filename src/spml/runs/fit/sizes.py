@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -18,14 +18,14 @@ from ...common.draws import permutation
 from ...common.errors import InputError, first_line
 from ...common.messages import log
 from ...decisions import Judge
-from ...metrics import shown_score, sp_score
+from ...metrics import shown_score
 from ...models.solved.calibration import LEAST_WEIGHT, class_logits, relative_weights
 from ...scores import InMemory, Scores
 from ..predict.features import drop_windows
 from ..settle.resolve import Resolved
 from .build import Build, frozen_features
 from .local import fit_with_windows
-from .solve import Fitted, HeldOutScores, KnownLabels, Logits, Rows
+from .solve import Fitted, HeldOutJudge, HeldOutScores, Logits, Rows
 
 _PART = 1000
 """Samples by which the best two of three sizes are found, where there are at least twice as many."""
@@ -147,24 +147,12 @@ def _fit_at(
     fitted = fit_with_windows(own, lambda: own.fit(judge), judge)
     assert fitted.held_out is not None
     logits, rows = fitted.held_out.scores.gather(), fitted.held_out.rows
-    score = _scorer(run, judge)(logits, rows)
+    splits = run.data.splits
+    held_out_judge = HeldOutJudge(judge, splits["train"], splits["val"], run.head_mean_labels.value)
+    score = held_out_judge(logits, rows)
     test = own.scores(own.data.splits["test"]) if "test" in run.data.truth else None
     seconds = time.perf_counter() - started
     return _AtSize(size, _count(run), score, logits, rows, fitted, own.top, test, seconds)
-
-
-def _scorer(run: Resolved, judge: Judge) -> Callable[[Logits, Rows], float]:
-    """Score of held-out samples, numbered over training, then validation samples, by the run's selection."""
-    train, val = run.data.splits["train"], run.data.splits["val"]
-    known, mean_labels = KnownLabels(train, val), run.head_mean_labels.value
-
-    def score(scores: Logits, rows: Rows) -> float:
-        if judge.metric == "val/mAP":
-            of_val = rows >= len(train)
-            return judge.true_map(scores[of_val], rows[of_val] - len(train))
-        return sp_score(scores, known.of(rows), mean_labels).score
-
-    return score
 
 
 def _weights(scores: list[float]) -> list[float]:
@@ -175,7 +163,8 @@ def _weights(scores: list[float]) -> list[float]:
 
 def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str, Any]]) -> Fitted:
     """Average the scores of sizes that help each other, the one with the largest weight first."""
-    run, score = build.run, _scorer(build.run, judge)
+    run, splits, mean_labels = build.run, build.run.data.splits, build.run.head_mean_labels.value
+    score = HeldOutJudge(judge, splits["train"], splits["val"], mean_labels)
     pairs = zip(_weights([each.score for each in found]), found, strict=True)
     used = sorted((pair for pair in pairs if pair[0] > 0), key=lambda pair: -pair[0])
     rows = reduce(np.intersect1d, [each.rows for _, each in used])
@@ -194,8 +183,7 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     fitted, test, backbone = best.fitted, best.test, build.backbone
     if len(used) > 1:
         # An average is closer to 0 than its parts: all get the line that makes logits of it.
-        known = KnownLabels(run.data.splits["train"], run.data.splits["val"])
-        labels, mean_labels = torch.from_numpy(known.of(rows) == 1), run.head_mean_labels.value
+        labels = torch.from_numpy(score.ternary(rows) == 1)
         offset, scale, logits = class_logits(torch.from_numpy(sums), labels, mean_labels)
         for _, each in used:
             last: Any = each.top.local or each.top.head
@@ -206,8 +194,8 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
             scores = [each.test.gather() for _, each in used if each.test is not None]
             test = InMemory(np.average(scores, 0, [weight for weight, _ in used]).astype(np.float32))
         held_out = HeldOutScores(InMemory(sums), rows)
-        of_val = held_out.of_validation(len(run.data.splits["train"]))
-        complete = len(of_val) == len(run.data.splits["val"])
+        of_val = held_out.of_validation(len(splits["train"]))
+        complete = len(of_val) == len(splits["val"])
         measured = judge(of_val) if complete else {"val/SP": score(sums, rows)}
         local = fitted.local and {**fitted.local, "validation": measured}
         history = [{**fitted.history[fitted.best], **measured}]

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from ... import models
-from ...common.budget import Budget
 from ...common.errors import SpmlError
 from ...common.messages import log
 from ...config import AUTO
-from ...data import Dataset, Samples
+from ...data import Samples
 from ...decisions import Judge
 from ...engine.lbfgs import solve_path
 from ...engine.loop import Judging
-from ...labels import ObservedLabels
-from ...methods.base import Objective
 from ...metrics import FEWEST_SHOWN, compare_ranks, shown_score, sp_score
 from ...scores import InMemory, Ranks, ScoreBlocks, Scores, fits
 from ..folder.held_out import drawn_part, keep_scores, labels_of
-from ..settle.resolve import Resolved
+
+if TYPE_CHECKING:
+    from .build import Build
 
 ENOUGH_HELD_OUT = 5000
 """Held-out images whose windows are scored: fewer validation samples are joined by training samples.
@@ -110,42 +109,21 @@ class Solver:
     """Solves the head of a model, and leaves in it the solution that the judge prefers.
 
     Args:
-        run: Settled run.
-        top: Maps features to logits.
-        data: Features and observed labels to learn from, and validation samples.
+        build: Model that has been placed.
         judge: Scores the validation samples.
-        predict: Computes the logits of the validation samples with the current head.
-        names: What a model knows of the names of classes; None if none was named.
-        budget: Time limit of an auto head.
     """
 
-    def __init__(
-        self,
-        run: Resolved,
-        top: models.Top,
-        data: Dataset,
-        judge: Judging,
-        *,
-        predict: Callable[[], Scores],
-        names: models.NameEvidence | None = None,
-        budget: Budget,
-    ) -> None:
-        self._names, self._budget = names, budget
-        self._config, self._top, self._judge = run.config, top, judge
-        self._of_images = run.spec.size > 0
-        self._train, self._val, self._predict = data.splits["train"], data.splits["val"], predict
-        self._mean_labels = run.head_mean_labels.value
+    def __init__(self, build: Build, judge: Judging) -> None:
+        self._build, self._config, self._top, self._judge = build, build.run.config, build.top, judge
+        self._train, self._val = build.data.splits["train"], build.data.splits["val"]
+        self._mean_labels = build.run.head_mean_labels.value
         self._started = time.perf_counter()
         self._ranks: dict[str, Ranks] = {}
         self._history: list[dict[str, Any]] = []
         self._best = 0
 
-    def solve(self, objective: Objective | None) -> Fitted:
+    def solve(self) -> Fitted:
         """Solve a linear head for each penalty; for method `auto`, an ensemble takes its place.
-
-        Args:
-            objective: Started method whose loss is minimised; None for the head in closed form that the run
-                names.
 
         Raises:
             SpmlError: Scores or loss are not finite.
@@ -153,12 +131,12 @@ class Solver:
         """
         if self._config.method == AUTO:
             return self._ensemble()
-        if objective is None:
+        if (objective := self._build.objective) is None:
             return self._closed_form()
         head, best = self._top.head, dict[str, Tensor]()
 
         def add(number: int, record: dict[str, Any]) -> None:
-            if self._add(self._predict(), record):
+            if self._add(self._build.scores(self._val), record):
                 best.update({name: value.clone() for name, value in head.state_dict().items()})
 
         solve_path(objective, self._top, self._train, on_solution=add, epochs=self._config.epochs)
@@ -184,7 +162,7 @@ class Solver:
                 scores = self._some_scores(partial(solver.scorer, penalty))
             else:
                 solver.fill(head, penalty)
-                scores = self._predict()
+                scores = self._build.scores(self._val)
             name = "infinity" if penalty is not None and math.isinf(penalty) else penalty
             self._add(scores, {} if penalty is None else {"penalty": name})
         if some or self._best < len(solver.penalties) - 1:
@@ -205,13 +183,6 @@ class Solver:
         labelled = sum(int((part.observed.positives_per_sample() > 0).sum()) for part in (train, val))
         few = every or labelled < models.FEW or (windows and len(val) < ENOUGH_HELD_OUT)
         few = few and (count + len(val)) * classes <= models.MOST_SCORES
-        known = KnownLabels(train, val)
-
-        def score(scores: Logits, rows: Rows, columns: Rows) -> float:
-            if by_truth:
-                assert isinstance(judge, Judge)
-                return judge.true_map(scores, rows - count)
-            return sp_score(scores, known.of(rows, columns), self._mean_labels).score
 
         def keep(logits: models.HeldOutLogits) -> tuple[dict[str, float], HeldOutScores]:
             """Metrics and a part of the logits where not all fit; all logits where they do."""
@@ -225,16 +196,16 @@ class Solver:
         return models.fit_auto(
             train,
             val,
-            score,
+            HeldOutJudge(judge, train, val, self._mean_labels),
             cross_validate=few and not by_truth,
             mean_labels=self._mean_labels,
             seed=self._config.seed,
             classes=np.arange(classes) if by_truth else None,
             keep=keep,
             windows=windows,
-            forest=not self._of_images,
-            names=self._names,
-            budget=self._budget,
+            forest=not self._build.run.spec.size,
+            names=self._build.names,
+            budget=self._build.budget,
         )
 
     def _ensemble(self) -> Fitted:
@@ -319,20 +290,36 @@ class Solver:
             )
 
 
-class KnownLabels:
-    """Observed labels of training samples, followed by validation samples, as the SP-score takes them."""
+class HeldOutJudge:
+    """Scores held-out samples, numbered over training, then validation samples, by what a run selects by: the
+    mAP of validation samples whose labels are all known, or the SP-score of all.
 
-    def __init__(self, train: Samples, val: Samples) -> None:
-        self._parts = train, val
-        self._rows: npt.NDArray[np.int64] | None = None
+    Args:
+        judge: Scores validation samples.
+        train, val: The samples.
+        mean_labels: Mean labels per sample K of the SP-score.
+    """
+
+    def __init__(self, judge: Judging, train: Samples, val: Samples, mean_labels: float) -> None:
+        self._parts, self._mean_labels = (train, val), mean_labels
+        self._truth = judge if isinstance(judge, Judge) and judge.metric == "val/mAP" else None
+        self._rows: Rows | None = None
         self._labels: npt.NDArray[Any] | None = None
 
-    def labels(self, rows: Rows) -> ObservedLabels:
-        """Labels of some samples."""
-        return labels_of(*self._parts, rows)
+    @property
+    def by(self) -> str:
+        """What it scores by, for a line."""
+        return "mAP" if self._truth else f"SP-score at K = {self._mean_labels:.3g}"
 
-    def of(self, rows: Rows, classes: Rows | None = None) -> npt.NDArray[Any]:
-        """Labels (H, C) of some samples in {-1, 0, +1}, or (H, J) of some classes, ascending.
+    def __call__(self, scores: Logits, rows: Rows, classes: Rows | None = None) -> float:
+        """Score of logits (H, C) of some samples, or (H, J) of some classes, ascending."""
+        if self._truth:
+            of_val = rows >= len(self._parts[0])
+            return self._truth.true_map(scores[of_val], rows[of_val] - len(self._parts[0]))
+        return sp_score(scores, self.ternary(rows, classes), self._mean_labels).score
+
+    def ternary(self, rows: Rows, classes: Rows | None = None) -> npt.NDArray[Any]:
+        """Observed labels (H, C) in {-1, 0, +1}, or (H, J) of some classes.
 
         Those of the last samples are kept: all solutions have the same.
         """

@@ -3,97 +3,119 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ...common.errors import InputError
-from ...common.files import same_path
+from ... import plots
+from ...common.errors import InputError, nearest
+from ...common.files import same_path, write_json, write_rows
 from ...common.label_checks import rows_of
 from ...common.notebook import Listing
 from ...common.phrases import counted, first_few
 from ...data import Dataset, start_opening
 from ...data.groups import SEPARATED
 from ...data.rename import NOTE
-from ...decisions import default_mean_labels
-from ...metrics import MIN_DRAWS, Comparison, compare_ranks
+from ...decisions import Decision, Reliability, ReliabilityBins, default_mean_labels
+from ...labels import ObservedLabels
+from ...metrics import (
+    FEWEST_SHOWN,
+    MIN_DRAWS,
+    Comparison,
+    LabelledScores,
+    compare_paired,
+    compare_ranks,
+    drawn_metrics,
+    metrics,
+    paired_resamples,
+)
+from ...metrics.arrays import Empty
 from ...metrics.bootstrap import drawn_groups
 from ...scores import InMemory, Scores, fits, ranks_of
-from ..api import load_each
 from ..folder import layout as run_files
 from ..inputs import labelled
 from ..predict.batches import Engine
-from ..run import Run
+from ..run import Run, load_each
 from ..settle.conflicts import check_mean_labels
-from .common_classes import UnknownClasses, common_classes, leave_out
-from .full_labels import Measured, measure_runs
+
+UnknownClasses = Literal["stop", "leave_out"]
+"""Treatment of classes of the data that the runs do not know."""
 
 _LISTED = 100
 """Largest number of classes that a note names."""
 
 
-def evaluate(
-    runs: Sequence[Run],
+def compare(
+    runs: Sequence[Run | str | Path],
     data: Any,
     y: Any = None,
     *,
     classes: Sequence[str] | None = None,
     groups: Sequence[Any] | None = None,
-    split: str,
-    observed: bool,
-    mean_labels: float | None,
+    split: str = "test",
+    observed: bool = True,
+    mean_labels: float | None = None,
     decision: Mapping[str, Any] = MappingProxyType({}),
-    engine: Engine,
     unknown_classes: UnknownClasses = "stop",
     intervals: bool = True,
     draws: int = 200,
     seed: int = 0,
+    batch_size: int = 64,
+    workers: int = 0,
+    device: str = "auto",
     **settings: Any,
 ) -> dict[str, Any]:
-    """Compute metrics of one or several runs on the same samples; each run is named by its folder.
+    """Compare runs with the same classes on the same samples, by observed labels or by full ones.
 
     Args:
-        runs: Runs, each once.
-        data, y, classes, groups: Labelled data, as in `Run.evaluate`.
-        split: `train`, `val` or `test`.
-        observed: Compare by observed labels even if true labels are available. Data that is not fully
-            labelled is always compared in this way.
-        mean_labels: Mean labels per sample K of the SP-score; None = as the first run knows it, otherwise
-            `default_mean_labels`. Where labels are full, an argument of the decision.
-        decision: Further arguments of `Run.decision`, by which labels are predicted.
-        engine: Settings of prediction.
-        unknown_classes: `stop` refuses data with a class that the runs do not know; `leave_out` evaluates
-            over the classes that both have. Then, where labels are full, a sample whose labels are all left
+        runs: Runs, or their folders; each once.
+        data, y, groups: Labelled data, as in `spml.train`. Whether the runs have learned from samples in
+            memory is not checked.
+        classes: Class names, in the order of the indices or columns of `y`; None = those of the runs.
+        split: `train`, `val` or `test`; samples in memory are all in `test`.
+        observed: Compare by observed labels alone, even if true labels are available. If false, fully
+            labelled data is compared by full labels.
+        mean_labels: Mean labels per sample K of the SP-score; if None, as the first run knows it, otherwise
+            2, or half of fewer than 4 classes. By full labels, as in `Run.decision`.
+        decision: By full labels, further arguments of `Run.decision`, by which labels are predicted.
+        unknown_classes: What to do about classes of the data that the runs do not know: `stop`, or
+            `leave_out` to evaluate over the others. Then, by full labels, a sample whose labels are all left
             out stays, as one that has none; by observed labels it is left out.
-        intervals: Where labels are full, compare runs by a bootstrap over samples.
+        intervals: By full labels, compare the runs by a bootstrap over samples.
         draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
         seed: Seed of the bootstrap.
-        settings: Fields of `DataConfig` by name.
+        batch_size, workers, device: As in `Run.predict`.
+        settings: Fields of `DataConfig`, for example `observe="single"`.
 
     Returns:
-        A dict that can be written as JSON. `labels` is `full`, with the metrics of each run in `runs`, in
-        [0, 1] and over the classes of the data, `calibration` where the run has probabilities, and, with
-        `intervals`, the `tie_set` of the best by mAP; or `observed only`, with `candidates`, `tie_set` and
-        `cross_checks`, where SP and A exceed 1 if a model does better than K allows for. Both have
-        `left_out`, `warnings` and `notes`; where bootstrap draws are of groups, `groups` is their number.
+        A dict that can be written as JSON, with `left_out`, `warnings` and `notes`. By observed labels,
+        `labels` is `observed only`, with `candidates` in the order of `runs`, `tie_set`, the best run first,
+        and `cross_checks`; scores rank runs, and none is a mAP; SP and A exceed 1 if a model does better than
+        K allows for. By full labels, `labels` is `full`, with `runs`: the metrics of each by name, in [0, 1]
+        and over the classes of the data, `calibration` where it has probabilities, and with `intervals` the
+        `tie_set` of the best by mAP. Where bootstrap draws are of groups, `groups` is their number.
 
     Raises:
-        InputError: No run is named, or the runs have different classes; the data can't
-            be read, has no such split, has a class that the runs do not know, has no known positive label,
-            or, with `observed`, has no unknown one; or there are too few draws.
+        InputError: No run is named, a run is named twice or is not finished, or the runs have different
+            classes; the data can't be read, has no such split, has a class that the runs do not know, has no
+            known positive label, or, with `observed`, has no unknown one; or there are too few draws.
+
+    Example:
+        spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
     """
     if not runs:
         raise InputError("no run to evaluate: name the folder of at least one")
-    named = {str(run.folder): run for run in runs}
+    named = {str(run.folder): run for run in load_each(runs)}
     check_classes(named)
     name, first = next(iter(named.items()))
     if draws < MIN_DRAWS:
         raise InputError(f"`draws` must be at least {MIN_DRAWS}, got {draws}")
-    for run in runs:
+    for run in named.values():
         run.decision(**decision)  # refuses wrong values before images are read
     config, records = labelled(
         data,
@@ -101,13 +123,13 @@ def evaluate(
         settings,
         classes=classes,
         known=first.classes,
-        names=_common_names(named),
+        names={given: wanted for run in named.values() for given, wanted in run.names.items()},
         text=first.text_columns,
         groups=groups,
     )
-    engine = engine._replace(cache=engine.cache or config.cache)
+    engine = Engine(batch_size, workers, device, config.cache)
     opening = start_opening(config, purpose="evaluate", records=records)
-    common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
+    columns, positions, unknown = _common_classes(config.path, opening.classes, name, first, unknown_classes)
 
     @cache
     def finish(size: int, interpolation: str) -> Dataset:
@@ -130,7 +152,7 @@ def evaluate(
             f"{config.path}: no sample of the {split!r} split has a known positive label, so models can't be "
             "judged on it. Label some, or name another `split`."
         )
-    labels, rows, left = leave_out(common, labels, drop=not full)
+    labels, rows, left, about_left = _leave_out(labels, columns, unknown, drop=not full)
     check_mean_labels(mean_labels, len(first.classes), [] if full else [labels])
     if not labels.positives_per_class().any():
         raise InputError(
@@ -154,7 +176,7 @@ def evaluate(
     in_groups = dataset.splits[split].groups
     in_groups = None if in_groups is None else in_groups[rows]
     if full:
-        names = tuple(first.classes[column] for column in np.sort(common.positions))
+        names = tuple(first.classes[column] for column in np.sort(positions))
         measured = {
             name: Measured(
                 partial(logits, run),
@@ -164,7 +186,7 @@ def evaluate(
             )
             for name, run in named.items()
         }
-        in_order = labels.take_classes(np.argsort(common.positions))
+        in_order = labels.take_classes(np.argsort(positions))
         result = measure_runs(
             measured,
             in_order,
@@ -187,7 +209,7 @@ def evaluate(
         if not any(stated.get(name) for name in ("mean_labels", "threshold", "thresholds", "top_k")):
             result["notes"] += _assumptions(named)
     else:
-        labels = labels.with_classes(common.positions, len(first.classes))
+        labels = labels.with_classes(positions, len(first.classes))
         positives, ranks = labels.entries(1), {}
         for name, run in named.items():
             (ranks[name],) = ranks_of(logits(run).select(rows_of(run.classes, first.classes)), positives)
@@ -215,22 +237,68 @@ def evaluate(
             )
     result["warnings"] = [*warnings, *result.get("warnings", [])]
     renamed = [note for note in opening.records.notes if note.startswith(NOTE)]
-    result["notes"] = [*renamed, *left.describe(), *result["notes"]]
+    result["notes"] = [*renamed, *about_left, *result["notes"]]
     about = {"data": config.path, "split": split, "samples": len(labels)}
-    return {**about, "left_out": {**left._asdict(), "classes": list(left.classes)}, **result}
+    return {**about, "left_out": left, **result}
 
 
-def _common_names(runs: Mapping[str, Run]) -> dict[str, str]:
-    """Wanted names of classes by given ones, of all runs."""
-    names: dict[str, str] = {}
-    for name, run in runs.items():
-        for given, wanted in run.names.items():
-            if names.setdefault(given, wanted) != wanted:
-                raise InputError(
-                    f"{name}: was trained with the name {wanted!r} for the class {given!r}, and another run "
-                    f"with {names[given]!r}, so they can't be compared. Name one run at a time."
-                )
-    return names
+def _common_classes(
+    path: str, data: Sequence[str], name: str, run: Run, unknown_classes: UnknownClasses
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
+    """Classes of data that a run knows, as columns of the data, ascending, and as columns of the scores of
+    the run; and names of the other classes of the data.
+
+    Raises:
+        InputError: The run does not know a class and `unknown_classes` is `stop`; or it knows none.
+    """
+    positions = rows_of(run.classes, data)
+    columns = np.flatnonzero(positions >= 0)
+    unknown = [label for label, position in zip(data, positions, strict=True) if position < 0]
+    others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+    if unknown and unknown_classes == "stop":
+        raise InputError(
+            f"{path}: has the class {unknown[0]!r}{others}, which the model in {name} does not know. "
+            f"{nearest(unknown[0], run.classes)} To evaluate over the classes that both have, pass "
+            "unknown_classes=leave_out."
+        )
+    if not len(columns):
+        raise InputError(
+            f"{path}: has none of the classes that the model in {name} knows, so nothing can be measured. "
+            f"Its first class is {unknown[0]!r}. {nearest(unknown[0], run.classes)}"
+        )
+    return columns, positions[columns], unknown
+
+
+def _leave_out(
+    labels: ObservedLabels, columns: npt.NDArray[np.int64], unknown: list[str], *, drop: bool
+) -> tuple[ObservedLabels, npt.NDArray[np.int64], dict[str, Any], list[str]]:
+    """Reduce labels to some columns. With `drop`, samples are left out that had a positive label and keep
+    none; otherwise they stay, as samples that have none of the labels.
+
+    Returns:
+        Labels of the samples that stay; the rows of these, ascending; what is left out, for JSON; and notes.
+    """
+    left: dict[str, Any] = {"classes": unknown, "labels": 0, "samples": 0, "samples_without_label": 0}
+    rows = np.arange(len(labels))
+    if not unknown:
+        return labels, rows, left, []
+    reduced = labels.take_classes(columns)
+    before, after = labels.positives_per_sample(), reduced.positives_per_sample()
+    lost = (before > 0) & (after == 0)
+    left["labels"], count = int(before.sum() - after.sum()), int(lost.sum())
+    notes = [
+        f"Not known to the model, and left out: {counted(len(unknown), 'class', 'classes')} with "
+        f"{counted(left['labels'], 'label')} ({first_few(unknown, 10)})."
+    ]
+    left["samples" if drop else "samples_without_label"] = count
+    if count and drop:
+        notes.append(f"{counted(count, 'sample')} left out: only labels of these classes are known of them.")
+    elif count:
+        notes.append(
+            f"{counted(count, 'sample')} with labels of these classes only: kept as samples that have none "
+            "of the others."
+        )
+    return (reduced.take(rows[~lost]), rows[~lost], left, notes) if drop else (reduced, rows, left, notes)
 
 
 def _mean_labels(stated: float | None, runs: Mapping[str, Run]) -> tuple[float, str, list[str]]:
@@ -250,69 +318,6 @@ def _mean_labels(stated: float | None, runs: Mapping[str, Run]) -> tuple[float, 
     return k, "runs", [note] if others else []
 
 
-def compare(
-    runs: Sequence[Run | str | Path],
-    data: Any,
-    y: Any = None,
-    *,
-    classes: Sequence[str] | None = None,
-    groups: Sequence[Any] | None = None,
-    split: str = "test",
-    observed: bool = True,
-    mean_labels: float | None = None,
-    unknown_classes: UnknownClasses = "stop",
-    draws: int = 200,
-    seed: int = 0,
-    batch_size: int = 64,
-    workers: int = 0,
-    device: str = "auto",
-    **settings: Any,
-) -> dict[str, Any]:
-    """Compare runs with the same classes by observed labels, or by full ones.
-
-    Args:
-        runs: Runs, or their folders; each once.
-        data, y, classes, groups: As in `Run.evaluate`.
-        split: `train`, `val` or `test`.
-        observed: Compare by observed labels alone, even if true labels are available. If false, fully
-            labelled data is compared by full labels.
-        mean_labels: Mean labels per sample K of the SP-score; if None, as the first run knows it, otherwise
-            2, or half of fewer than 4 classes. By full labels, as in `Run.decision`.
-        unknown_classes: As in `Run.evaluate`.
-        draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
-        seed: Seed of the bootstrap.
-        batch_size, workers, device: As in `Run.predict`.
-        settings: Fields of `DataConfig`, for example `observe="single"`.
-
-    Returns:
-        A dict that can be written as JSON, with `tie_set`, the best run first, `warnings` and `notes`. By
-        observed labels, `candidates` in the order of `runs` and `cross_checks`; scores lie in [0, 1], rank
-        runs, and none is a mAP. By full labels, `runs`: the metrics of each by name, with `intervals`.
-
-    Raises:
-        InputError: No run is named, a run is named twice or is not finished, the runs have different classes,
-            or the data does not suit; the message says what to do.
-
-    Example:
-        spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
-    """
-    return evaluate(
-        load_each(runs),
-        data,
-        y,
-        classes=classes,
-        groups=groups,
-        split=split,
-        observed=observed,
-        mean_labels=mean_labels,
-        engine=Engine(batch_size, workers, device),
-        unknown_classes=unknown_classes,
-        draws=draws,
-        seed=seed,
-        **settings,
-    )
-
-
 class Evaluation(dict[str, Any]):
     """Metrics of one run, which can be written as JSON; the prompt shows those over all classes."""
 
@@ -330,7 +335,7 @@ class Evaluation(dict[str, Any]):
 
 
 def of_one(result: dict[str, Any]) -> Evaluation:
-    """Reduce the result of `evaluate` for a single run: leave out what compares it with others."""
+    """Reduce the result of `compare` for a single run: leave out what compares it with others."""
     if result["labels"] == "full":
         (metrics,) = result["runs"].values()
         return Evaluation({**{key: value for key, value in result.items() if key != "runs"}, **metrics})
@@ -406,3 +411,191 @@ def _assumptions(runs: Mapping[str, Run]) -> list[str]:
         "thresholds, with `mean_labels` or `audit`, decides them again)."
         for k, names in assumed.items()
     ]
+
+
+# -- against full labels ---------------------------------------------------------------------------------
+
+Logits = npt.NDArray[np.float32]
+
+
+class Measured(NamedTuple):
+    """A run to be measured.
+
+    Attributes:
+        logits: Computes its logits, over its own classes.
+        decision: How they become labels.
+        columns: Columns of these logits that belong to the classes of the labels.
+        calibrated: Turns logits of any shape into probabilities; returns None where K is not known.
+    """
+
+    logits: Callable[[], Scores]
+    decision: Decision
+    columns: list[int]
+    calibrated: Callable[[Logits], npt.NDArray[np.float32] | None] = lambda logits: None
+
+
+def measure_runs(
+    runs: Mapping[str, Measured],
+    truth: ObservedLabels,
+    classes: tuple[str, ...],
+    empty: Empty,
+    *,
+    draws: int,
+    seed: int,
+    groups: npt.NDArray[np.int64] | None = None,
+) -> dict[str, Any]:
+    """Compute the registered metrics of each run and, with draws, compare the runs.
+
+    Args:
+        runs: Runs by name.
+        truth: Full labels of N samples over C classes, with at least one positive.
+        classes: Names of the C classes.
+        empty: Treatment of a class without positives in mAP.
+        draws: Number of bootstrap draws, for which logits must be in memory; 0 = no comparison.
+        seed: Seed of the draws.
+        groups: Group of each sample, (N,), where whole groups are drawn; None = samples.
+
+    Returns:
+        `labels`; `runs` with the metrics of each by name and, with draws, `intervals`. With draws also
+        `tie_set`, the names of the runs that are indistinguishable from the best by mAP, the best first;
+        `draws` and `seed`. Where logits are computed block by block, also `not_measured`, the titles of the
+        metrics that need all of them at once.
+    """
+    reported = [metric for metric in metrics().values() if len(classes) >= metric.fewest_classes]
+    multiplicity = paired_resamples(truth.to_ternary() == 1, draws, seed, groups) if draws else None
+    result: dict[str, Any] = {"labels": "full", "runs": {}}
+    drawn = {}
+    for name, run in runs.items():
+        logits = run.logits()
+        whole = logits.array is not None
+        data, bins = _labelled(run, logits, truth, classes, empty)
+        values = {metric.name: metric.measure(data) for metric in reported if whole or metric.blocks}
+        result["runs"][name] = {
+            "top_k_limit": run.decision.top_k,
+            "top1_fallback": run.decision.top1_fallback,
+            "never_predicted": [classes[column] for column in data.never],
+            # The bins are filled when metrics look at what is predicted.
+            **({"calibration": _describe_bins(bins.reliability())} if bins.filled else {}),
+            **values,
+        }
+        if not whole:
+            result["not_measured"] = [metric.title for metric in reported if not metric.blocks]
+        if multiplicity is not None:
+            drawn[name] = drawn_metrics(data, multiplicity)
+    if not drawn:
+        return result
+    scores = compare_paired(drawn)
+    for name, of_run in result["runs"].items():
+        of_run["intervals"] = {
+            metric: {
+                "value": score.value,
+                "margin": score.margin,
+                "interval": [score.low, score.high],
+                "behind": score.behind,
+                "behind_margin": score.behind_margin,
+                "behind_interval": [score.behind - score.behind_margin, score.behind + score.behind_margin],
+                "tied": score.tied,
+            }
+            for metric, score in scores[name].items()
+        }
+    tied = [name for name in runs if scores[name]["mAP"].tied]
+    tied.sort(key=lambda name: -scores[name]["mAP"].value)
+    return {**result, "tie_set": tied, "draws": draws, "seed": seed}
+
+
+def _labelled(
+    run: Measured, logits: Scores, truth: ObservedLabels, classes: tuple[str, ...], empty: Empty
+) -> tuple[LabelledScores, ReliabilityBins]:
+    """Logits with labels, and bins of probabilities that are filled when the metrics look at these."""
+    cut, bins = run.decision.threshold, ReliabilityBins()
+
+    def decided() -> Iterator[tuple[Logits, npt.NDArray[np.bool_]]]:
+        for rows, block in logits.blocks():
+            own = block[:, run.columns]
+            if (p := run.calibrated(own)) is not None:
+                bins.add(p, truth.take(rows).to_ternary() == 1)
+            # All classes of the run take part in the decision, also those that the data lacks.
+            yield own, run.decision(block)[:, run.columns]
+
+    own = logits.select(np.asarray(run.columns))
+    data = LabelledScores(
+        own if own.array is None else own.array,
+        truth.entries(1) if own.array is None else truth.to_ternary(),
+        classes,
+        tuple(cut[column] for column in run.columns) if isinstance(cut, tuple) else cut,
+        empty,
+        decided,
+        never=tuple(number for number, column in enumerate(run.columns) if column in run.decision.never),
+    )
+    return data, bins
+
+
+def _describe_bins(found: Reliability) -> dict[str, Any]:
+    columns = (found.expected, found.observed, found.counts)
+    bins = [
+        {"expected": mean, "observed": share, "count": count} if count else {"count": 0}
+        for mean, share, count in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return {"error": found.error, "bins": bins}
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
+RELIABILITY = "reliability.png"
+
+
+def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
+    """Write a result of `compare` as JSON, as CSV and as a picture.
+
+    By observed labels, the CSV file has a row per run, against full labels a row per run and metric. There is
+    no picture of SP-scores on fewer samples than they are shown for; an earlier one is removed. A second
+    picture shows the calibration of the runs that have probabilities, where labels are full.
+
+    Returns:
+        Names of the files.
+
+    Raises:
+        SpmlError: A file could not be written.
+    """
+    write_json(folder / JSON, comparison)
+    (folder / RELIABILITY).unlink(missing_ok=True)
+    if comparison["labels"] != "full":
+        candidates = comparison["candidates"]
+        header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
+        header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
+        rows = [
+            [
+                *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
+                *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
+            ]
+            for c in candidates
+        ]
+        write_rows(folder / CSV, header, rows)
+        if comparison["samples_with_a_positive"] < FEWEST_SHOWN:
+            (folder / PICTURE).unlink(missing_ok=True)
+            return [JSON, CSV]
+        plots.tie_set(folder / PICTURE, candidates)
+        return [JSON, CSV, PICTURE]
+    runs = comparison["runs"]
+    header = ["run", "metric", "value", "low", "high", "behind", "behind_low", "behind_high", "tied"]
+    rows = [
+        [
+            *(name, metric, score["value"], *score["interval"]),
+            *(score["behind"], *score["behind_interval"], int(score["tied"])),
+        ]
+        for name, result in runs.items()
+        for metric, score in result["intervals"].items()
+    ]
+    write_rows(folder / CSV, header, rows)
+    of_map = {name: result["intervals"]["mAP"] for name, result in runs.items()}
+    bars = [
+        {"run": name, "mAP": score["value"], "mAP_interval": score["interval"], "in_tie_set": score["tied"]}
+        for name, score in of_map.items()
+    ]
+    plots.tie_set(folder / PICTURE, bars, score="mAP", axis="mAP, %, and its 95 % interval")
+    calibrated = {name: result["calibration"] for name, result in runs.items() if "calibration" in result}
+    if not calibrated:
+        return [JSON, CSV, PICTURE]
+    plots.reliability_diagram(folder / RELIABILITY, calibrated)
+    return [JSON, CSV, PICTURE, RELIABILITY]

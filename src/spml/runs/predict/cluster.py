@@ -1,4 +1,4 @@
-"""Batches computed by this process, or by the machines of a Ray cluster with Ray Data, in their order."""
+"""Batches computed by this process, or by the machines of a Ray cluster, in their order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import logging
 import os
 import platform
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -26,7 +26,6 @@ from ...data.dataset import Loaded
 from ...data.files.names import FilesBelow
 from ...data.images.feature_store import first_of_each
 from ...data.images.image_files import FilePart, ImageFiles, MemoryImage
-from ...data.matrix import FeatureMatrix, FeatureParts
 from ...engine import find_device
 from ...engine.loader import NO_KEYS, Batches, Keys, load_batches
 from ...engine.predict import autocast_to, compute
@@ -36,10 +35,10 @@ from ...version import __version__
 _SAMPLES = 1024
 """Samples of a task, which is lost if its machine is: more would be computed again, fewer cost time each."""
 
-_MOST_TASKS = 10_000
 _PER_SLOT = 4
 """Least tasks for each place in the cluster that computes one at a time, so that none is idle at the end."""
 
+_AHEAD = 2  # tasks for each place that are started before their results are taken
 _MOST_DECODERS = 8
 
 # -- connection ------------------------------------------------------------------------------------------
@@ -81,6 +80,7 @@ def connected(address: str | None) -> Iterator[Any]:
         return
     try:
         import ray
+        from ray._private import worker
     except ImportError as error:
         raise missing_extra("ray", "ray") from error
     if ray.is_initialized():
@@ -92,12 +92,18 @@ def connected(address: str | None) -> Iterator[Any]:
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         except (OSError, OverflowError) as error:
             raise InputError(f"address={address}: there is no Ray cluster ({error}).") from error
+
+    def shorten(data: Any, **settings: Any) -> None:
+        log.info(f"Ray: {' '.join(' '.join(map(str, data.get('lines', ()))).split())[:200]}")
+
+    # Ray prints it on standard output, among results. This is no part of Ray's interface: another version
+    # prints as it likes.
+    worker.print_to_stdstream = shorten
     # Without an address, `ray.init` would still look for one in the environment.
     settings = {"address": address} if address else {"address": "local", "include_dashboard": False}
     with ExitStack() as stack:
         stack.enter_context(ended_by_signals())  # restores the handlers that Ray replaces
         try:
-            stack.enter_context(_logged())
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers otherwise
             stack.callback(ray.shutdown)
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
@@ -105,26 +111,6 @@ def connected(address: str | None) -> Iterator[Any]:
             raise InputError(f"address={address}: there is no Ray cluster ({error}).") from error
         stack.enter_context(ended_by_signals())  # in place of Ray's own handler, which aborts the process
         yield ray
-
-
-@contextmanager
-def _logged() -> Iterator[None]:
-    """Log what Ray prints on standard output, among results, shortened to a line each."""
-    from ray._private import worker
-
-    name = "print_to_stdstream"
-    before = getattr(worker, name, None)  # not part of Ray's interface: elsewhere, it prints as it likes
-
-    def shorten(data: Any, *settings: Any, **more: Any) -> None:
-        log.info(f"Ray: {' '.join(' '.join(map(str, data.get('lines', ()))).split())[:200]}")
-
-    if before is not None:
-        setattr(worker, name, shorten)
-    try:
-        yield
-    finally:
-        if before is not None:
-            setattr(worker, name, before)
 
 
 # -- batches ---------------------------------------------------------------------------------------------
@@ -135,27 +121,25 @@ class Job(NamedTuple):
 
     Attributes:
         network: Classifier, or its backbone, on CPU.
-        inputs: Samples, as `portable` makes them.
-        batches: All batches.
+        files: Images, as `portable` makes them; None for other samples, which are sent with each task.
         device: Kind of device that computes, `cpu`, `cuda` or `mps`.
         threads: Threads of torch, on which sums of floating-point numbers may depend.
+        versions: Versions that each machine must have.
         decoders: Processes that decode images while the device computes; 0 = this process decodes.
         known: Images that are not computed, by their keys.
         distinct: Whether only the first of equal images in a batch is computed.
         half: Type of autocast; None = float32.
-        versions: Versions that each machine must have.
     """
 
     network: nn.Module
-    inputs: Inputs
-    batches: Batches | Sequence[Sequence[int]]
+    files: ImageFiles | None
     device: str
     threads: int
+    versions: str
     decoders: int = 0
     known: Keys = NO_KEYS
     distinct: bool = False
     half: torch.dtype | None = None
-    versions: str = ""
 
 
 def compute_batches(
@@ -203,29 +187,31 @@ def compute_batches(
     gpus = int(device.type == "cuda")
     job = Job(
         copy.deepcopy(network).cpu() if device.type != "cpu" else network,
-        portable(inputs),
-        batches,
+        portable(inputs) if isinstance(inputs, ImageFiles) else None,
         device.type,
         torch.get_num_threads(),
+        versions(),
         known=known,
         distinct=choose is not None,
         half=half,
-        versions=versions(),
     )
     with connected(cluster) as ray:
         machines, cpus = [node["Resources"] for node in ray.nodes() if node["Alive"]], job.threads
         if gpus:
             decoders = _decoders(workers, machines)
             job, cpus = job._replace(decoders=decoders), max(decoders, 1)
-        for number, computed in enumerate(_results(ray, job, _slots(machines, cpus, gpus), cpus, gpus)):
-            _check_same_files(inputs, batches[number], computed)
-            yield computed
+        slots = _slots(machines, cpus, gpus)
+        # Closed before the connection is, so that tasks which nobody waits for are cancelled.
+        with closing(_results(ray, job, inputs, batches, slots, cpus, gpus)) as results:
+            for number, computed in enumerate(results):
+                _check_same_files(inputs, batches[number], computed)
+                yield computed
 
 
-def tasks_of(batches: Batches | Sequence[Sequence[int]], slots: int) -> int:
-    """Number of tasks that batches are divided into, for a number of places that compute one at a time."""
-    per_task = max(1, _SAMPLES // len(batches[len(batches) // 2]))  # the first may have one sample only
-    return min(max(-(-len(batches) // per_task), _PER_SLOT * slots), len(batches), _MOST_TASKS)
+def batches_per_task(batches: Batches | Sequence[Sequence[int]], slots: int) -> int:
+    """Number of batches of a task, for a number of places that compute one at a time."""
+    size = len(batches[len(batches) // 2])  # the first may have one sample only
+    return max(1, min(_SAMPLES // size, -(-len(batches) // (_PER_SLOT * slots))))
 
 
 def _decoders(workers: int, machines: list[dict[str, float]]) -> int:
@@ -251,46 +237,45 @@ def _slots(machines: list[dict[str, float]], cpus: int, gpus: int) -> int:
     return slots
 
 
-def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[Loaded]:
+def _results(
+    ray: Any,
+    job: Job,
+    inputs: Inputs,
+    batches: Batches | Sequence[Sequence[int]],
+    slots: int,
+    cpus: int,
+    gpus: int,
+) -> Generator[Loaded, None, None]:
     """Results of all batches in their order."""
-    import ray.data as ray_data
+    # A task of Ray rather than an actor: it can run again on any machine, and needs no new actor first.
+    task, reference = ray.remote(num_cpus=cpus, num_gpus=gpus)(work_on), ray.put(job)
+    size = batches_per_task(batches, slots)
 
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it prints tracebacks of what is raised below
-    context = ray_data.DataContext.get_current().copy()
-    context.execution_options.preserve_order = True
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    reference = ray.put(job)
-    with ray_data.DataContext.current(context):
-        # A task of Ray rather than an actor: it can run again on any machine, and needs no new actor first.
-        numbers = ray_data.range(len(job.batches), override_num_blocks=tasks_of(job.batches, slots))
-        tasks = numbers.map_batches(
-            _compute_task,
-            batch_size=None,
-            batch_format="numpy",
-            fn_kwargs={"reference": [reference]},
-            num_cpus=cpus,
-            num_gpus=gpus or None,
-        )
-        expected = 0
-        try:
-            for table in tasks.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
-                for content in table["result"].to_pylist():
-                    result = msgspec.msgpack.decode(content, type=_Result)
-                    if result.error:
-                        raise (InputError if result.code == InputError.exit_code else SpmlError)(result.error)
-                    if result.number != expected:
-                        raise SpmlError(f"Ray returned batch {result.number} in place of batch {expected}")
-                    expected += 1
-                    yield result.batch()
-        except ray.exceptions.RayError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise SpmlError(
-                f"the Ray cluster failed ({reason}). Every machine needs the same packages. If one "
-                "was lost, run the same command again."
-            ) from error
-    if expected != len(job.batches):
-        raise SpmlError(f"Ray returned {expected} of {len(job.batches)} batches. Run the same command again.")
+    def start() -> Iterator[Any]:
+        for first in range(0, len(batches), size):
+            rows = [batches[number] for number in range(first, min(first + size, len(batches)))]
+            values = None if job.files else [inputs.fetch(of_batch, None).numpy() for of_batch in rows]
+            yield task.remote(reference, rows, values)
+
+    started = start()
+    pending = deque(islice(started, _AHEAD * slots))
+    try:
+        while pending:
+            for result in ray.get(pending.popleft()):
+                if isinstance(result, SpmlError):
+                    raise result
+                # Arrays that Ray hands over can't be written to.
+                yield result._replace(values=torch.from_numpy(result.values.copy()))
+            pending.extend(islice(started, 1))
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise SpmlError(
+            f"the Ray cluster failed ({reason}). Every machine needs the same packages. If one was lost, run "
+            "the same command again."
+        ) from error
+    finally:
+        for each in pending:
+            ray.cancel(each)
 
 
 def _check_same_files(inputs: Inputs, rows: Sequence[int], computed: Loaded) -> None:
@@ -311,113 +296,64 @@ def _check_same_files(inputs: Inputs, rows: Sequence[int], computed: Loaded) -> 
 # -- the work of a machine of the cluster ----------------------------------------------------------------
 
 
-class _Result(msgspec.Struct):
-    """A computed batch on its way from a machine, or the error that ended a task."""
-
-    number: int = -1
-    shape: tuple[int, ...] = ()
-    values: bytes = b""
-    rows: list[int] = []
-    identities: bytes = b""
-    unreadable: dict[int, str] = {}
-    machine: str = ""
-    error: str = ""
-    code: int = 0
-
-    @classmethod
-    def of(cls, number: int, batch: Loaded) -> _Result:
-        values, identities = batch.values.numpy(), batch.identities.tobytes()
-        more = batch.rows, identities, batch.unreadable, batch.machine
-        return cls(number, values.shape, values.tobytes(), *more)
-
-    def batch(self) -> Loaded:
-        values = torch.from_numpy(np.frombuffer(self.values, np.float32).reshape(self.shape).copy())
-        identities = np.frombuffer(self.identities, np.uint8).reshape(-1, 32)
-        return Loaded(values, self.rows, identities, self.unreadable, self.machine)
-
-    def table(self) -> Any:
-        """Table of Arrow with one row, whose bytes may be of any size."""
-        import pyarrow
-
-        content = msgspec.msgpack.encode(self)
-        return pyarrow.table({"result": pyarrow.array([content], pyarrow.large_binary())})
-
-
-_job: tuple[str, Job] | None = None
-
-
-def _compute_task(block: dict[str, npt.NDArray[np.int64]], reference: list[Any]) -> Iterator[Any]:
-    """Compute the batches of a task, in a process of the cluster that keeps the model for the next task."""
-    global _job
-    numbers = block["id"].tolist()
-    try:
-        key = reference[0].hex()
-        if _job is None or _job[0] != key:
-            import ray
-
-            _job = None  # the memory of an earlier job is free before that of this one is taken
-            _job = key, ray.get(reference[0])
-        for number, batch in zip(numbers, work_on(_job[1], numbers), strict=True):
-            yield _Result.of(number, batch).table()
-    except Exception as error:
-        # As a row it comes after the batches before it, as in one process; and Ray adds no traceback to it.
-        text, code = (str(error), error.exit_code) if isinstance(error, SpmlError) else (unexpected(error), 1)
-        yield _Result(error=text, code=code).table()
-
-
 def versions() -> str:
     """Versions of what the numbers depend on."""
     return f"spml {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
 
 
-def work_on(job: Job, numbers: Sequence[int]) -> Iterator[Loaded]:
-    """Compute batches of a job, given by their numbers, in a process of its own.
+def work_on(job: Job, batches: Sequence[Sequence[int]], values: Sequence[Any] | None) -> list[Any]:
+    """Compute some batches of a job, in a process of a machine.
 
-    Raises:
-        InputError: This machine has other versions than the one that started the job, or no such device.
-        SpmlError: A file of features is missing, or a sample can't be loaded.
+    Args:
+        job: The job.
+        batches: Rows of each batch.
+        values: Samples of each batch, arrays; None where they are images in files.
+
+    Returns:
+        What was computed of each batch, `Loaded` with an array in place of the tensor. An error takes the
+        place of the batch in which it happened, and of those after it: Ray would add its traceback.
     """
-    machine, own = socket.gethostname(), versions()
-    if own != job.versions:
-        raise InputError(
-            f"the machine {machine} of the cluster has {own}, but the command runs with {job.versions}. "
-            "Install the same versions on all machines."
-        )
-    torch.set_num_threads(job.threads)
-    device = find_device(job.device)
-    rows = [job.batches[number] for number in numbers]
-    loading = load_batches(job.inputs, rows, device, workers=job.decoders, known=job.known)
-    for computed in compute(
-        job.network.to(device),
-        loading,
-        device,
-        autocast=autocast_to(job.half, device),
-        choose=(lambda batch: first_of_each(batch.identities, batch.rows)) if job.distinct else None,
-    ):
-        yield computed._replace(values=computed.values.cpu(), machine=machine)
+    machine, own, results = socket.gethostname(), versions(), list[Any]()
+    try:
+        if own != job.versions:
+            raise InputError(
+                f"the machine {machine} of the cluster has {own}, but the command runs with {job.versions}. "
+                "Install the same versions on all machines."
+            )
+        torch.set_num_threads(job.threads)
+        device = find_device(job.device)
+        if job.files is None:
+            loading: Any = (
+                Loaded(torch.from_numpy(each.copy()), list(range(len(each))), np.empty((0, 32), np.uint8), {})
+                for each in values or ()
+            )
+        else:
+            loading = load_batches(job.files, batches, device, workers=job.decoders, known=job.known)
+        for computed in compute(
+            job.network.to(device),
+            loading,
+            device,
+            autocast=autocast_to(job.half, device),
+            choose=(lambda batch: first_of_each(batch.identities, batch.rows)) if job.distinct else None,
+        ):
+            values_sent: Any = computed.values.cpu().numpy()
+            results.append(computed._replace(values=values_sent, machine=machine))
+    except Exception as error:
+        results.append(error if isinstance(error, SpmlError) else SpmlError(unexpected(error)))
+    return results
 
 
-# -- samples in a form that other machines can open ------------------------------------------------------
-
-
-def portable(inputs: Inputs) -> Inputs:
-    """The same samples for other machines: by path where they lie in files, otherwise whole.
-
-    Images are opened by their absolute paths, and so are features that are mapped into memory. Other arrays
-    are sent.
+def portable(files: ImageFiles) -> ImageFiles:
+    """The same images for other machines, which open them by their absolute paths.
 
     Raises:
         InputError: Images are in memory.
     """
-    if isinstance(inputs, (FeatureMatrix, FeatureParts)):
-        return inputs.converted(by_path)
-    if not isinstance(inputs, ImageFiles):
-        return inputs
-    if isinstance(inputs.paths, FilesBelow):
-        files = FilesBelow(Path(os.path.abspath(inputs.paths.root)), inputs.paths.names)
-        return replace(inputs, paths=files)
+    if isinstance(files.paths, FilesBelow):
+        below = FilesBelow(Path(os.path.abspath(files.paths.root)), files.paths.names)
+        return replace(files, paths=below)
     paths: list[FilePart | str] = []
-    for source in inputs.paths:
+    for source in files.paths:
         if isinstance(source, MemoryImage):
             raise InputError(
                 f"{source}: is an image in memory, which other machines can't read. Save the images to a "
@@ -427,50 +363,4 @@ def portable(inputs: Inputs) -> Inputs:
             paths.append(source._replace(file=os.path.abspath(source.file)))
         else:
             paths.append(os.path.abspath(source))
-    return replace(inputs, paths=paths)
-
-
-class MappedFile:
-    """An array (N, D) in a file, mapped into memory by the process that reads rows of it.
-
-    Args:
-        path: The file.
-        dtype: Type of the numbers.
-        shape: (N, D).
-        offset: Where the array starts, in bytes.
-    """
-
-    def __init__(self, path: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> None:
-        self.path, self.shape, self.dtype, self._offset = path, shape, dtype, offset
-        self._array: npt.NDArray[Any] | None = None
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
-        """Some rows, copied.
-
-        Raises:
-            InputError: The file is missing on this machine, or smaller.
-        """
-        if self._array is None:
-            try:
-                mapped = np.memmap(self.path, self.dtype, "r", self._offset, self.shape)
-            except (OSError, ValueError) as error:
-                raise InputError(
-                    f"{self.path}: can't be read on the machine {socket.gethostname()} of the cluster "
-                    f"({error}). Every machine needs the features at the same path, in a shared folder."
-                ) from error
-            self._array = np.asarray(mapped)
-        return np.asarray(self._array[rows])
-
-
-def by_path(array: npt.NDArray[Any]) -> Any:
-    """An array by the path of its file, if it is mapped into memory from one; otherwise itself."""
-    mapped = array
-    while isinstance(mapped.base, np.ndarray):  # views of a memory map state its offset, not their own
-        mapped = mapped.base
-    same = (mapped.shape, mapped.dtype) == (array.shape, array.dtype)
-    if not isinstance(mapped, np.memmap) or not mapped.filename or not same or not array.flags.c_contiguous:
-        return array
-    return MappedFile(os.path.abspath(mapped.filename), mapped.dtype, mapped.shape, mapped.offset)
+    return replace(files, paths=paths)

@@ -34,7 +34,6 @@ WINDOWS = " windows"
 """End of the key of a store with what windows need, which `data.cache` keeps and other runs do not."""
 
 _ON_CPU = 16  # samples of a batch
-_MUCH = 1 << 30  # bytes of features from which a line says how many there will be
 
 
 def cached_features(
@@ -225,6 +224,4 @@ def find_features(
     except InputError:
         log.info(f"{place}: can't be written to, so features that are computed are not kept")
         return KeptFeatures(store, keep=False)
-    if (size := 4 * backbone.num_features * len(inputs)) > _MUCH:
-        log.info(f"{place}: will hold up to {size / 1e9:.1f} GB of features (cache=none keeps none)")
     return KeptFeatures(store, keep=True)

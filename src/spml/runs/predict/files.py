@@ -1,8 +1,7 @@
-"""Files of predictions, written block by block: CSV, TSV, JSON lines, Parquet or Excel."""
+"""Files of predictions, written block by block: CSV, TSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -13,10 +12,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from ...common.errors import CONTROL, InputError, require_packages
 from ...common.files import write_with
-from ...common.phrases import counted
-from ...common.safe import quote
 from ...common.spreadsheets import csv_text
 from ...data.tables.formats import require_pyarrow
 from .predictions import PROBABILITY, Predictions, score_columns
@@ -24,7 +20,6 @@ from .predictions import PROBABILITY, Predictions, score_columns
 Scores = Literal["auto", "all", "predicted", "none"]
 MANY_CLASSES = 100  # above which `auto` means `predicted`
 _ROW_GROUP = 1 << 16
-_SHEET_ROWS, _SHEET_COLUMNS, _SHEET_TEXT = 1_048_576, 16_384, 32_767
 _NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
 """Parts of a class name that a reader of labels may take for a separator or for the start of a list."""
 
@@ -35,32 +30,24 @@ class Format:
     Args:
         classes: Class names.
         scores: Classes whose scores and probabilities are written: `all`, those of the `predicted` labels, or
-            `none`.
+            `none`; `auto` = `all` up to 100 classes, otherwise `predicted`.
         calibrated: Whether there are probabilities.
         where: Whether there are windows of the labels.
 
-    Attributes:
-        note: Remark on columns that are not called as their classes are; empty if there is none.
+    Raises:
+        InputError: A package that the format needs is not installed.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
-        self._classes, self._scores, self._where = classes, scores, where
-        self._header, self.note = ["file", "labels"], ""
-        if scores == "predicted":
+    def __init__(
+        self, classes: Sequence[str], scores: Scores, *, calibrated: bool = False, where: bool = False
+    ) -> None:
+        self._classes, self._scores = classes, scores_to_give(scores, len(classes))
+        self._header = ["file", "labels"]
+        if self._scores == "predicted":
             self._header += ["scores", "probabilities"][: 1 + calibrated]
-        elif scores == "all":
-            columns = score_columns(classes)
-            self._header += columns + [PROBABILITY + name for name in classes if calibrated]
-            renamed = [
-                (name, column) for name, column in zip(classes, columns, strict=True) if name != column
-            ]
-            if renamed:
-                others = counted(len(renamed) - 1, "other class", "other classes")
-                rest = f" (and {others})" if renamed[1:] else ""
-                self.note = (
-                    f"the scores of the class {quote(renamed[0][0])}{rest} are in the column "
-                    f"{quote(renamed[0][1])}, since the name itself stands for another column."
-                )
+        elif self._scores == "all":
+            self._header += score_columns(classes)
+            self._header += [PROBABILITY + name for name in classes if calibrated]
         self._header += ["where"] * where
 
     def start(self) -> bytes:
@@ -70,13 +57,6 @@ class Format:
     def block(self, predictions: Predictions) -> bytes:
         """Bytes of some samples."""
         raise NotImplementedError
-
-    def check(self, samples: int) -> None:
-        """Check, before any work, that the format can hold a number of samples.
-
-        Raises:
-            InputError: It can't.
-        """
 
     def complete(self, file: Path, output: Path) -> None:
         """Make the output of the file to which all blocks were appended."""
@@ -92,8 +72,6 @@ class Csv(Format):
     """
 
     delimiter = ","
-    guarded = True
-    """Whether names are written as `spml.common.spreadsheets.csv_cells` says."""
 
     def start(self) -> bytes:
         """The header."""
@@ -113,8 +91,7 @@ class Csv(Format):
         return self._lines(rows)
 
     def _lines(self, rows: Sequence[Sequence[str]], names: int = 2) -> bytes:
-        text = csv_text(rows, self.delimiter, names=names if self.guarded else 0)
-        return text.encode(errors="backslashreplace")
+        return csv_text(rows, self.delimiter, names=names).encode(errors="backslashreplace")
 
 
 class Tsv(Csv):
@@ -123,71 +100,8 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-class Xlsx(Csv):
-    """Rows of CSV, from which an Excel sheet is made in the end.
-
-    Raises:
-        InputError: openpyxl is not installed, or a sheet has fewer columns.
-    """
-
-    guarded = False  # cells of a sheet state that they are text
-
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
-        require_packages("tables", "openpyxl")
-        super().__init__(classes, scores, calibrated, where)
-        if len(self._header) > _SHEET_COLUMNS:
-            raise InputError(
-                f"an Excel sheet has at most {_SHEET_COLUMNS:,} columns, but {len(self._header):,} are "
-                "needed. Use scores=predicted, or write .csv or .parquet."
-            )
-
-    def check(self, samples: int) -> None:
-        """Check that a sheet has a row for each sample."""
-        if samples >= _SHEET_ROWS:
-            raise InputError(
-                f"an Excel sheet has at most {_SHEET_ROWS:,} rows, but there are {samples:,} samples. Write "
-                ".csv or .parquet instead."
-            )
-
-    def complete(self, file: Path, output: Path) -> None:
-        """Write the sheet from the rows in another file.
-
-        Raises:
-            InputError: A cell is longer than Excel allows.
-            SpmlError: It can't be written.
-        """
-        from openpyxl import Workbook
-        from openpyxl.cell import WriteOnlyCell
-
-        book = Workbook(write_only=True)
-        numbers = range(2, len(self._header) - self._where if self._scores == "all" else 2)
-        sheet = book.create_sheet("predictions")
-        with open(file, encoding="utf-8", newline="") as stream:
-            csv.field_size_limit(1 << 30)
-            for number, row in enumerate(csv.reader(stream)):
-                cells: list[Any] = []
-                for column, text in enumerate(row):
-                    if number and column in numbers:
-                        cells.append(float(text))
-                        continue
-                    if len(text) > _SHEET_TEXT:
-                        raise InputError(
-                            f"{output}: row {number + 1}: a cell of Excel holds at most {_SHEET_TEXT:,} "
-                            "characters. Write .csv or .parquet instead."
-                        )
-                    cell = WriteOnlyCell(sheet, CONTROL.sub(lambda found: ascii(found[0])[1:-1], text))
-                    cell.data_type = "s"  # a name that begins with `=` is no formula
-                    cells.append(cell)
-                sheet.append(cells)
-        write_with(output, book.save)
-
-
 class JsonLines(Format):
     """An object per line: file, labels, and the scores and probabilities by class."""
-
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
-        super().__init__(classes, scores, calibrated, where)
-        self.note = ""  # classes have an object of their own
 
     def block(self, predictions: Predictions) -> bytes:
         """A line per sample."""
@@ -205,11 +119,14 @@ class Parquet(Format):
         InputError: pyarrow is not installed.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, where: bool) -> None:
+    def __init__(
+        self, classes: Sequence[str], scores: Scores, *, calibrated: bool = False, where: bool = False
+    ) -> None:
         pyarrow = require_pyarrow(Path("format=parquet"))
-        super().__init__(classes, scores, calibrated, where)
+        super().__init__(classes, scores, calibrated=calibrated, where=where)
         listed = pyarrow.list_(pyarrow.float32())
-        numbers = repeat(pyarrow.float32() if scores == "all" else listed, len(self._header) - 2 - where)
+        number = pyarrow.float32() if self._scores == "all" else listed
+        numbers = repeat(number, len(self._header) - 2 - where)
         kinds = [pyarrow.string(), pyarrow.list_(pyarrow.string()), *numbers]
         kinds += [pyarrow.list_(listed)] * where
         self._schema = pyarrow.schema(list(zip(self._header, kinds, strict=True)))
@@ -247,43 +164,16 @@ class Parquet(Format):
         from pyarrow import parquet
 
         def write(stream: BinaryIO) -> None:
-            with pyarrow.OSFile(str(file)) as batches:
-                reader = pyarrow.ipc.open_stream(batches)
-                with parquet.ParquetWriter(stream, reader.schema) as writer:
-                    group: list[Any] = []
-                    for batch in reader:
-                        group.append(batch)
-                        if sum(map(len, group)) >= _ROW_GROUP:
-                            writer.write_table(pyarrow.Table.from_batches(group))
-                            group = []
-                    if group:
-                        writer.write_table(pyarrow.Table.from_batches(group))
+            with pyarrow.memory_map(str(file)) as batches:  # not in memory as a whole
+                table = pyarrow.ipc.open_stream(batches).read_all()
+                parquet.write_table(table, stream, row_group_size=_ROW_GROUP)
 
         write_with(output, write)
 
 
 FORMATS: dict[str, type[Format]] = {
-    "csv": Csv, "tsv": Tsv, "jsonl": JsonLines, "parquet": Parquet, "xlsx": Xlsx,
+    "csv": Csv, "tsv": Tsv, "jsonl": JsonLines, "parquet": Parquet,
 }  # fmt: skip
-
-
-def make_format(
-    name: str, classes: Sequence[str], scores: Scores, *, calibrated: bool = False, where: bool = False
-) -> Format:
-    """Make a format by its name.
-
-    Args:
-        name: One of `FORMATS`.
-        classes: Class names.
-        scores: Scores to write: of `all` classes, of the `predicted` labels or `none`; `auto` = `all` up to
-            100 classes, otherwise `predicted`.
-        calibrated: Whether there are probabilities, which are written for the same classes.
-        where: Whether there are windows of the labels.
-
-    Raises:
-        InputError: The format can't hold these classes, or needs a package that is not installed.
-    """
-    return FORMATS[name](classes, scores_to_give(scores, len(classes)), calibrated, where)
 
 
 def scores_to_give(scores: Scores, classes: int) -> Literal["all", "predicted", "none"]:

@@ -54,7 +54,6 @@ class Predictions:
         labels: Names of the predicted classes of each sample, the highest score first.
         notes: Remarks on what was left out, one line each.
         probabilities: Calibrated probabilities, in the form of `scores`; None where K is not known.
-        label_columns: Columns of `labels`, sample by sample; None = to be looked up by their names.
         where: Window of the image that speaks most for each label, in the order of `labels`: left, top, width
             and height as shares of the image. None where that was not asked for.
         first: The first samples, which a notebook shows if they are images; None where they are not at hand.
@@ -66,7 +65,6 @@ class Predictions:
     labels: list[list[str]]
     notes: tuple[str, ...] = ()
     probabilities: Any = None
-    label_columns: npt.NDArray[np.int64] | None = None
     where: list[list[list[float]]] | None = None
     first: Inputs | None = field(default=None, compare=False)
 
@@ -74,7 +72,7 @@ class Predictions:
         return self._listing().text()
 
     def _repr_html_(self) -> str:
-        from ..report.samples import address_of, small_photo
+        from ..report.page import address_of, small_photo
 
         listing, addresses = self._listing(), []
         if self.first is not None and self.first.kind == "image":
@@ -113,9 +111,8 @@ class Predictions:
         """Scores of the predicted labels of each sample, in their order, and in the same way probabilities
         where there are some."""
         lengths = np.fromiter(map(len, self.labels), np.int64, len(self.labels))
-        rows, columns = np.repeat(np.arange(len(lengths)), lengths), self.label_columns
-        if columns is None:
-            columns = np.asarray([self.columns[name] for names in self.labels for name in names], np.int64)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        columns = np.asarray([self.columns[name] for names in self.labels for name in names], np.int64)
         ends = [0, *np.cumsum(lengths).tolist()]
         values = [_values_at(array, rows, columns).tolist() for array in self.arrays]
         return [[of[a:b] for a, b in pairwise(ends)] for of in values]
@@ -167,8 +164,7 @@ def join_predictions(parts: Sequence[Predictions], notes: tuple[str, ...] = ()) 
         [labels for part in parts for labels in part.labels],
         notes,
         None if parts[0].probabilities is None else stack([part.probabilities for part in parts]),
-        np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
-        None if parts[0].where is None else [where for part in parts for where in part.where or ()],
+        where=None if parts[0].where is None else [where for part in parts for where in part.where or ()],
     )
 
 

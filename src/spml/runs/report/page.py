@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import os
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
-import msgspec
 import numpy as np
+import numpy.typing as npt
+from PIL import Image
 
 from ...common.errors import InputError, escaped
 from ...common.files import write_text
 from ...common.messages import log
 from ...common.phrases import counted, one_per_cause, shorten
 from ...config import AUTO
-from ...data import Samples
+from ...data import Inputs, Samples, start_opening
+from ...data.images.decoding import UnreadableImageError
+from ...data.images.image_files import ImageFiles, thumbnail
 from ...decisions import ClassCut
 from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
 from ..folder import layout as run_files
 from ..folder.contents import read_document
 from ..folder.held_out import HeldOut, read_held_out
-from ..headline import Headline, headline, scored_in_turn
+from ..headline import headline, scored_in_turn
 from ..predict.batches import Engine
 from ..run import Run
-from .samples import MOST_SHOWN, choose_samples, data_address, read_photos, reopened
 
 MOST_ROWS = 1000
 """Most classes in the table."""
@@ -36,38 +43,6 @@ MOST_TOGETHER = 12
 _ROWS_TOGETHER = 20_000  # held-out samples that it counts
 
 _LARGEST = 4 << 20  # bytes of a picture; those of this package have a twentieth
-
-
-class _F1(msgspec.Struct):
-    f1: float
-
-
-class _Averages(msgspec.Struct):
-    micro: _F1
-    macro: _F1
-
-
-class _Evaluation(msgspec.Struct):
-    """The parts of evaluation.json, where labels are full, that a report shows."""
-
-    data: str
-    split: str
-    samples: int
-    mAP: float
-    thresholded: _Averages
-
-
-class _Interval(msgspec.Struct):
-    value: float
-    low: float
-    high: float
-
-
-class _Audited(msgspec.Struct):
-    """The parts of audited.json that a report shows."""
-
-    samples: int
-    mean_labels: _Interval
 
 
 def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks: Sequence[str] = ()) -> None:
@@ -85,9 +60,8 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    folder, policy, images, summary = run.folder, run.thresholds, bool(run.spec.size), run.summary
+    folder, policy, summary, images = run.folder, run.thresholds, run.summary, bool(run.spec.size)
     held_out, shown_as = read_held_out(folder, run.classes), headline(summary)
-    selected, numbers = summary["selected"], summary["data"]["samples"]
     never = set(run.card["without_positives"])
     cuts = [np.inf if name in never else cut for name, cut in zip(run.classes, run.cuts, strict=True)]
     shown = choose_samples(held_out, cuts)
@@ -103,13 +77,14 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
     judged += "each scored by models that had not learned from it" if in_turn else "that were held back"
 
     def warnings() -> list[str]:
-        skipped = summary["data"]["skipped"]
-        unusable = (
-            f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says which "
-            "and why; repair or remove them, and train again."
-        )
-        found = one_per_cause([*summary["warnings"], *selected.get("warnings", ()), *policy.warnings])
-        return [*found, *([unusable] if skipped else []), *remarks]
+        own = summary["warnings"], summary["selected"].get("warnings", ()), policy.warnings
+        found = one_per_cause([warning for each in own for warning in each])
+        if skipped := summary["data"]["skipped"]:
+            found.append(
+                f"{count(skipped)} could not be used. The file skipped.csv in the folder of the run says "
+                "which and why; repair or remove them, and train again."
+            )
+        return [*found, *remarks]
 
     def figure(row: int, column: int) -> dict[str, Any]:
         logit = held_out.scores.at(np.asarray([row]), np.asarray([column])).astype(np.float32)
@@ -136,10 +111,9 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         summary=summary,
         headline=shown_as,
         in_turn=in_turn,
-        checked=f"the {numbers['val']} validation {many}"
+        checked=f"the {shown_as.samples} validation {many}"
         + (", each scored by models that had not learned from it" if in_turn else ""),
         judged=judged,
-        about_curves=_about_curves(run, shown_as),
         config=run.config,
         policy=policy,
         k=policy.mean_labels,
@@ -152,8 +126,8 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         warnings=warnings,
         fewest=FEWEST_SHOWN,
         shown_score=shown_score,
-        evaluation=_optional(run, run_files.EVALUATION, _Evaluation),
-        audited=_optional(run, run_files.AUDITED, _Audited),
+        evaluation=_optional(run, run_files.EVALUATION),
+        audited=_optional(run, run_files.AUDITED),
         held_out=len(held_out.ids),
         rows=class_rows(run, held_out, cuts),
         together=labels_together(run, held_out, cuts),
@@ -174,6 +148,8 @@ def renew_report(run: Run, engine: Engine) -> None:
 
     The training data is opened again for its photos; where it can't be, samples are shown by their names.
     """
+    from jinja2 import TemplateError
+
     path = run.folder / run_files.REPORT
     if not path.is_file():
         return
@@ -187,22 +163,9 @@ def renew_report(run: Run, engine: Engine) -> None:
         remarks.append(f"This report shows no photos, because the data can't be read again ({error}).")
     try:
         write_report(changed, parts, engine, remarks=remarks)
-    except InputError as error:
+    except (TemplateError, LookupError, TypeError, ValueError) as error:  # a document lacks a part
         path.unlink(missing_ok=True)  # it would show what is no longer so
         log.info(f"{path} was removed, because it could not be made again: {error}")
-
-
-def _about_curves(run: Run, headline: Headline) -> str:
-    """What the picture of the training shows, for people who do not know the field."""
-    metric = "mAP" if headline.full else f"SP-score at K = {headline.mean_labels:.3g}"
-    if "epoch" in run.summary["selected"]:
-        return f"How the model changed during training. The marked epoch, of the highest {metric}, was kept."
-    return (
-        "Each point is a model that was tried. A larger penalty gives a simpler model: with a small penalty, "
-        "a model memorises its training samples; with a large one, it learns too little. The marked points "
-        f"were kept. The vertical axis is the {metric} in this search. The finished model combines the "
-        "marked ones and has a score of its own."
-    )
 
 
 def _sizes(sizes: dict[str, Any] | None) -> str:
@@ -301,20 +264,179 @@ def _picture(path: Path) -> str | None:
     return data_address(path.read_bytes(), "image/png")
 
 
-_T = TypeVar("_T")
-
-
-def _optional(run: Run, name: str, kind: type[_T]) -> _T | None:
-    """Content of a JSON file of a run; None if there is none, or it holds something else.
-
-    A damaged file, or one of another run, is left out with a line.
-    """
+def _optional(run: Run, name: str) -> dict[str, Any] | None:
+    """Content of a JSON file of a run; None if there is none. A damaged one is left out with a line."""
     if not (run.folder / name).is_file():
         return None
     try:
-        return msgspec.convert(read_document(run.folder / name), kind)
-    except msgspec.ValidationError:
-        return None
+        return read_document(run.folder / name)
     except InputError as error:
         log.info(f"{run_files.REPORT} does not show {name}: {error}")
         return None
+
+
+# -- samples of each class, and their photos --------------------------------------------------------------
+
+MOST_SHOWN = 120
+"""Most samples that a report shows, over all classes; one that is shown for two classes counts twice."""
+
+SIDE, QUALITY = 144, 70
+"""Longest side of a photo in pixels, and the quality of its JPEG."""
+
+_PER_GROUP = 3
+_BATCH = 16
+
+
+class ShownClass(NamedTuple):
+    """Samples that are shown for a class, as rows of the held-out samples.
+
+    Attributes:
+        column: Number of the class.
+        best: Samples that were given the label, with the highest scores.
+        worst: Samples that were given the label, with the lowest scores, the lowest first.
+        uncertain: Samples of which the label is not known, with scores nearest to the threshold. Where all
+            labels are known, samples without it.
+    """
+
+    column: int
+    best: list[int]
+    worst: list[int]
+    uncertain: list[int]
+
+
+def choose_samples(held_out: HeldOut, thresholds: Sequence[float]) -> list[ShownClass]:
+    """Choose up to three samples of each kind for each class, and at most `MOST_SHOWN` over all classes.
+
+    With more classes there are fewer of each, and from 41 classes on only those with the most known positives
+    are shown.
+
+    Args:
+        held_out: Held-out scores of H samples over C classes, with their observed labels.
+        thresholds: Logit from which on each class is predicted, (C,); infinite = never.
+
+    Returns:
+        Classes with a known positive among the held-out samples, the one with most of them first.
+    """
+    known = held_out.labels.positives_per_class()
+    columns = np.argsort(-known, kind="stable")[: min(int((known > 0).sum()), MOST_SHOWN // 3)]
+    each = min(_PER_GROUP, MOST_SHOWN // (3 * max(len(columns), 1)))
+    everything, shown = np.arange(len(held_out.ids)), []
+    for column in columns.tolist():
+        of_class = np.full(len(everything), column)
+        scores, labels = held_out.scores.at(everything, of_class), held_out.labels.at(everything, of_class)
+        there = np.isfinite(scores)  # of many classes, only the highest scores of a sample are kept
+        given = np.flatnonzero((labels == 1) & there)
+        given = given[np.argsort(-scores[given], kind="stable")]
+        unknown = np.flatnonzero((labels == (0 if (labels == 0).any() else -1)) & there)
+        if np.isinf(thresholds[column]):
+            unknown = unknown[:0]
+        nearest = unknown[np.argsort(np.abs(scores[unknown] - thresholds[column]), kind="stable")]
+        worst = given[each:][::-1]
+        shown.append(ShownClass(column, *(some[:each].tolist() for some in (given, worst, nearest))))
+    return shown
+
+
+class Photo(NamedTuple):
+    """A small copy of a photo.
+
+    Attributes:
+        address: Address that holds the JPEG itself.
+        width, height: Its size in pixels.
+        original: Address of the photo itself, relative to the folder of the run; empty if it is in no file.
+        windows: Left, top, width and height of the window that speaks most for each class, as shares of the
+            photo, float32 (C, 4); None of a model that scores photos as a whole.
+    """
+
+    address: str
+    width: int
+    height: int
+    original: str
+    windows: npt.NDArray[np.float32] | None
+
+
+def reopened(run: Run) -> list[Samples]:
+    """Open the training data of a run again, without reading an image.
+
+    Raises:
+        InputError: The data can't be read.
+    """
+    dataset = start_opening(run.settings.data).finish_unread()
+    size, interpolation = run.spec.size, run.spec.interpolation
+    return [
+        replace(samples, inputs=replace(samples.inputs, size=size, interpolation=interpolation))
+        if isinstance(samples.inputs, ImageFiles)
+        else samples
+        for samples in dataset.splits.values()
+    ]
+
+
+def read_photos(
+    run: Run, parts: Iterable[Samples], held_out: HeldOut, wanted: Iterable[int], engine: Engine
+) -> dict[str, Photo]:
+    """Reduce photos to at most `SIDE` pixels, and find their windows.
+
+    Args:
+        run: Model whose windows are found.
+        parts: Splits of the data.
+        held_out: Held-out scores, with which windows may have been kept.
+        wanted: Samples to show, as rows of these.
+        engine: Settings of prediction, by which windows are found otherwise.
+
+    Returns:
+        Photos by name, without those that can't be read, and without samples that are no images.
+    """
+    photos: dict[str, Photo] = {}
+    row_of = {held_out.ids[row]: row for row in wanted}
+    missing = set(row_of)
+    for samples in parts:
+        rows = {name: row for row, name in enumerate(samples.ids) if name in missing}
+        names, missing = list(rows), missing - rows.keys()
+        if samples.inputs.kind != "image" or not names:
+            continue
+        chosen = samples.inputs.take(list(rows.values()))
+        windows: dict[int, npt.NDArray[np.float32]] = {}
+        if run.locates and held_out.windows is not None:
+            numbers = np.minimum(held_out.windows[[row_of[name] for name in names]], len(run.places) - 1)
+            windows = dict(enumerate(run.places[numbers]))
+        elif run.locates:
+            for batch in run.stream(chosen, engine._replace(batch_size=_BATCH), where=True):
+                assert batch.windows is not None
+                windows |= zip(batch.rows.tolist(), run.places[batch.windows], strict=True)
+        for row, name in enumerate(names):
+            if picture := small_photo(chosen, row):
+                original = _link(chosen.paths[row], run.folder) if isinstance(chosen, ImageFiles) else ""
+                photos[name] = Photo(address_of(picture), *picture.size, original, windows.get(row))
+    return photos
+
+
+def _link(photo: object, folder: Path) -> str:
+    """Address of a photo relative to a folder; empty if it is in no file, or on another drive."""
+    try:
+        return quote(os.path.relpath(photo, folder)) if isinstance(photo, (str, Path)) else ""
+    except ValueError:
+        return ""
+
+
+def small_photo(inputs: Inputs, row: int) -> Image.Image | None:
+    """Reduce a photo to at most `SIDE` pixels; None if it can't be read."""
+    if not isinstance(inputs, ImageFiles):
+        pixels = inputs.fetch([row], None)[0].numpy()
+        picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+        picture.thumbnail((SIDE, SIDE))
+        return picture
+    try:
+        return thumbnail(inputs.paths[row], SIDE, inputs.max_pixels)  # type: ignore[arg-type]
+    except UnreadableImageError:
+        return None
+
+
+def address_of(picture: Image.Image) -> str:
+    """Address that holds a picture itself, as JPEG."""
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=QUALITY)
+    return data_address(stream.getvalue(), "image/jpeg")
+
+
+def data_address(content: bytes, media_type: str) -> str:
+    """Address that holds a picture itself."""
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

@@ -1,4 +1,4 @@
-"""Settings of a run that conflict: with each other, the data, the backbone, the method or the memory.
+"""Settings of a run that conflict: with each other, the data, the backbone or the method.
 
 Most of it is two tables of conditions and sentences, in `check_stated` and `check_settled`. The first
 condition that holds is refused.
@@ -8,38 +8,26 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch import nn
 
 from ... import models
 from ...common.errors import InputError
 from ...common.files import same_path
-from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, check
-from ...data import Dataset, Inputs
+from ...data import Inputs
 from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...data.texts import Texts
-from ...engine.process_memory import total_memory
 from ...labels import ObservedLabels
-from ...methods.base import Facts, Needs, Objective
-from ...methods.registry import find, methods
-from ...scores import fits
+from ...methods.base import Needs
+from ...methods.registry import find
 from .. import recipes
 
 _ROUNDED = 0.05  # K is often stated with one decimal
-_PROBED = 3  # samples on which a method is started to see what it keeps of each
-_FEATURE = (
-    32  # bytes per feature of a sample while neighbours are searched: in float64, with temporary copies
-)
-_RECORDED = 10  # bytes per recorded score: logits as they are predicted, clipped, and in half precision
 
 Row = tuple[object, str]
 """A condition, and the sentence that refuses what it holds for."""
@@ -93,39 +81,26 @@ def check_stated(config: Config) -> None:
         )
     if closed_form:
         rows += _leave_out_one(
-            f"{head} is solved without a method",
-            {f"method={config.method}": config.method, "`hp`": config.hp},
+            f"{head} is solved from scratch without a method",
+            {f"method={config.method}": config.method, "`hp`": config.hp, start: config.init_from},
         )
-        rows.append(
-            (
-                config.init_from,
-                f"{head} is solved from scratch, but {start} is given: leave out model.head to train the "
-                "head of that run further.",
-            )
-        )
-    rows.append(
-        (
-            model.names_lda,
-            "model.names_lda is for photos without labels (data.classes=FILE names=MODEL). With "
-            "labels, an auto head with `names` tries it by itself: leave it out.",
-        )
-    )
     if model.names:
         rows += _leave_out_one(
             f"names={model.names}: names of classes are compared with the features of its image tower, by "
             "the auto head or a method that takes pseudo-labels",
             {head: closed_form, "model.frozen=no": model.frozen == "no", start: config.init_from},
         )
-    else:
-        rows += [
-            (
-                getattr(model, name),
-                f"model.{name} is about what a text tower reads, but no model with one is named: pass "
-                "names=MODEL, or leave it out.",
-            )
-            for name in ("names_file", "prompts")
-        ]
     rows += [
+        (
+            model.names_lda,
+            "model.names_lda is for photos without labels (data.classes=FILE names=MODEL). With "
+            "labels, an auto head with `names` tries it by itself: leave it out.",
+        ),
+        (
+            (model.names_file or model.prompts) and not model.names,
+            "model.names_file and model.prompts are about what a text tower reads, but no model with one is "
+            "named: pass names=MODEL, or leave them out.",
+        ),
         (
             config.record != "none" and solver,
             f"record={config.record} keeps the scores of every epoch, but {solver} solves a head without "
@@ -167,40 +142,46 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
         solver, instead = f"method={AUTO}", f"method={trained}"
     elif lbfgs:
         solver, instead = f"optim.name={LBFGS}", "optim.name=adamw"
-    penalties = {"optim.l1": optim.l1, "optim.l2": optim.l2, "model.dropout": model.dropout}
-    penalty = next((name for name, value in penalties.items() if value), "")
-    parts = isinstance(inputs, FeatureMatrix) and inputs.num_parts
     maps = needs_maps(method, head, needs)
-    posterior, latent = f"model.head={models.BETA}", f"model.head={models.GAUSSIAN}"
-    queries = f"or for images model.head={models.QUERIES}"
-    coded = (models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES)
+    no_maps = "model.frozen is 'yes', which keeps pooled features only: pass model.frozen=no"
+    if config.data.text or model.backbone == "none":
+        held = "texts" if config.data.text else "feature vectors"
+        no_maps = f"the data holds {held}: give the images, or choose another head or method"
     untrained = ""
     if model.backbone == "none":
         untrained = "the data holds feature vectors"
     elif model.frozen == "yes":
-        untrained = "the backbone is frozen (model.frozen=no trains it)"
-    no_parts = "" if isinstance(inputs, ImageFiles) else "the data holds no image files"
-    if not no_parts and model.frozen == "yes":
-        no_parts = "features of a frozen backbone are computed once (model.frozen=no trains it)"
+        untrained = "the backbone is frozen, so its features are computed once (model.frozen=no trains it)"
     uncompiled = untrained
     if maps and not untrained:
         uncompiled = f"{maps} calls only the first part of the network, for its feature map"
-    rows: list[Row] = [
-        (
-            lbfgs and head != models.LINEAR,
-            f"{solver} solves a linear head, but method {method!r} has a {head!r} head here: pass "
-            "model.head=linear, or train it (optim.name=adamw).",
+    uncropped = untrained if isinstance(inputs, ImageFiles) else "the data holds no image files"
+    whole = "texts" if isinstance(inputs, Texts) else "one feature vector of each sample"
+    has_parts = not isinstance(inputs, (Texts, FeatureMatrix))
+    if isinstance(inputs, FeatureMatrix) and model.local == "on":
+        has_parts = inputs.num_parts > 0
+    queries = f"model.head={models.QUERIES}"
+    suitable = {  # what a method needs of its head: whether it does, and heads that have it
+        "that predicts a distribution of every label": (needs.posterior, models.BETA, models.QUERIES),
+        "with a random code": (
+            needs.latent, models.GAUSSIAN, models.GAUSSIAN_PER_CLASS, models.BETA, models.QUERIES,
         ),
-        (
-            lbfgs and config.init_from,
-            f"{solver} starts from scratch, but init_from={config.init_from} is given: leave it out, or "
-            "train further (optim.name=adamw).",
-        ),
-        (
-            lbfgs and penalty,
-            f"{solver} tries L2 penalties of its own and no other ones, but --{penalty} is "
-            f"{penalties.get(penalty, 0):g}: leave it out, or train (optim.name=adamw).",
-        ),
+        "with an embedding of each class": (needs.embedding, models.QUERIES),
+    }  # fmt: skip
+    rows: list[Row] = []
+    if lbfgs:
+        rows += _leave_out_one(
+            f"{solver} solves a linear head from scratch with L2 penalties of its own (optim.name=adamw "
+            "trains one)",
+            {
+                f"model.head={head} (method {method!r})": head != models.LINEAR,
+                f"init_from={config.init_from}": config.init_from,
+                "optim.l1": optim.l1,
+                "optim.l2": optim.l2,
+                "model.dropout": model.dropout,
+            },
+        )
+    rows += [
         (
             solved and not feature and not spec.is_pretrained,
             f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
@@ -213,15 +194,9 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
             "the backbone too, start a second run from this one (init_from=RUN model.frozen=no).",
         ),
         (
-            model.local in ("on", "crops") and isinstance(inputs, Texts),
-            f"local={model.local} scores parts of images, but the data holds texts: leave it out.",
-        ),
-        (
-            isinstance(inputs, FeatureMatrix)
-            and (model.local == "crops" or (model.local == "on" and not parts)),
-            f"local={model.local} scores parts of images, but the data holds one feature vector of each "
-            "sample: give the images, features of the parts of each sample as X of shape (N, P, D) (local="
-            "on), or leave it out.",
+            model.local in ("on", "crops") and not has_parts,
+            f"local={model.local} scores parts of images, but the data holds {whole}: leave it out, or give "
+            "images, or for local=on features of the parts of each sample as X of shape (N, P, D).",
         ),
         (
             model.names and config.objective and not needs.names,
@@ -233,15 +208,13 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
             f"the head {head!r} has a random code of each class, but model.code is 0: pass "
             "model.code=64, or another head.",
         ),
-        (
-            needs.posterior and head not in (models.BETA, models.QUERIES),
-            f"method {method!r} needs a head that predicts a distribution of every label, but model.head "
-            f"is {head!r}: pass {posterior}, {queries}.",
-        ),
-        (
-            needs.latent and head not in coded,
-            f"method {method!r} needs a head with a random code, but model.head is {head!r}: pass "
-            f"{latent}, {queries}.",
+        *(
+            (
+                needed and head not in heads,
+                f"method {method!r} needs a head {what}, but model.head is {head!r}: pass "
+                + (f"model.head={heads[0]}, or for images {queries}." if heads[1:] else f"{queries}."),
+            )
+            for what, (needed, *heads) in suitable.items()
         ),
         (
             needs.latent and head == models.QUERIES and not model.code,
@@ -249,24 +222,8 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
             "run to start from has none: pass model.code=64, or start from a run of this method.",
         ),
         (
-            needs.embedding and head != models.QUERIES,
-            f"method {method!r} needs a head with an embedding of each class, but model.head is {head!r}: "
-            f"pass model.head={models.QUERIES}, which takes images.",
-        ),
-        (
-            maps and config.data.text,
-            f"{maps} needs the feature map of a convolutional backbone, but the data holds texts: choose "
-            "another head or method.",
-        ),
-        (
-            maps and model.backbone == "none",
-            f"{maps} needs the feature map of a convolutional backbone, but the data holds feature vectors: "
-            "give the images that they were made from, or choose another head or method.",
-        ),
-        (
-            maps and model.frozen == "yes",
-            f"{maps} needs the feature map of the backbone in every step, but model.frozen is 'yes', which "
-            "keeps pooled features only: pass model.frozen=no.",
+            maps and (config.data.text or model.backbone == "none" or model.frozen == "yes"),
+            f"{maps} needs the feature map of a convolutional backbone in every step, but {no_maps}.",
         ),
         (
             untrained and model.frozen_parts,
@@ -278,8 +235,9 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
             f"compile=yes compiles the network that is trained, but {uncompiled}: leave it out.",
         ),
         (
-            config.data.crop != 1 and no_parts,
-            f"data.crop={config.data.crop:g} trains on random parts of images, but {no_parts}: leave it out.",
+            config.data.crop != 1 and uncropped,
+            f"data.crop={config.data.crop:g} trains on random parts of images, but {uncropped}: leave it "
+            "out.",
         ),
     ]
     _refuse(rows)
@@ -350,83 +308,4 @@ def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
             f"{folder}: no label is known yet, so {what}. Label photos in full (spml audit sample "
             f"{shlex.quote(str(folder))}, then spml review), and train on them: "
             f"{first_training(config, 'TABLE')}"
-        )
-
-
-# -- memory: methods and recordings that hold a number per sample and class ----------------------------------
-
-
-def check_method_memory(objective: Objective, method: str, facts: Facts) -> None:
-    """Check, before a method is started, that what it keeps of each sample fits into memory.
-
-    The size is measured: a copy of the method is started on a few samples.
-
-    Args:
-        objective: Method that was not started yet.
-        method: Its name.
-        facts: Properties of the training set.
-
-    Raises:
-        InputError: It does not fit.
-    """
-    samples, classes, memory = len(facts.observed), len(facts.classes), total_memory()
-    searched = _FEATURE * samples * (facts.width or 0)
-    if searched > memory:
-        raise InputError(
-            f"method {method!r} compares the features of all training samples, which takes "
-            f"{searched / 1e9:.1f} GB for {counted(samples, 'sample')} x {facts.width} features, and this "
-            f"process may take {memory / 1e9:.1f} GB. Train on fewer samples, or choose another method or "
-            f"another form of it (spml methods {method})."
-        )
-    if fits(samples, classes):
-        return
-    needed = bytes_per_score(objective, facts) * samples * classes
-    if needed > memory:
-        others = ", ".join(name for name, cls in methods().items() if cls.card.state == "none")
-        raise InputError(
-            f"method {method!r} keeps {needed / 1e9:.1f} GB for {counted(samples, 'sample')} x {classes} "
-            f"classes, and this process may take {memory / 1e9:.1f} GB. Choose a method that keeps nothing "
-            f"of each sample (`method`): {others}; or train on fewer samples or classes."
-        )
-
-
-def bytes_per_score(objective: Objective, facts: Facts) -> float:
-    """Bytes that a method keeps for each training sample and class, with the copy of its best epoch.
-
-    A parameter also has a gradient and two moments of the optimiser; predictions for the whole training set
-    are logits in float32.
-    """
-    few = min(_PROBED, len(facts.ids))
-    probe = deepcopy(objective)
-    observed = facts.observed.take(range(few))
-    try:
-        probe.on_fit_start(replace(facts, observed=observed, ids=facts.ids[:few]))
-    except InputError:  # for the whole data set, it is raised again
-        return 0.0
-    size = 4.0 if objective.needs.train_pass else 0.0
-    for tensor in (*probe.buffers(), *probe.parameters()):
-        if tensor.shape[:2] == (few, len(facts.classes)):
-            copies = 5 if isinstance(tensor, nn.Parameter) else 2
-            size += copies * tensor.element_size() * tensor.numel() / (few * len(facts.classes))
-    return size
-
-
-def check_recording(data: Dataset, rows: Mapping[str, Any]) -> None:
-    """Check that the scores of the samples to record fit into memory.
-
-    Args:
-        data: Data set of the run.
-        rows: Rows of each split to record; None = all of them.
-
-    Raises:
-        InputError: They do not.
-    """
-    samples = sum(len(data.splits[name] if part is None else part) for name, part in rows.items())
-    classes, memory = len(data.classes), total_memory()
-    needed = _RECORDED * samples * classes
-    if needed > memory:
-        raise InputError(
-            f"recording the scores of {counted(samples, 'sample')} x {classes} classes takes "
-            f"{needed / 1e9:.1f} GB of memory, and this process may take {memory / 1e9:.1f} GB. Record "
-            "fewer samples: record_samples=FILE, with the name of one sample per line."
         )

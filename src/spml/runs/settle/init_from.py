@@ -29,7 +29,6 @@ from ..folder import layout as run_files
 from ..folder.contents import load_model, open_checked
 from ..folder.identity import check_identity, identity_in
 
-_NAMES = 1 << 16  # names of samples that are hashed at a time
 _FORMAT = "spml objective 2"
 
 State = tuple[dict[str, Tensor], str]
@@ -198,12 +197,10 @@ def read_start(folder: Path) -> Start:
     if not folder.is_dir():
         raise InputError(f"{no_folder(folder)} (`init_from`)")
     if not (folder / run_files.SUMMARY).is_file():
-        if run_files.holds_run(folder):
-            raise InputError(
-                f"{folder}: this run has not finished, so no other run can start from it (`init_from`). "
-                f"Finish it first: spml train --output {folder} --resume."
-            )
-        raise InputError(f"{folder}: holds no run to start from (`init_from`): name the folder of a run.")
+        raise InputError(
+            f"{folder}: holds no finished run to start from (`init_from`). Name the folder of one, or finish "
+            f"it first: spml train --output {folder} --resume."
+        )
     classifier, card = load_model(folder)
     classifier = classifier.of_one_size()
     classifier.top = classifier.top.linear_start()
@@ -233,11 +230,7 @@ def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:
 
 def fingerprint(samples: Samples) -> str:
     """SHA-256 over names and observed labels of samples; the size of images does not matter."""
-    digest = hashlib.sha256(b"[")
-    for start in range(0, len(samples), _NAMES):  # what json.dumps makes of all of them, piece by piece
-        names = json.dumps(samples.ids[start : start + _NAMES])[1:-1]
-        digest.update((", " * (start > 0) + names).encode())
-    digest.update(b"]")
+    digest = hashlib.sha256(json.dumps([*samples.ids]).encode())
     digest.update(samples.observed.fingerprint().encode())
     return digest.hexdigest()
 

@@ -7,19 +7,23 @@ completes the settings. Only the scaling of features that a frozen backbone comp
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from torch import Tensor
 
 from ... import models
 from ...common.errors import InputError
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
-from ...data import MEMORY, Dataset, Inputs, Kind, Records, start_opening, wanted_names
+from ...data import MEMORY, Dataset, Inputs, Kind, Opening, Records, start_opening, wanted_names
+from ...data.images.image_files import image_sides
 from ...data.matrix import FeatureMatrix
 from ...decisions import MeanLabels, assumed_for_thresholds, default_mean_labels
 from ...methods.base import Needs, Objective
@@ -28,7 +32,6 @@ from ...models.solved.moments import MANY_CLASSES
 from .. import recipes
 from . import conflicts
 from .init_from import Start, read_start
-from .sizes import sizes_for
 
 _ROWS, _IMAGES = 256, 8  # training samples by which the scaling of features is chosen
 
@@ -39,13 +42,11 @@ class Opened(NamedTuple):
     Attributes:
         sizes: Sizes of images, ascending, of which an auto head uses one or two, or all that are stated; none
             = that of `spec`, which is the largest one.
-        notes: Remarks on the sizes.
     """
 
     data: Dataset
     spec: models.BackboneSpec
     sizes: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -213,7 +214,7 @@ def open_for_backbone(
             size=config.data.side,
             source=opening.name,
         )
-    sizes, notes = config.data.sizes, tuple[str, ...]()
+    sizes = config.data.sizes
     auto = settle_method(config, opening.kind, spec, start) == AUTO and len(opening.classes) <= MANY_CLASSES
     averages = several and auto and opening.kind == "image" and models.takes_any_size(spec)
     chooses = config.data.size == "auto" and spec.is_pretrained and config.model.frozen != "no"
@@ -223,10 +224,10 @@ def open_for_backbone(
             "that takes any size, trained by `spml train` with labels. State one size."
         )
     if averages and chooses:
-        sizes, notes = sizes_for(opening, spec.size)
+        sizes = sizes_for(opening, spec.size)
         spec = replace(spec, size=sizes[-1])
     data = opening.finish(size=spec.size, interpolation=spec.interpolation)
-    return Opened(data, spec, sizes if len(sizes) > 1 else (), notes)
+    return Opened(data, spec, sizes if len(sizes) > 1 else ())
 
 
 def settle_method(config: Config, kind: Kind, spec: models.BackboneSpec, start: Start | None) -> str:
@@ -261,7 +262,7 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
     data, spec = opened.data, opened.spec
     given = [samples.observed for name, samples in data.splits.items() if name != "test"]
     conflicts.check_mean_labels(config.mean_labels, len(data.classes), given)
-    notes = list(opened.notes)
+    notes: list[str] = []
     recipe, train = recipes.read("default"), data.splits["train"]
 
     # The method.
@@ -278,11 +279,6 @@ def resolve(config: Config, opened: Opened, start: Start | None = None) -> Resol
 
     # The model.
     if start:
-        if start.correlates(config.model):
-            notes.append(
-                f"the correlations of the head start from co-occurrence in what the model of {start.folder} "
-                "predicts for the training samples"
-            )
         start.check_needs(config.method, needs)
         config = replace(config, model=start.model_settings(config.model))
     model = config.model
@@ -416,23 +412,20 @@ def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str
         data: Data set with its splits.
         new_head: Whether the head of the model is a new one.
     """
-    if config.mean_labels is not None:
-        return ""
-    full = {name for name, samples in data.splits.items() if samples.observed.full}
-    uses = []
-    if config.select == "observed" or (config.select == "auto" and "val" not in full):
-        uses.append("the SP-score")
-    if (config.model.head_bias == "prior" and new_head) or (
-        not config.method and config.model.head != models.LDA and "train" not in full
-    ):
-        uses.append("the bias that the head starts with" if config.method else "the bias of the head")
-    if not uses:
+    full, model = {name for name, samples in data.splits.items() if samples.observed.full}, config.model
+    uses = {
+        "the SP-score": config.select == "observed" or (config.select == "auto" and "val" not in full),
+        "the bias that the head starts with": config.method and model.head_bias == "prior" and new_head,
+        "the bias of the head": not config.method and model.head != models.LDA and "train" not in full,
+    }
+    what = " and ".join(name for name, used in uses.items() if used)
+    if config.mean_labels is not None or not what:
         return ""
     labels = default_mean_labels(len(data.classes))
     assumed = f"{labels:g} label{'' if labels == 1 else 's'} per sample assumed"
     if labels < 2:
         assumed += f" (half of the {len(data.classes)} classes)"
-    return f"{assumed} for {' and '.join(uses)}: pass mean_labels=K if you know better"
+    return f"{assumed} for {what}: pass mean_labels=K if you know better"
 
 
 def missed_warmup(config: Config, objective: Objective) -> str:
@@ -443,3 +436,39 @@ def missed_warmup(config: Config, objective: Objective) -> str:
         f"method {config.method!r} infers nothing before epoch {objective.warmup + 1} (hp.warmup is "
         f"{objective.warmup}), and epochs is {config.epochs}: train longer, or set a shorter warmup"
     )
+
+
+# -- sizes of images that an auto head may use, from those of the photographs -----------------------------
+
+_STRIDE = 32
+_FACTORS = 1.4, 2
+_LARGEST = 1.15
+"""Largest size as a share of the longer side of photographs, and least ratio of neighbouring sizes."""
+
+_SOME = 200  # photographs whose headers are read
+
+
+def candidate_sizes(own: int, longer_side: float) -> tuple[int, ...]:
+    """Sizes to choose from, ascending: the network's own, 1.4 and 2 times it in multiples of 32 pixels, but
+    no larger than about the longer side of the photographs, and each clearly larger than the one before.
+
+    Example:
+        >>> candidate_sizes(224, 341), candidate_sizes(224, 320), candidate_sizes(224, 128)
+        ((224, 320, 384), (224, 320), (224,))
+    """
+    largest, sizes = int(_LARGEST * longer_side) // _STRIDE * _STRIDE, [own]
+    for factor in _FACTORS:
+        size = min(math.ceil(factor * own / _STRIDE) * _STRIDE, largest, models.LARGEST_SIZE)
+        if size >= _LARGEST * sizes[-1]:
+            sizes.append(size)
+    return tuple(sizes)
+
+
+def sizes_for(opening: Opening, own: int) -> tuple[int, ...]:
+    """Sizes to choose from for photographs in files, by the median of their longer sides."""
+    files = opening.records.inputs
+    if not isinstance(files, Sequence):
+        return (own,)
+    chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _SOME)).astype(np.int64))
+    sides = image_sides([files[row] for row in chosen.tolist()], opening.config.max_pixels)
+    return candidate_sizes(own, float(np.median([max(each) for each in sides]))) if sides else (own,)
