@@ -98,7 +98,7 @@ def what(spec: Spec, candidate: Candidate, trial: Trial) -> str:
         parts.append(f"head {config.model.head}")
     shared, default = merged(spec.train, spec.data[0].train), Config()
     for key, value in sorted(flat(candidate.settings).items()):
-        if key not in ("method", "model.head") and value != flat(shared).get(
+        if key not in ("method", "model.head", *candidate.space) and value != flat(shared).get(
             key, flat(vars(default)).get(key)
         ):
             parts.append(f"{key} {value}")

@@ -310,10 +310,10 @@ def test_what_the_papers_state_is_used(name):
     assert merged(spec.train, candidates["gr"].settings)["epochs"] == epochs
     assert candidates["hill"].settings["hp"] == {"margin": 0.0, "gamma": 0.0}
     assert candidates["opml"].settings["optim"] == candidates["opml_sp"].settings["optim"] == {"name": "sgd"}
-    size = candidates["an, L1R"].settings["batch_size"]
+    size = candidates["l1r"].settings["batch_size"]
     assert candidates["opml"].settings["batch_size"] == candidates["opml_sp"].settings["batch_size"] == size
-    assert candidates["an, L1R"].space.keys() == {"optim.lr", "optim.l1"}
-    assert candidates["an, L2R"].space.keys() == {"optim.lr", "optim.l2"}
+    assert candidates["l1r"].space.keys() == {"optim.lr", "optim.l1"}
+    assert candidates["l2r"].space.keys() == {"optim.lr", "optim.l2"}
     first = candidates["role, LI"].first
     printed = merged(candidates["gr"].settings, {"hp": {"q1": 0.01, "norm": "samples", "timing": "paper"}})
     assert candidates["gr, as printed"].settings == printed
@@ -386,6 +386,8 @@ def test_published_results_are_those_of_the_tables():
         == "87.77 ± 0.04 (OPML II); 87.77 ± 0.04 (OPML III); 87.77 ± 0.04 (OPML IV)"
     )
     assert published["voc2012", "mime"] == "89.20 ± 0.16 (GR 2)"
+    assert published["voc2012", "l1r"].startswith("85.97")
+    assert not {"gr, as printed", "splc, Hill", "role, as printed"} & {name for _, name in published}
     assert published["voc2012", "em"].startswith("89.09 ± 0.17 (EM poster)*; 88.67 ± 0.08 (GR 2)*; ")
     assert published_results(find_spec("opml-table5"))["voc2012", "zlpr"] == "90.96 ± 0.05 (OPML V)"
     assert published_results(find_spec("lasd-table3"))["voc2012", "B"] == "86.99 ± 0.05 (LASD 3)"

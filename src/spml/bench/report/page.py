@@ -294,7 +294,8 @@ def _cell(entry: Entry | None) -> str:
 def published_results(spec: Spec) -> dict[tuple[str, str], str]:
     """What papers report for the candidates of a specification, by data set and candidate.
 
-    A candidate is found by its name, else by its method; Table V of OPML counts where nothing is hidden.
+    A candidate is found by its name alone, since another one of its method, such as a variant, is no row of a
+    paper. Table V of OPML counts where nothing is hidden.
     """
     text = (files("spml.bench") / "published.csv").read_text(encoding="utf-8")
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -307,8 +308,6 @@ def published_results(spec: Spec) -> dict[tuple[str, str], str]:
     result = {}
     for data in spec.data:
         for candidate in spec.candidates:
-            names = candidate.name, candidate.settings.get("method", "")
-            entries = next((found[data.name, n + full] for n in names if (data.name, n + full) in found), [])
-            if entries:
+            if entries := found[data.name, candidate.name + full]:
                 result[data.name, candidate.name] = "; ".join(entries)
     return result
