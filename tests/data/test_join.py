@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from spml.common.errors import InputError
-from spml.data.files.names import FilesBelow
 from spml.data.join import join_records, merge_rows, relative_names
+from spml.data.names import FilesBelow
 from spml.data.records import Objects, Records
 from spml.labels import ObservedLabels
 

@@ -13,7 +13,7 @@ from spml.common import safe
 from spml.common.errors import InputError
 from spml.common.safe import inside, is_special, quote, refuse_leaving_link
 from spml.config import DataConfig
-from spml.data.files.listing import list_images
+from spml.data.files import list_images
 from spml.data.readers import read
 from spml.data.readers.features import read_unlabelled
 from spml.data.readers.folder import read_folder

@@ -12,7 +12,7 @@ from ..common.errors import InputError
 from ..config import DataConfig
 from ..data import start_opening
 from ..data.dataset import Dataset
-from ..data.inspection.report import LabelMeans, PositiveCounts, count_positives, label_means
+from ..data.inspection import LabelMeans, PositiveCounts, count_positives, label_means
 from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
 from .registry import Analysis, register_figure
 

@@ -18,8 +18,8 @@ from .arguments import DataSettings
 from .shared import Network, Tables, data_config, new_table, print_table
 
 if TYPE_CHECKING:
-    from ..data.inspection.class_names import Proposal
-    from ..data.inspection.report import Inspection
+    from ..data.class_names import Proposal
+    from ..data.inspection import Inspection
     from ..data.records import Records
     from ..data.writers import Inferred
 

@@ -1,7 +1,7 @@
 """Data sets: read, checked, with labels hidden and split. `open_dataset` is the one way in."""
 
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
-from .inspection.report import Inspection, inspect
+from .inspection import Inspection, inspect
 from .memory import read_memory
 from .open import Opening, list_inputs, list_samples, open_dataset, open_inputs, start_opening
 from .records import MEMORY, Records

@@ -16,13 +16,13 @@ from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import IntArray, ObservedLabels
+from .class_names import group_alike, spelled
 from .dataset import Dataset, Inputs, Samples
-from .files.names import take
 from .groups import count_groups, describe_groups, group_codes, note_separated
 from .hiding import hide
 from .images.image_files import MISSING, ImageFiles
-from .inspection.class_names import group_alike, spelled
 from .matrix import FeatureMatrix, check_finite
+from .names import take
 from .records import NO_LABEL, Records, note_unlabelled
 from .splits import SPLITS, hold_out
 

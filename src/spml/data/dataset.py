@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from ..labels import IntArray, ObservedLabels
-from .files.names import Rows as Rows
-from .files.names import take
+from .names import Rows as Rows
+from .names import take
 
 Kind = Literal["image", "feature", "text"]
 

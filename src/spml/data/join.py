@@ -22,9 +22,9 @@ from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
-from .files.names import FilesBelow, PackedNames
 from .groups import merge_names
 from .images.image_files import ImageSource
+from .names import FilesBelow, PackedNames
 from .records import Objects, Records, move_classes, take_rows
 from .texts import Texts
 

@@ -21,14 +21,13 @@ from ..common.phrases import counted
 from ..config import DataConfig
 from .assemble import Purpose, check_share_skipped, name_skipped, remarks, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
-from .files.listing import list_images
-from .files.names import FilesBelow, PackedNames
+from .files import list_images
 from .hiding import check_observe
 from .images.image_files import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .join import Checked, merge_same_content, merge_unread
 from .matrix import check_finite
-from .memory.frames import has_files
-from .memory.samples import read_samples
+from .memory import has_files, read_samples
+from .names import FilesBelow, PackedNames
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import MEMORY, Records, select

@@ -16,8 +16,8 @@ from ..common.phrases import counted, first_few
 from ..config import DataConfig
 from ..labels import IntArray, ObservedLabels, Unlisted
 from .dataset import Inputs
-from .files.names import take
 from .images.image_files import ImageSource
+from .names import take
 
 MEMORY = "data in memory"
 """`data.path` of data that is in no file; a folder of that name is `./data in memory`."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .dataset import Augment, Kind, Rows
-from .files.names import PackedNames
+from .names import PackedNames
 
 MOST_CHARACTERS = 20_000
 """Length at which a text is cut: a batch has room for the longest one in each row."""

@@ -26,7 +26,7 @@ from .style import (
 )
 
 if TYPE_CHECKING:
-    from ..data.inspection.report import ClassCounts, Inspection
+    from ..data.inspection import ClassCounts, Inspection
 
 SIDE, GAP, LINE, TITLE = 1.5, 0.14, 0.165, 0.42  # inches: an image, space, a line of text, a title
 MAX_BARS = 300  # of more classes only some are drawn

@@ -15,7 +15,7 @@ from PIL import Image
 from ..common.errors import InputError
 from ..config import DataConfig, from_dict
 from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
-from ..data.memory.frames import is_series
+from ..data.memory import is_series
 from ..data.tables.formats import SUFFIXES as TABLES
 from ..models import BackboneSpec
 

@@ -18,9 +18,17 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ..common.documents import class_name
 from ..common.errors import InputError, nearest, quoted
 from ..common.label_checks import as_array
-from ..data.memory.frames import column_names, is_frame, is_missing, is_series, numbers
-from ..data.memory.labels import ACCEPTED, understand_labels
-from ..data.memory.samples import described, is_dataset
+from ..data.memory import (
+    LABELS,
+    column_names,
+    described,
+    is_dataset,
+    is_frame,
+    is_missing,
+    is_series,
+    numbers,
+    understand_labels,
+)
 from ..labels import ObservedLabels, Unlisted
 
 _IMAGES = (str, Path, Image.Image)
@@ -133,7 +141,7 @@ def read_labels(y: Any, classes: Sequence[Any] | npt.NDArray[Any] | None, unlist
         _check_alike(y, range(len(y)))
     array = np.asarray(y)
     if array.ndim not in (1, 2):
-        raise InputError(f"y is {described(y)}; expected {ACCEPTED}.")
+        raise InputError(f"y is {described(y)}; expected {LABELS}.")
     if array.ndim == 2 and array.shape[1] > 1:
         return _from_matrix(array, stated, unlisted)
     values = column_or_1d(array, warn=True)

@@ -6,8 +6,8 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.data import list_inputs
-from spml.data.files.listing import list_images, note_unread
-from spml.data.files.names import FilesBelow, PackedNames
+from spml.data.files import list_images, note_unread
+from spml.data.names import FilesBelow, PackedNames
 
 
 def test_folders_and_the_positions_of_their_images(tmp_path, picture):

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.data.files.names import FilesBelow, PackedNames, RowNames, take
 from spml.data.images.image_files import ImageFiles
+from spml.data.names import FilesBelow, PackedNames, RowNames, take
 
 
 def test_row_names_equal_a_tuple_of_strings():

@@ -10,8 +10,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.files import places
-from spml.data.files.places import find_folder, images_folder, locate_names
+from spml.data.files import find_folder, images_folder, locate_names, places
 from spml.data.readers import find_files, read
 
 
@@ -194,7 +193,7 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
     monkeypatch.chdir(tmp_path)
     found = []
     for many in (1, 100):
-        monkeypatch.setattr("spml.data.files.places.MANY", many)
+        monkeypatch.setattr("spml.data.files.MANY", many)
         try:
             found.append(locate_names(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
         except InputError as error:

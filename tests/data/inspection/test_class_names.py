@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.inspection.class_names import (
+from spml.data.class_names import (
     MISSING,
     RARE,
     TWIN,
@@ -76,7 +76,7 @@ def _distance(one, other):
 
 
 def test_too_many_names_are_not_compared(monkeypatch):
-    monkeypatch.setattr("spml.data.inspection.class_names.MAX_CLASSES", 2)
+    monkeypatch.setattr("spml.data.class_names.MAX_CLASSES", 2)
     assert propose_names({"horse": 30, "hrose": 1, "cat": 5}) == ()
     assert len(propose_names({"horse": 30, "hrose": 1, "cat": 5, "Cat": 1})) == 1
     assert len(propose_names({"horse": 30, "hrose": 1})) == 1

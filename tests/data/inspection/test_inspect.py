@@ -12,8 +12,8 @@ from PIL import Image
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.inspection.class_names import TWIN, Proposal
-from spml.data.inspection.report import LabelMeans, count_positives, label_means
+from spml.data.class_names import TWIN, Proposal
+from spml.data.inspection import LabelMeans, count_positives, label_means
 from spml.labels import ObservedLabels
 from tests.helpers import write_odd_photos
 
@@ -108,7 +108,7 @@ def test_duplicates_unreadable_files_and_sizes(photos):
 
 
 def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
-    monkeypatch.setattr("spml.data.inspection.report.BLOCK", 2)
+    monkeypatch.setattr("spml.data.inspection.BLOCK", 2)
     for number in range(5):
         picture(f"cat/{number}.png", (10 + number, 10))
         picture(f"dog/{number}.png", (20 + number, 10))
@@ -253,7 +253,7 @@ def test_progress_counts_every_sample(photos, monkeypatch):
         counts.append(total)
         return nullcontext(counts.append)
 
-    monkeypatch.setattr("spml.data.inspection.report.progress", progress)
+    monkeypatch.setattr("spml.data.inspection.progress", progress)
     inspect(DataConfig(path=str(photos)))
     assert counts == [6, 6]
 

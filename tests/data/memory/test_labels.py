@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from spml.common.errors import InputError
-from spml.data.memory.labels import understand_labels
+from spml.data.memory import understand_labels
 
 NAN = float("nan")
 ABC = ("a", "b", "c")

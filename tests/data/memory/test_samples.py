@@ -17,7 +17,7 @@ from spml.config import DataConfig
 from spml.data import read_memory, start_opening
 from spml.data.images.image_files import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
-from spml.data.memory.samples import read_samples
+from spml.data.memory import read_samples
 from tests.helpers import write_image
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)

@@ -8,8 +8,8 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import list_inputs, open_dataset
-from spml.data.files.names import RowNames
 from spml.data.matrix import FeatureMatrix
+from spml.data.names import RowNames
 from spml.data.readers import Source, read
 from spml.data.readers.shards import is_shards, read_shards, read_unlabelled
 

@@ -34,10 +34,10 @@ def test_a_column_of_file_names(tmp_path: Path, picture: Picture, name: str, tex
 def test_a_folder_of_many_files_is_listed(
     tmp_path: Path, picture: Picture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spml.data.files.places.MANY", 1)
+    monkeypatch.setattr("spml.data.files.MANY", 1)
     looked_for: list[str] = []
     monkeypatch.setattr(
-        "spml.data.files.places.is_file", lambda path: looked_for.append(path.name) or path.is_file()
+        "spml.data.files.is_file", lambda path: looked_for.append(path.name) or path.is_file()
     )
     files = picture("a.png"), picture("sub/b.png"), picture("c.png")
     (tmp_path / "l.csv").write_text("file\na.png\nsub/b.png\nsub/../c.png\n")

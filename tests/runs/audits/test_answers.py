@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spml.config import from_dict
-from spml.data.files.names import RowNames
 from spml.data.matrix import FeatureMatrix
+from spml.data.names import RowNames
 from spml.runs.audits.answers import names_in_training
 
 X = np.arange(12, dtype=np.float32).reshape(6, 2)

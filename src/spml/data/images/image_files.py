@@ -22,7 +22,7 @@ from ...common.messages import Advance
 from ...common.phrases import counted
 from ...common.safe import open_file, read_bytes
 from ..dataset import Augment, Kind, Loaded, Rows
-from ..files.names import FilesBelow, take
+from ..names import FilesBelow, take
 from . import decoding
 from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
 from .views import Float32, image_views, regions

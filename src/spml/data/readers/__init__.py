@@ -19,7 +19,7 @@ from ...common.errors import InputError, nearest
 from ...common.plugins import Registry
 from ...common.safe import CONTROL, check_readable, is_special, quote
 from ...config import DataConfig
-from ..files.places import find_files
+from ..files import find_files
 from ..records import MEMORY, Records, select
 from ..rename import read_as_stated
 from ..tables.formats import SUFFIXES

@@ -17,7 +17,7 @@ from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...config import DataConfig
 from ...labels import IntArray
-from ..files.places import find_files, find_folder, folder_above, images_folder
+from ..files import find_files, find_folder, folder_above, images_folder
 from ..join import join_records, relative_names
 from ..records import Records, in_both, label_entries, move_classes, objects_of, without_box
 from ..splits import split_name

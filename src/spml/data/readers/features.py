@@ -21,10 +21,10 @@ from ...common.errors import InputError
 from ...common.phrases import shorten
 from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
-from ..files.names import FilesBelow, RowNames
-from ..files.places import find_files, images_folder
+from ..files import find_files, images_folder
 from ..groups import group_names
 from ..matrix import FeatureMatrix, check_finite, mean_of_parts
+from ..names import FilesBelow, RowNames
 from ..records import Records
 from ..splits import SPELLINGS, split_name
 from ..values import read_labels

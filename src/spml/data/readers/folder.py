@@ -20,9 +20,9 @@ from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
 from ...common.safe import is_file, quote, refuse_leaving_link
 from ...config import DataConfig
-from ..files.listing import Folder, Listing, list_images
-from ..files.names import FilesBelow, PackedNames
+from ..files import Folder, Listing, list_images
 from ..join import join_records, relative_names
+from ..names import FilesBelow, PackedNames
 from ..records import Records, label_entries
 from ..splits import compound_split_name
 from . import Read, Source, find_reader, register_reader

@@ -19,9 +19,9 @@ from ...common.label_checks import rows_of
 from ...common.phrases import counted, first_few
 from ...common.safe import is_file, read_bytes, refuse_leaving_link
 from ...config import DataConfig
-from ..files.listing import list_images
-from ..files.names import FilesBelow, PackedNames
+from ..files import list_images
 from ..images.decoding import UnreadableImageError, decode
+from ..names import FilesBelow, PackedNames
 from ..records import Records, label_entries
 
 MAX_BYTES = 1 << 24  # of one XMP packet, which may hold a small copy of the photo

@@ -16,7 +16,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ..files.places import find_files, find_folder, images_folder
+from ..files import find_files, find_folder, images_folder
 from ..images.image_files import SUFFIXES
 from ..records import Records, label_entries, without_unlabelled
 from ..splits import split_name

@@ -17,7 +17,7 @@ from ...common.files import json_sha256
 from ...common.safe import CONTROL, MAX_NAME, inside, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..files.places import are_listed, images_folder
+from ..files import are_listed, images_folder
 from ..records import Records, label_entries
 from . import Source, register_reader
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...common.errors import InputError
 from ...common.parsing import parse_json
-from ..files.listing import Listing
+from ..files import Listing
 from ..images.image_files import SUFFIXES
 from . import Source
 from .coco import KEYS

@@ -16,8 +16,8 @@ from ...common.phrases import counted
 from ...common.safe import CONTROL, inside, quote
 from ...config import DataConfig, from_dict
 from ...labels import Unlisted
-from ..files.names import RowNames
 from ..join import join_records, relative_names
+from ..names import RowNames
 from ..records import Records
 from ..rename import NEGATIVE, UNUSED, named_classes
 from ..splits import SPELLINGS, split_name

@@ -12,9 +12,9 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..files.listing import list_images
-from ..files.names import FilesBelow, PackedNames
+from ..files import list_images
 from ..images.image_files import SUFFIXES as IMAGES
+from ..names import FilesBelow, PackedNames
 from ..records import Records
 from ..tables.formats import SUFFIXES as TABLES
 from ..tables.rows import read_file_list

@@ -14,7 +14,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
-from ..files.places import IMAGE_SUFFIXES, find_files, images_folder
+from ..files import IMAGE_SUFFIXES, find_files, images_folder
 from ..records import Entries, Records, label_entries, objects_of, without_box
 from ..splits import SPLITS
 from . import register_reader

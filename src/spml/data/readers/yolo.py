@@ -11,8 +11,8 @@ from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted, first_few
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ..files.listing import list_images
-from ..files.names import FilesBelow, PackedNames
+from ..files import list_images
+from ..names import FilesBelow, PackedNames
 from ..records import Records, label_entries
 from ..splits import split_name
 from . import Source, register_reader

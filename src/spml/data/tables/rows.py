@@ -19,10 +19,10 @@ from ...common.safe import is_file, quote, shown
 from ...common.spreadsheets import unguarded
 from ...config import DataConfig
 from ...labels import IntArray, ObservedLabels
-from ..files.names import FilesBelow, PackedNames, RowNames, take
-from ..files.places import IMAGE_SUFFIXES, are_listed, images_folder, locate_names
+from ..files import IMAGE_SUFFIXES, are_listed, images_folder, locate_names
 from ..groups import group_names, merge_names
 from ..images.image_files import SUFFIXES
+from ..names import FilesBelow, PackedNames, RowNames, take
 from ..records import Records, in_both, label_entries, take_rows
 from ..rename import wanted_names
 from ..splits import SPELLINGS, split_name

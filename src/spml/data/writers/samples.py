@@ -18,7 +18,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import CONTROL, quote
 from ...labels import IntArray, ObservedLabels
-from ..files.names import FilesBelow
+from ..names import FilesBelow
 from ..records import Records
 from ..texts import Texts
 

@@ -19,9 +19,9 @@ from ...common.safe import quote
 from ...config import Config, DataConfig
 from ...data import Inputs, Samples
 from ...data.dataset import ImageInputs
-from ...data.files.names import RowNames
 from ...data.images.image_files import ImageSource
 from ...data.matrix import FeatureMatrix
+from ...data.names import RowNames
 from ...data.readers import Source, read
 from ...data.readers.shards import is_shards
 from ...data.tables.formats import open_delimited

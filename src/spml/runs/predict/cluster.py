@@ -23,7 +23,6 @@ from ...common.errors import InputError, SpmlError, missing_extra, unexpected
 from ...common.messages import log
 from ...data import Inputs
 from ...data.dataset import Loaded
-from ...data.files.names import FilesBelow
 from ...data.images.feature_store import first_of_each
 from ...data.images.image_files import FilePart, ImageFiles, MemoryImage
 from ...engine import find_device

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...common.safe import quote
-from ..values import is_blank
+from ..common.safe import quote
+from .values import is_blank
 
 MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter

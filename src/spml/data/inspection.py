@@ -13,25 +13,25 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ...common.errors import InputError
-from ...common.files import write_json, write_rows
-from ...common.messages import Advance, log, progress
-from ...common.phrases import counted
-from ...config import DataConfig
-from ...labels import IntArray, ObservedLabels
-from ..assemble import check_share_skipped, group_equal, to_dataset
-from ..dataset import Dataset, ImageInputs, Inputs, Kind
-from ..groups import count_groups, group_codes
-from ..hiding import check_observe
-from ..images.decoding import UnreadableImageError, decode, orientation
-from ..images.image_files import ImageFiles, check_images, note_twelve_bits
-from ..join import Checked, merge_same_content
-from ..matrix import FeatureMatrix, chunks
-from ..readers import read
-from ..records import Records
-from ..splits import SPLITS
-from ..texts import Texts
+from ..common.errors import InputError
+from ..common.files import write_json, write_rows
+from ..common.messages import Advance, log, progress
+from ..common.phrases import counted
+from ..config import DataConfig
+from ..labels import IntArray, ObservedLabels
+from .assemble import check_share_skipped, group_equal, to_dataset
 from .class_names import Proposal, propose_names
+from .dataset import Dataset, ImageInputs, Inputs, Kind
+from .groups import count_groups, group_codes
+from .hiding import check_observe
+from .images.decoding import UnreadableImageError, decode, orientation
+from .images.image_files import ImageFiles, check_images, note_twelve_bits
+from .join import Checked, merge_same_content
+from .matrix import FeatureMatrix, chunks
+from .readers import read
+from .records import Records
+from .splits import SPLITS
+from .texts import Texts
 
 RARE = 10  # positives below which a class is called rare
 ALL = "all"  # name under which samples are counted if the data has no split

@@ -1,1 +1,0 @@
-"""Files that data consists of: what a folder holds, which file a name stands for, names in little memory."""
