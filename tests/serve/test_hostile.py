@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spml
-from spml.common.web import connections
+from spml.common import web as connections
 from tests.helpers.serving import bomb, files, png
 from tests.serve.process import PART, head, serving, talk
 

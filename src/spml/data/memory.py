@@ -110,14 +110,12 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
             is_number = dtype.is_numeric() or str(dtype) == "Boolean"
         else:
             is_number = getattr(dtype, "kind", "O") in "biuf"
-        several = next((cell for cell in cells_of(frame, position)[:1] if isinstance(cell, list)), None)
-        if not is_number and several is not None:
-            raise InputError(
-                f"{name}: each cell of the column {quote(column)} holds {len(several):,} values: pass them "
-                f"as an array, numpy.stack({name}[{column!r}])."
-            )
-        if not is_number:
-            raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")
+        if is_number:
+            continue
+        for cell in cells_of(frame, position)[:1]:
+            if isinstance(cell, list):
+                dtype, advice = "lists", f"Pass them as an array, numpy.stack({name}[{column!r}])."
+        raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")
     if hasattr(frame, "iloc"):
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(frame.to_numpy(), np.float64)
@@ -125,8 +123,7 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
 
 def has_files(samples: Any, config: DataConfig) -> bool:
     """Whether samples are a table of which a column names image files, or holds texts, as in a CSV file."""
-    named = is_frame(samples) and (config.text or names_files(column_names(samples), config.file_column))
-    return bool(named)
+    return is_frame(samples) and bool(config.text or names_files(column_names(samples), config.file_column))
 
 
 def as_table(frame: Any) -> tuple[Table, list[list[Any]]]:
@@ -447,7 +444,7 @@ def understand_labels(
     if isinstance(_check_alike(entries, lists=lists), int):
         if lists:
             return _from_index_lists(entries, listed, unlisted)
-        return _from_array(np.asarray(entries), listed or _numbered(max(entries) + 1), unlisted)
+        return _from_array(np.asarray(entries), listed or tuple(map(str, range(max(entries) + 1))), unlisted)
     return _from_names(entries, stated, unlisted, (rules or Rules())._replace(known=stated or known))
 
 
@@ -461,10 +458,6 @@ def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
             wrong = "occurs twice" if isinstance(name, str) else "is not text"
             raise InputError(f"classes[{position}]: {quoted(name)} {wrong}: give distinct names as text.")
     return tuple(class_name(name, f"classes[{position}]") for position, name in enumerate(names))
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(map(str, range(count)))
 
 
 def _plain(label: Any) -> Any:
@@ -516,12 +509,12 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
 
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
     observed, note = read_labels([(MEMORY, array)], classes, unlisted)
-    return Labels(classes or _numbered(observed.num_classes), True, observed, (note,))
+    return Labels(classes or tuple(map(str, range(observed.num_classes))), True, observed, (note,))
 
 
 def _from_index_lists(rows: list[list[int]], classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
     """Labels in lists of indices of classes; refuses lists that look like the rows of a matrix."""
-    classes = classes or _numbered(max(label for row in rows for label in row) + 1)
+    classes = classes or tuple(map(str, range(max(label for row in rows for label in row) + 1)))
     repeats = next((row for row, labels in enumerate(rows) if len({*labels}) < len(labels)), None)
     if repeats is not None or {len(labels) for labels in rows} == {len(classes)}:
         what = "every list has an index of each class"
@@ -646,13 +639,13 @@ def read_memory(
             f"DataFrame of image files and labels hold them already. Labels are {LABELS}."
         )
     count = len(ids)
-    parts = None
-    if split is not None and config.split != "ignore":
-        if len(split) != count:
-            entries = counted(len(split), "entry", "entries")
-            raise InputError(f"X has {counted(count, 'sample')}, but the split has {entries}.")
-        parts = split_column([*map(str, split)], MEMORY)
-    names = None if groups is None else _read_groups(groups, count)
+    split = None if config.split == "ignore" else split
+    for name, column in (("the split", split), ("groups", groups)):
+        if column is not None and len(column) != count:
+            entries = counted(len(column), "entry", "entries")
+            raise InputError(f"X has {counted(count, 'sample')}, but {name} has {entries}.")
+    parts = None if split is None else split_column([*map(str, split)], MEMORY)
+    names = None if groups is None else _read_groups(groups)
 
     def understand(config: DataConfig) -> Records:
         one_hot = tuple(listed_names(config.one_hot))
@@ -677,10 +670,7 @@ def read_memory(
     return read_as_stated(understand, config, known if classes is None else ())
 
 
-def _read_groups(groups: Any, count: int) -> tuple[str, ...]:
-    if len(groups) != count:
-        entries = counted(len(groups), "entry", "entries")
-        raise InputError(f"X has {counted(count, 'sample')}, but groups has {entries}.")
+def _read_groups(groups: Any) -> tuple[str, ...]:
     names = as_array(groups).tolist() if isinstance(groups, torch.Tensor) else list(groups)
     for row, name in enumerate(names):
         if is_missing(name):

@@ -9,8 +9,9 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
+from spml.data import files as places
 from spml.data import inspect, open_dataset
-from spml.data.files import find_folder, images_folder, locate_names, places
+from spml.data.files import find_folder, images_folder, locate_names
 from spml.data.readers import find_files, read
 
 
