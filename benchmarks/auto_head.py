@@ -41,9 +41,8 @@ from spml.metrics import mean_average_precision, sp_score
 from spml.models import LDA, RIDGE
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF, make_scaling
 from spml.models.solved import auto, search
-from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
-from spml.models.solved.members import score_members
+from spml.models.solved.members import class_logits, score_members
 from spml.models.solved.spaces import Pool, Spaces
 
 SEEDS = range(3)

@@ -23,9 +23,8 @@ from spml.labels import ObservedLabels
 from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, resamples, sp_score
 from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
-from spml.models.solved.calibration import class_logits
 from spml.models.solved.forest import FOREST
-from spml.models.solved.members import StandardisedSum, grow_on, score_members
+from spml.models.solved.members import StandardisedSum, class_logits, grow_on, score_members
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.fit.build import Build

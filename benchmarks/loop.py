@@ -43,9 +43,8 @@ from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, precision_recall_f1, sp_score
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF
 from spml.models.solved import auto, search
-from spml.models.solved.calibration import class_logits
 from spml.models.solved.linear import LDA, head_scores
-from spml.models.solved.members import SMALLEST_SPREAD, StandardisedSum
+from spml.models.solved.members import SMALLEST_SPREAD, StandardisedSum, class_logits
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.fit.build import Build
 from spml.runs.settle.resolve import Opened, check_stated, open_for_backbone, resolve

@@ -21,9 +21,7 @@ ALLOWED = {
     "labels": {"common"},
     "scores": {"common", "labels", "scores"},
     "metrics": {"common", "metrics", "scores"},
-    "setting_types": {"common"},
-    "config": {"common", "config", "setting_types"},
-    "short_names": {"common", "config", "methods"},
+    "config": {"common", "config"},
     "data": {"common", "config", "data", "labels"},
     "methods": {"common", "labels", "losses", "methods", "metrics"},
     "models": {"common", "config", "data", "methods", "models"},
@@ -42,11 +40,11 @@ ALLOWED = {
     },
     "sklearn": {
         "common", "config", "data", "decisions", "labels", "methods", "metrics", "models", "runs",
-        "short_names", "sklearn", "version",
+        "sklearn", "version",
     },
     "runs": {
         "audit", "common", "config", "data", "decisions", "engine", "export", "labels", "methods", "metrics",
-        "models", "plots", "runs", "scores", "setting_types", "short_names", "version",
+        "models", "plots", "runs", "scores", "version",
     },
 }  # fmt: skip
 
@@ -152,7 +150,7 @@ def test_modules_are_imported_by_name_in_known_places():
 
 def test_what_others_wrote_is_parsed_in_one_place():
     """`parsing` and `documents` know the limits; specifications are checked before they are read."""
-    own = {"common/parsing.py", "common/documents.py", "bench/spec.py"}
+    own = {"common/documents.py", "bench/spec.py"}
     parsers = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
     found = {
         str(path.relative_to(SOURCE))

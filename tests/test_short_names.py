@@ -13,7 +13,7 @@ from spml.cli.arguments import COMMON
 from spml.cli.main import parse
 from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.short_names import SHORT_NAMES, from_arguments
+from spml.config.read import SHORT_NAMES, from_arguments
 
 
 def test_every_short_name_is_one_of_a_setting_and_of_an_option():

@@ -13,7 +13,7 @@ from spml.cli.main import COMMANDS, find_parser, main, parse, split_command
 from spml.cli.shared import Decision
 from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.setting_types import parts_of
+from spml.config.read import parts_of
 
 
 def refuse(capsys, *arguments):
@@ -255,7 +255,7 @@ def test_only_the_named_command_is_imported():
         "from spml.cli.main import parse\n"
         "parse(['methods', 'gr'])\n"
         "names = {name.rpartition('.')[2] for name in sys.modules if name.startswith('spml.cli.')}\n"
-        "assert names == {'arguments', 'main', 'methods', 'own_network', 'shared', 'streams'}, names\n"
+        "assert names == {'arguments', 'main', 'methods', 'own_network', 'shared'}, names\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -9,8 +9,7 @@ from io import StringIO
 
 import pytest
 
-from spml.cli.main import main
-from spml.cli.streams import guarded_streams
+from spml.cli.main import guarded_streams, main
 from spml.common.messages import log, shown
 from tests.helpers.streams import NO_SPACE, open_full, open_pipe_without_reader
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from spml.common.documents import load_json
+from spml.common.documents import load_json, read_yaml_text
 from spml.common.errors import InputError
 from spml.common.files import check_output, same_path, write_text, write_with
-from spml.common.parsing import read_yaml_text
 from spml.common.safe import open_file, read_bytes
 from spml.data.images.decoding import UnreadableImageError
 from spml.data.images.image_files import thumbnail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from spml.common.minimise import minimise
+from spml.common.numerics import minimise
 
 
 def test_a_quadratic_function_is_minimised():

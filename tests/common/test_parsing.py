@@ -11,8 +11,8 @@ import pytest
 from spml.analysis.curves import parse_method
 from spml.bench.spec import read_spec
 from spml.cli.main import parse
+from spml.common.documents import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
 from spml.common.errors import InputError
-from spml.common.parsing import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
 from spml.config import read_yaml
 
 

@@ -12,14 +12,15 @@ from safetensors.torch import save_file
 
 from spml.common.errors import InputError, SpmlError
 from spml.engine.checkpoint import (
+    BLANK,
     CURRENT,
     PREVIOUS,
     load_checkpoint,
     random_state,
     save_checkpoint,
     set_random_state,
+    write_checked,
 )
-from spml.engine.checksum import BLANK, write_checked
 
 STATE = {
     "numbers": [1, 2.5, None, True, "text", -1e300],

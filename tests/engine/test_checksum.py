@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from spml.common.errors import SpmlError
-from spml.engine import checksum
-from spml.engine.checksum import BLANK, has_checksum, write_checked
+from spml.engine import checkpoint as checksum
+from spml.engine.checkpoint import BLANK, has_checksum, write_checked
 
 TENSORS = {"a": torch.arange(6.0)}
 

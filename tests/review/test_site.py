@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
+from spml.common import web as limits
 from spml.common.errors import InputError
-from spml.common.web import connections as limits
-from spml.common.web.pages import listen
+from spml.common.web import listen
 from spml.config import DataConfig
 from spml.review import app
 from spml.review.merged import reviewed

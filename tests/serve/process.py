@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spml.common.web.pages import listen
+from spml.common.web import listen
 from spml.serve.limits import Limits
 from spml.serve.server import Settings, make_server
 from tests.helpers import few_files

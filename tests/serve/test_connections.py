@@ -7,10 +7,9 @@ import time
 
 import pytest
 
+from spml.common import web as limits
 from spml.common.errors import InputError
-from spml.common.web import connections as limits
-from spml.common.web.connections import PatientServer
-from spml.common.web.pages import listen
+from spml.common.web import PatientServer, listen
 from tests.helpers.connections import connections, is_open
 from tests.serve.process import Server, begun, process, serving, talk
 

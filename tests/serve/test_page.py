@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from spml.cli.main import parse
-from spml.common.web.connections import MAX_CONNECTIONS, PATIENCE
+from spml.common.web import MAX_CONNECTIONS, PATIENCE
 from spml.serve import Limits
 from tests.serve.process import serving
 

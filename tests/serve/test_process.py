@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 import spml
-from spml.common.web.connections import PatientProtocol
-from spml.common.web.pages import listen
+from spml.common.web import PatientProtocol, listen
 from spml.serve.server import Server as Served
 from spml.serve.server import Settings, make_server, serve
 from tests.helpers.connections import connections

@@ -11,8 +11,8 @@ from spml.losses import an_loss
 from spml.methods.base import Batch, Card, Extra, Needs, Objective
 from spml.methods.memory import LabelMemory, known_first
 from spml.methods.registry import methods
-from spml.testing import cases, check_objective, checks, parametrize_with_checks
-from spml.testing.loss_checks import Frozen
+from spml.testing import check_objective, checks, contract, parametrize_with_checks
+from spml.testing.contract import Frozen
 
 pytest_plugins = "pytester"
 
@@ -394,10 +394,10 @@ def test_the_numerical_gradient_follows_the_surrogate():
 
 def test_detached_weights_inside_losses_are_recorded():
     """The unified framework calls `detach()`, so the tape of the contract must not be empty for GR."""
-    case = cases.make_case(methods()["gr"])
+    case = contract.make_case(methods()["gr"])
     tape: list[torch.Tensor] = []
     with Frozen(tape, replay=False):
-        cases.total(case.started(), cases.logits_and_features(), case.batch())
+        contract.total(case.started(), contract.logits_and_features(), case.batch())
     assert tape
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..common.documents import parse_yaml
 from ..common.errors import InputError
-from ..common.parsing import parse_yaml
 from ..common.torch_draws import borrowed_generators
 from ..labels import ObservedLabels
 from ..methods.base import Batch, Facts, Objective, Outputs, Progress

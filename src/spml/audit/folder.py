@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from ..common.documents import parse_json
 from ..common.errors import InputError
 from ..common.files import (
     check_json_sha256,
@@ -26,7 +27,6 @@ from ..common.files import (
     write_with,
 )
 from ..common.notebook import SHOWN, Listing
-from ..common.parsing import parse_json
 from ..common.phrases import counted, shorten
 from ..common.safe import quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded

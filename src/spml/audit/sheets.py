@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..common.documents import parse_json
 from ..common.errors import InputError, nearest
 from ..common.files import (
     check_json_sha256,
@@ -19,7 +20,6 @@ from ..common.files import (
     write_rows,
     write_text,
 )
-from ..common.parsing import parse_json
 from ..common.phrases import counted, shorten
 from ..common.safe import CONTROL, quote, read_bytes
 from ..common.spreadsheets import are_guarded, unguarded

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
+from ..config.read import nested
 from ..methods.registry import source_of
-from ..short_names import nested
 from .rows import Row, SeriesKey, picks_of_runs
 from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec, merged

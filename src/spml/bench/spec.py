@@ -18,16 +18,15 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
+from ..common.documents import check_yaml, read_yaml_text, yaml_errors
 from ..common.errors import InputError, closest, nearest, quoted
-from ..common.parsing import check_yaml, read_yaml_text, yaml_errors
 from ..config import AUTO, LBFGS, Config, DataConfig, check, from_dict
+from ..config.read import describe_type, nested
 from ..data.hiding import check_observe
 from ..methods.registry import create, find, methods
 from ..models import CLOSED_FORM
 from ..models.spec import OWN, origin_of
 from ..runs.settle.resolve import missed_warmup
-from ..setting_types import describe_type
-from ..short_names import nested
 from .rows import OBSERVED, ORACLE
 from .space import Range, Sampler, Space, grid_size
 

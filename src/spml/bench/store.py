@@ -20,9 +20,9 @@ import msgspec
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
+from ..common.documents import parse_json
 from ..common.errors import InputError, SpmlError, quoted
 from ..common.locks import has_ended
-from ..common.parsing import parse_json
 from .rows import Row, SeriesKey
 
 FILE = "store.sqlite"

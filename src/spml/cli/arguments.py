@@ -15,11 +15,10 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from ..common.documents import parse_yaml, read_yaml_text
 from ..common.errors import InputError
-from ..common.parsing import parse_yaml, read_yaml_text
 from ..config import Config, DataConfig, read_yaml
-from ..setting_types import describe_type, parts_of, read_value, typed
-from ..short_names import SHORT_NAMES
+from ..config.read import SHORT_NAMES, describe_type, parts_of, read_value, typed
 
 Settings = Annotated[dict[str, Any], Config]
 """The part of `Config` that a user states, nested as in config.yaml."""

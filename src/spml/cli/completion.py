@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..config import AUTO
-from ..setting_types import parts_of
+from ..config.read import parts_of
 from .arguments import Parser, choices_of
 
 _WIDTH = 70

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..common.covariance import SpreadSum
 from ..common.errors import InputError, SpmlError
-from ..common.minimise import Minimum, minimise
+from ..common.numerics import Minimum, SpreadSum, minimise
 from ..common.torch_draws import borrowed_generators
 from ..data import Samples
 from ..methods.base import Batch, Objective, Outputs, Progress

@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from ..common.documents import parse_json
 from ..common.errors import InputError
 from ..common.files import check_json_sha256, json_sha256, sha256_file, write_checked_json, write_json
-from ..common.parsing import parse_json
 from ..common.safe import read_bytes
 from ..config import flat
 from ..runs.folder import layout as run_files

@@ -6,8 +6,7 @@ from torch import Tensor
 
 from ._core.domains import check_below, check_positive
 from ._core.elementwise import Reduction, elementwise, log_losses
-from ._core.terms import cross_entropy, negative_eps_loss, no_loss, scaled
-from ._core.weights import constant
+from ._core.terms import constant, cross_entropy, negative_eps_loss, no_loss, scaled
 from .modules import as_module
 
 __all__ = [

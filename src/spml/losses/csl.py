@@ -10,8 +10,7 @@ from torch import Tensor
 from ._core.domains import check_below, check_choice, check_non_negative
 from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import computing_dtype
-from ._core.terms import Term, no_loss, scaled, weighted
-from ._core.weights import lookup
+from ._core.terms import Term, lookup, no_loss, scaled, weighted
 from .focal import focal_negative, focal_positive
 from .modules import as_module
 

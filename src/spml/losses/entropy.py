@@ -6,8 +6,7 @@ from torch import Tensor
 
 from ._core.domains import check_positive
 from ._core.elementwise import Reduction, check_like_logits, check_target, log_losses
-from ._core.terms import Point, at_least, cross_entropy, entropy, scaled, switched
-from ._core.weights import lookup
+from ._core.terms import Point, at_least, cross_entropy, entropy, lookup, scaled, switched
 from .modules import as_module
 
 __all__ = ["EMAPLLoss", "EMLoss", "EntMinLoss", "em_apl_loss", "em_loss", "entmin_loss"]

@@ -13,6 +13,7 @@ from ._core.terms import (
     Point,
     Term,
     capped,
+    held,
     known_negative,
     mirrored,
     negative_focus,
@@ -25,7 +26,6 @@ from ._core.terms import (
     shifted,
     weighted,
 )
-from ._core.weights import held
 from .modules import as_module
 
 __all__ = ["ASLLoss", "FocalLoss", "asl_loss", "focal_loss"]

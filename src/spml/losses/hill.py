@@ -8,8 +8,16 @@ from torch import Tensor
 
 from ._core.domains import check_choice, check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import KnownNegatives, corrected, hill, known_negative, positive_eps_loss, shifted, switched
-from ._core.weights import step
+from ._core.terms import (
+    KnownNegatives,
+    corrected,
+    hill,
+    known_negative,
+    positive_eps_loss,
+    shifted,
+    step,
+    switched,
+)
 from .focal import focal_negative, focal_positive
 from .modules import as_module
 

@@ -8,8 +8,7 @@ from torch import Tensor
 from ._core.domains import check_non_negative, check_share
 from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import computing_dtype, upcast
-from ._core.terms import KnownNegatives, known_negative, scaled, switched, weighted
-from ._core.weights import lookup, step
+from ._core.terms import KnownNegatives, known_negative, lookup, scaled, step, switched, weighted
 from .focal import focal_negative, focal_positive
 from .modules import as_module
 

@@ -11,8 +11,11 @@ from ._core.terms import (
     Number,
     Point,
     Term,
+    constant,
     cross_entropy,
     entropy,
+    gaussian,
+    logistic,
     negative_eps_loss,
     negative_focus,
     negative_power_loss,
@@ -25,7 +28,6 @@ from ._core.terms import (
     unified,
     weighted,
 )
-from ._core.weights import constant, gaussian, logistic
 from .modules import as_module
 
 __all__ = ["GPRLoss", "VLPLLoss", "gpr_loss", "vlpl_loss"]

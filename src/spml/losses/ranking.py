@@ -12,8 +12,7 @@ from ._core.domains import check_choice, check_non_negative, check_positive, che
 from ._core.elementwise import Reduction, check_soft, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
-from ._core.terms import Weight, negative_power_loss, positive_power_loss, weighted
-from ._core.weights import constant, lookup
+from ._core.terms import Weight, constant, lookup, negative_power_loss, positive_power_loss, weighted
 from .modules import as_module
 
 __all__ = [

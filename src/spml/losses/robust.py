@@ -7,11 +7,10 @@ from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-from ._core import terms, weights
+from ._core import terms
 from ._core.domains import check_non_negative, check_positive, check_share, check_thresholds
 from ._core.elementwise import Reduction, elementwise
-from ._core.robust_terms import Robust, robust_terms
-from ._core.terms import Number, Weight
+from ._core.terms import Number, Robust, Weight, robust_terms
 from .modules import as_module
 
 __all__ = ["GRLoss", "gr_loss"]
@@ -128,24 +127,24 @@ def _pseudo_label(
     k: str, w: Number, b: Number, a: float, tau: float, tau_high: float, share: float, degree: float
 ) -> Weight:
     if k == "logistic":
-        return weights.logistic(w, b)
+        return terms.logistic(w, b)
     if k == "scar":
         if not 0 < a <= 1:
             raise ValueError(f"a must lie in (0, 1], got {a}")
-        return weights.selected_at_random(a)
+        return terms.selected_at_random(a)
     if k == "step":
         check_share(tau=tau)
-        return weights.half_step(tau)
+        return terms.half_step(tau)
     if k == "thresholds":
-        return weights.reached(tau_high)
+        return terms.reached(tau_high)
     if k == "constant":
         check_share(share=share)
-        return weights.constant(share)
+        return terms.constant(share)
     if k == "polynomial":
         check_positive(degree=degree)
-        return weights.polynomial(w, b, degree)
+        return terms.polynomial(w, b, degree)
     if k == "exponential":
-        return weights.exponential(w, b)
+        return terms.exponential(w, b)
     raise ValueError(f"k must be one of {', '.join(get_args(PseudoLabel))}, got {k!r}")
 
 
@@ -153,7 +152,7 @@ def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high
     if v == "one":
         return None
     if v == "thresholds":
-        return weights.outside(tau_low, tau_high)
+        return terms.outside(tau_low, tau_high)
     if v not in _AROUND_MU:
         raise ValueError(f"v must be one of {', '.join(get_args(InstanceWeight))}, got {v!r}")
     if not isinstance(sigma, Tensor):
@@ -162,9 +161,9 @@ def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high
 
 
 _AROUND_MU: dict[str, Callable[[Number, Number], Weight]] = {
-    "gaussian": weights.gaussian,
-    "polynomial": weights.parabola,
-    "exponential": weights.two_sided_exponential,
+    "gaussian": terms.gaussian,
+    "polynomial": terms.parabola,
+    "exponential": terms.two_sided_exponential,
 }
 
 

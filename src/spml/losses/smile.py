@@ -11,8 +11,7 @@ from torch import Tensor
 from ._core.domains import check_choice, check_non_negative
 from ._core.elementwise import Reduction, check_like_logits, check_soft, check_target, elementwise
 from ._core.evaluate import upcast
-from ._core.terms import cross_entropy, negative_eps_loss, positive_eps_loss, scaled
-from ._core.weights import lookup
+from ._core.terms import cross_entropy, lookup, negative_eps_loss, positive_eps_loss, scaled
 from .assume_negative import an_loss
 from .modules import as_module
 

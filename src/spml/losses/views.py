@@ -13,6 +13,7 @@ from ._core.rows import LOG_ZERO, by_label
 from ._core.terms import (
     Number,
     Term,
+    lookup,
     negative_eps_loss,
     negative_log_loss,
     no_loss,
@@ -20,7 +21,6 @@ from ._core.terms import (
     positive_log_loss,
     switched,
 )
-from ._core.weights import lookup
 from .modules import as_module
 
 __all__ = ["IgnoreLoss", "PLCLoss", "ignore_loss", "lac_loss", "plc_loss"]

@@ -18,7 +18,7 @@ from ..losses._core.domains import (
     check_share,
     check_thresholds,
 )
-from ..losses._core.robust_terms import Robust, robust_terms
+from ..losses._core.terms import Robust, robust_terms
 from ..losses.robust import InstanceWeight, PseudoLabel
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
 from .registry import register

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from .backbones import Backbone
-from .solved.calibration import LEAST_WEIGHT, class_logits, relative_weights
+from .solved.members import LEAST_WEIGHT, class_logits, relative_weights
 
 _FEWEST = 2  # positions along a side below which there are no windows
 _STEPS = 10  # most steps of windows along a side

@@ -23,8 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect
 
 from ..common.errors import InputError, SpmlError
-from ..common.web.connections import PATIENCE
-from ..common.web.pages import LOCAL_NAMES, only_query, page_app, security_headers
+from ..common.web import LOCAL_NAMES, PATIENCE, only_query, page_app, security_headers
 from ..data.images.decoding import UnreadableImageError
 from .contents import Picture, Pictures
 from .labelling import Labelling

@@ -10,8 +10,7 @@ import webbrowser
 from typing import NamedTuple
 
 from ..common.phrases import counted
-from ..common.web.connections import PatientServer
-from ..common.web.pages import LOOPBACK, listen
+from ..common.web import LOOPBACK, PatientServer, listen
 from .app import create_app, next_commands, use_command
 from .contents import CACHE, Pictures
 from .labelling import Labelling

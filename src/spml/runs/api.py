@@ -11,9 +11,9 @@ from typing import Any
 from ..common.errors import InputError
 from ..common.messages import log, shown
 from ..config import Config, from_dict
+from ..config.read import from_arguments, text_columns
 from ..methods.registry import load_own
 from ..models import OwnNetwork, at_hand
-from ..short_names import from_arguments, text_columns
 from .folder.layout import holds_run
 from .inputs import labelled
 from .predict.cluster import check_engine

@@ -26,6 +26,7 @@ from ..common.messages import log, progress
 from ..common.notebook import SHOWN, Listing
 from ..common.phrases import first_few
 from ..config import Config, DataConfig
+from ..config.read import typed
 from ..data import Inputs, Samples, list_inputs, wanted_names
 from ..data.images.image_files import ImageFiles, changed_since
 from ..data.matrix import FeatureMatrix
@@ -33,7 +34,6 @@ from ..data.open import note_unreadable
 from ..decisions import Calibration, Decision, Policy, Scale, logits_of, scores_of, threshold_at
 from ..engine import find_device
 from ..scores import ScoreBlocks, fits
-from ..setting_types import typed
 from .decide.policies import read_thresholds
 from .folder import layout as run_files
 from .folder.contents import load_model, open_model, read_metrics, read_summary

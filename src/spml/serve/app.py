@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..common.errors import InputError, memory_asked_for
-from ..common.web.pages import only_query, page_app, security_headers
+from ..common.web import only_query, page_app, security_headers
 from ..runs.predict.files import Scores
 from ..version import __version__
 from . import description

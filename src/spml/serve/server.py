@@ -25,8 +25,7 @@ from fastapi import FastAPI
 
 from ..common.errors import InputError, SpmlError
 from ..common.phrases import counted
-from ..common.web.connections import PatientServer
-from ..common.web.pages import LOCAL_NAMES, listen
+from ..common.web import LOCAL_NAMES, PatientServer, listen
 from ..runs.run import load
 from .app import make_app
 from .limits import Limits

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..common.errors import InputError
 from ..config import AUTO
+from ..config.read import from_arguments, text_columns
 from ..data import list_samples
 from ..decisions import encode_policy
 from ..labels import Unlisted
@@ -27,7 +28,6 @@ from ..runs.api import import_own_method, train
 from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.predict.batches import Engine
 from ..runs.run import Run, load
-from ..short_names import from_arguments, text_columns
 from ..version import __version__
 from .inputs import Labels, read_labels, validated
 from .scorers import map_of, sp_of

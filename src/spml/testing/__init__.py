@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..methods.base import Objective
 from ..methods.registry import create
-from . import loss_checks, memory_checks
-from .cases import Case, make_case
+from .contract import CHECKS, Case, make_case
 
 if TYPE_CHECKING:
     import pytest
@@ -104,9 +103,6 @@ def _identifier(objective: Method | MethodWithHyperParameters) -> str:
     return f"{_name(method)}({settings})" if settings else _name(method)
 
 
-_CHECKS = {
-    check.__name__.removeprefix("_").replace("_", " "): _with_case(check)
-    for check in (*loss_checks.CHECKS, *memory_checks.CHECKS)
-}
+_CHECKS = {check.__name__.removeprefix("_").replace("_", " "): _with_case(check) for check in CHECKS}
 
 __all__ = ["Case", "check_objective", "checks", "parametrize_with_checks"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from spml.engine.checksum import BLANK
+from spml.engine.checkpoint import BLANK
 from tests.hostile.attacks.attack import DEEP, Attack, RunsCode, all_of, file
 from tests.hostile.attacks.runs import flipped, with_metadata
 

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from spml.common.files import json_sha256
-from spml.engine.checksum import BLANK, write_checked
+from spml.engine.checkpoint import BLANK, write_checked
 from tests.hostile.attacks.attack import DEEP, ESCAPE, EVIL, Attack, Make, RunsCode, all_of, file
 
 PREDICT = "predict run rows.npz --output p.csv"

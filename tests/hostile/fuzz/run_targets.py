@@ -21,8 +21,7 @@ from spml.common.errors import InputError, SpmlError
 from spml.common.files import sha256_file
 from spml.config import ModelConfig, check, from_dict, read_yaml
 from spml.decisions import Decision
-from spml.engine.checkpoint import load_checkpoint
-from spml.engine.checksum import BLANK
+from spml.engine.checkpoint import BLANK, load_checkpoint
 from spml.models import describe_backbone
 from spml.runs.audits.use import use_audit
 from spml.runs.decide.policies import evidence_from_policy, read_thresholds

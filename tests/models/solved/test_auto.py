@@ -19,9 +19,9 @@ from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import Top, fit_auto
 from spml.models.solved import auto, search, spaces
-from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.linear import PENALTIES, head_scores
+from spml.models.solved.members import class_logits
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool, Spaces
 

@@ -12,8 +12,8 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import LDA, fit_auto
-from spml.models.solved import calibration
-from spml.models.solved.calibration import STRENGTH, class_logits
+from spml.models.solved import members as calibration
+from spml.models.solved.members import STRENGTH, class_logits
 
 N, K = 400, 1.5
 

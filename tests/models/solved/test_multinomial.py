@@ -12,12 +12,12 @@ from torch import nn
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.models.solved import moments, multinomial, spaces
+from spml.models.solved import moments, spaces
 from spml.models.solved.auto import fit_auto
 from spml.models.solved.linear import MULTINOMIAL
 from spml.models.solved.moments import Columns, sparse_moments
-from spml.models.solved.multinomial import MULTINOMIAL_PENALTIES, Multinomial, SparseSolver
 from spml.models.solved.search import best_of
+from spml.models.solved.spaces import MULTINOMIAL_PENALTIES, Multinomial, SparseSolver
 
 N, D, C = 90, 30, 4
 
@@ -41,8 +41,8 @@ def solve(matrix, positives, start=None):
 
 @pytest.mark.parametrize("penalty", [100.0, 3.0])
 def test_the_solution_is_that_of_scikit_learn(monkeypatch, penalty):
-    monkeypatch.setattr(multinomial, "TOLERANCE", 1e-5)
-    monkeypatch.setattr(multinomial, "MAX_EVALUATIONS", 2000)
+    monkeypatch.setattr(spaces, "TOLERANCE", 1e-5)
+    monkeypatch.setattr(spaces, "MAX_EVALUATIONS", 2000)
     matrix, (rows, labels) = make_data()
     stats, mine = solve(matrix, (rows, labels))
     dense = matrix.toarray().astype(np.float64)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix, random_array
 
-from spml.common import covariance
-from spml.common.covariance import SparseSpread
+from spml.common import numerics as covariance
 from spml.common.errors import InputError
+from spml.common.numerics import SparseSpread
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels

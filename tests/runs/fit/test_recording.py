@@ -17,7 +17,7 @@ from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.data import open_dataset
 from spml.engine import make_fabric
-from spml.engine.checksum import BLANK, write_checked
+from spml.engine.checkpoint import BLANK, write_checked
 from spml.engine.loop import Trainer
 from spml.runs.fit.build import Build
 from spml.runs.fit.recording import Recorder, read_recording

@@ -17,8 +17,7 @@ from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.data import Samples, open_dataset
 from spml.data.matrix import FeatureMatrix
-from spml.engine.checkpoint import load_checkpoint
-from spml.engine.checksum import BLANK, write_checked
+from spml.engine.checkpoint import BLANK, load_checkpoint, write_checked
 from spml.labels import ObservedLabels
 from spml.runs.settle.init_from import _read_state, fingerprint, write_state
 from tests.helpers.commands import fails

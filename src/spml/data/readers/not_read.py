@@ -7,8 +7,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from ...common.documents import parse_json
 from ...common.errors import InputError
-from ...common.parsing import parse_json
 from ..files import Listing
 from ..images.image_files import SUFFIXES
 from . import Source

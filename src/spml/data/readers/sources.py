@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ...common.documents import parse_yaml, read_yaml_text
 from ...common.errors import InputError, nearest, quoted
-from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted
 from ...common.safe import CONTROL, inside, quote
 from ...config import DataConfig, from_dict

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from ...common.documents import class_name, read_text
+from ...common.documents import class_name, parse_yaml, read_text, read_yaml_text
 from ...common.errors import InputError
-from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted, first_few
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig

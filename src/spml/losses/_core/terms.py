@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
+
+from .domains import check_choice, check_non_negative, check_positive
 
 
 class _Cached:
@@ -422,3 +424,202 @@ def power(base: Tensor, exponent: float) -> Tensor:
         remaining //= 2
         square = square * square if remaining else square
     return result
+
+
+# -- weights of elements: functions of a point, constant in the derivative -------------------------------
+
+
+def logistic(w: Number, b: Number) -> Weight:
+    """sigmoid(w p + b). Source: GR, Eq. 7."""
+    return lambda x: (x.frozen_p() * w).add_(b).sigmoid_()
+
+
+def selected_at_random(a: float) -> Weight:
+    """(1 - a) p / (1 - a p), which is P(y = 1 | s = 0) if positives are observed with probability a.
+
+    Source: GR, Eq. 6.
+    """
+
+    def weight(x: Point) -> Tensor:
+        p = x.frozen_p()
+        return (1 - a) * p / (1 - a * p)
+
+    return weight
+
+
+def polynomial(w: Number, b: Number, degree: float) -> Weight:
+    """low + (high - low) p^degree, with the values low and high of `logistic` at p = 0 and p = 1."""
+
+    def weight(x: Point) -> Tensor:
+        low, high = (end.sigmoid() for end in _logits_at_ends(x, w, b))
+        return torch.lerp(low, high, power(x.frozen_p(), degree))
+
+    return weight
+
+
+def exponential(w: Number, b: Number) -> Weight:
+    """low (high / low)^p, with the values low and high of `logistic` at p = 0 and p = 1."""
+
+    def weight(x: Point) -> Tensor:
+        low, high = (logsigmoid(end) for end in _logits_at_ends(x, w, b))
+        return torch.lerp(low, high, x.frozen_p()).exp_()
+
+    return weight
+
+
+def _logits_at_ends(x: Point, w: Number, b: Number) -> tuple[Tensor, Tensor]:
+    """Return w p + b at p = 0 and at p = 1, each of shape (1, C)."""
+    first = x.z[:1]
+    return torch.zeros_like(first).add_(b), torch.zeros_like(first).add_(w).add_(b)
+
+
+def step(tau: float) -> Weight:
+    """1 where p > tau, else 0: the threshold of SPLC and LASD."""
+    return lambda x: above(x.frozen_p(), tau)
+
+
+def half_step(tau: float) -> Weight:
+    """1 where p > tau, 1/2 where p = tau, else 0. Source: GR, Eq. 8."""
+    return lambda x: (x.frozen_p() - tau).sign_().add_(1).mul_(0.5)
+
+
+def reached(bound: float) -> Weight:
+    """1 where p is at least the bound, else 0. Source: GR, Eq. 15."""
+    return lambda x: at_least(x.frozen_p(), bound)
+
+
+def outside(low: float, high: float) -> Weight:
+    """0 where low < p < high, else 1. Source: GR, Eq. 16."""
+
+    def weight(x: Point) -> Tensor:
+        p = x.frozen_p()
+        return above(p, low).mul_(below(p, high)).neg_().add_(1)
+
+    return weight
+
+
+def constant(value: float) -> Weight:
+    """Same weight for all elements. Source: GR, Assumption 1."""
+    return lambda x: torch.full_like(x.z, value)
+
+
+def gaussian(mu: Number, sigma: Number) -> Weight:
+    """exp(-(p - mu)^2 / (2 sigma^2)). Source: GR, Eq. 11."""
+    return lambda x: (x.frozen_p() - mu).square_().mul_(-0.5 * LOG2_E / sigma**2).exp2_()
+
+
+def parabola(mu: Number, sigma: Number) -> Weight:
+    """max(0, 1 - (p - mu)^2 / (2 sigma^2)), which is `gaussian` to second order around its maximum."""
+    return lambda x: (x.frozen_p() - mu).square_().mul_(-0.5 / sigma**2).add_(1).clamp_(min=0)
+
+
+def two_sided_exponential(mu: Number, sigma: Number) -> Weight:
+    """exp(-|p - mu| / sigma)."""
+    return lambda x: (x.frozen_p() - mu).abs_().mul_(-1 / sigma).exp_()
+
+
+def lookup(name: str) -> Weight:
+    """Constant of this name that was passed to `elementwise`, in the computing type."""
+    return lambda x: x.constants[name].to(x.z.dtype)
+
+
+def held(term: Term) -> Weight:
+    """Value of a term, as a constant in the derivative."""
+    return lambda x: term(x)[0].detach()
+
+
+# -- robust losses of a label, in pairs: that of a positive and that of a negative -----------------------
+
+
+Robust: TypeAlias = Literal["gce", "taylor", "sce", "nce", "nfl", "ngce"]
+
+_PASSIVE = {"beta": 1.0, "log_zero": math.log(1e-4)}
+_CONSTANTS: Mapping[str, Mapping[str, float]] = {
+    "gce": {},
+    "taylor": {"order": 2},
+    "sce": {"alpha": 0.1, **_PASSIVE},
+    "nce": {"alpha": 1.0, **_PASSIVE},
+    "nfl": {"gamma": 0.5, "alpha": 1.0, **_PASSIVE},
+    "ngce": {"q": 0.7, "alpha": 1.0, **_PASSIVE},
+}
+
+
+def robust_terms(robust: str, constants: Mapping[str, float]) -> tuple[Term, Term] | None:
+    """Terms of a positive and of a negative; None for `gce`, whose terms depend on no constants of these.
+
+    Args:
+        robust: Name of the loss.
+        constants: Constants by name; those that are not given have their defaults.
+
+    Raises:
+        ValueError: The loss or a constant is unknown, or a constant lies outside its domain.
+    """
+    check_choice("robust", robust, get_args(Robust))
+    if not isinstance(constants, Mapping):
+        raise ValueError(f"constants must be numbers by name, such as {{beta: 1}}, got {constants!r}")
+    known = _CONSTANTS[robust]
+    for name, value in constants.items():
+        if name not in known:
+            raise ValueError(f"constants of robust={robust!r}: {', '.join(known) or 'none'}, got {name!r}")
+        if not isinstance(value, (int, float)):
+            raise ValueError(f"constants must be numbers, got {name}={value!r}")
+    if robust == "gce":
+        return None
+    values = {**known, **constants}
+    if robust == "taylor":
+        term = _taylor(values["order"])
+        return mirrored(term), term
+    check_non_negative(alpha=values["alpha"], beta=values["beta"])
+    if not values["log_zero"] <= 0:
+        raise ValueError(f"log_zero must be at most 0, got {values['log_zero']}")
+    positive, negative = _active(robust, values)
+    weight = -values["beta"] * values["log_zero"]
+    return (
+        added(scaled(values["alpha"], positive), scaled(weight, positive_power_loss(1))),
+        added(scaled(values["alpha"], negative), scaled(weight, negative_power_loss(1))),
+    )
+
+
+def _active(robust: str, values: Mapping[str, float]) -> tuple[Term, Term]:
+    if robust == "sce":
+        return positive_log_loss, negative_log_loss
+    if robust == "nce":
+        return _normalised(positive_log_loss, negative_log_loss)
+    if robust == "nfl":
+        check_non_negative(gamma=values["gamma"])
+        return _normalised(
+            product(positive_focus(values["gamma"]), positive_log_loss),
+            product(negative_focus(values["gamma"]), negative_log_loss),
+        )
+    check_positive(q=values["q"])
+    return _normalised(positive_power_loss(values["q"]), negative_power_loss(values["q"]))
+
+
+def _normalised(positive: Term, negative: Term) -> tuple[Term, Term]:
+    """Each of two terms divided by the sum of both, which is never 0 for the losses of this module."""
+
+    def ratio(own: Term, other: Term) -> Term:
+        def term(x: Point) -> tuple[Tensor, Tensor]:
+            value1, slope1 = own(x)
+            value2, slope2 = other(x)
+            total = value1 + value2
+            share = value1 / total
+            return share, (slope1 * (value2 / total) - slope2 * share) / total
+
+        return term
+
+    return ratio(positive, negative), ratio(negative, positive)
+
+
+def _taylor(order: float) -> Term:
+    """Sum of p^i / i for i = 1 ... order, the start of the series of l-. Slope p (1 - p^order)."""
+    if order != int(order) or order < 1:
+        raise ValueError(f"order must be a whole number, at least 1, got {order}")
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        value = x.p / order
+        for i in range(int(order) - 1, 0, -1):
+            value = (value + 1 / i) * x.p
+        return value, x.p * (1 - x.p**order)
+
+    return term

@@ -21,18 +21,20 @@ from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
 from ..names import NameEvidence
 from ..scaling import TFIDF, Scaling, default_scaling
-from .calibration import LEAST_WEIGHT, class_logits, relative_weights
 from .ensemble import Ensemble
 from .forest import FOREST, MORE_TREES, TREES
 from .linear import RIDGE
 from .members import (
+    LEAST_WEIGHT,
     Members,
     affordable,
     assemble,
     centre_members,
+    class_logits,
     grow_on,
     mean_level,
     member_scores,
+    relative_weights,
     score_in_sample,
     score_members,
     with_forest,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...common.covariance import SparseSpread
+from ...common.numerics import SparseSpread
 from .moments import IntArray, Moments
 
 CLOSED_FORM = RIDGE, LDA, MEAN_DIFFERENCE = "ridge", "lda", "mean_difference"

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...common.covariance import SparseSpread, Spread, SpreadSum
 from ...common.errors import InputError
+from ...common.numerics import SparseSpread, Spread, SpreadSum
 from ...data import Samples
 from ...data.dataset import Rows
 from ...data.matrix import FeatureMatrix

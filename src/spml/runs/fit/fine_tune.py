@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...common.budget import Budget
+from ...common.documents import parse_json
 from ...common.errors import InputError
 from ...common.files import write_checked_json, write_with
 from ...common.messages import log
-from ...common.parsing import parse_json
 from ...config import Config
 from ...engine.checkpoint import check_classes
 from ...metrics import TRUSTED, compare_ranks, ranks_of, shown_score

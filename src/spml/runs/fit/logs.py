@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...common.documents import parse_json
 from ...common.errors import InputError, first_line, nearest, require_packages
 from ...common.files import write_json
 from ...common.messages import log as messages
-from ...common.parsing import parse_json
 from ...config import Config, flat
 from ..folder import layout as run_files
 

@@ -19,7 +19,7 @@ from ...common.errors import InputError, first_line
 from ...common.messages import log
 from ...decisions import Judge
 from ...metrics import shown_score
-from ...models.solved.calibration import LEAST_WEIGHT, class_logits, relative_weights
+from ...models.solved.members import LEAST_WEIGHT, class_logits, relative_weights
 from ...scores import InMemory, Scores
 from ..predict.features import drop_windows
 from ..settle.resolve import Resolved

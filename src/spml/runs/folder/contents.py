@@ -17,12 +17,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from ... import models
+from ...common.documents import parse_json
 from ...common.errors import InputError
 from ...common.files import check_json_sha256
-from ...common.parsing import parse_json
 from ...common.safe import is_special, read_bytes
-from ...engine.checkpoint import OtherRun
-from ...engine.checksum import BLANK, has_checksum, write_checked
+from ...engine.checkpoint import BLANK, OtherRun, has_checksum, write_checked
 from . import layout as run_files
 from .identity import check_identity, identity_in
 

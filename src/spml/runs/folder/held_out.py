@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...common.documents import parse_json
 from ...common.draws import permutation
 from ...common.errors import InputError
 from ...common.label_checks import rows_of
-from ...common.parsing import parse_json
 from ...data import Dataset, Samples
 from ...data.groups import join_groups
 from ...labels import ObservedLabels

@@ -16,9 +16,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ...common.documents import load_json
+from ...common.documents import load_json, read_yaml_text
 from ...common.errors import InputError
-from ...common.parsing import read_yaml_text
 from ...config import Config, differences, flat
 from ...data import wanted_names
 from ...engine.checkpoint import check_run

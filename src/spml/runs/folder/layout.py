@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...common.documents import read_yaml_text
 from ...common.errors import InputError
 from ...common.files import check_folder, make_folder, remove_leftovers, sha256_file, write_text
 from ...common.locks import check_no_writer, only_writer
-from ...common.parsing import read_yaml_text
 from ...config import Config, read_yaml, to_yaml
 from ...data import read_names, wanted_names, write_names
 from ...engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint

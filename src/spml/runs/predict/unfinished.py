@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...common.documents import parse_json
 from ...common.errors import InputError, SpmlError
 from ...common.locks import only_writer
 from ...common.messages import log
-from ...common.parsing import parse_json
 from ...common.phrases import counted
 
 SUFFIX, JOURNAL = ".partial", ".partial.journal"

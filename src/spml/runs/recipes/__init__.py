@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...common.parsing import parse_yaml, read_yaml_text
+from ...common.documents import parse_yaml, read_yaml_text
 
 
 def read(name: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ...common.errors import InputError
 from ...common.phrases import class_differences
 from ...config import ModelConfig
 from ...data import Opening, Samples
-from ...engine.checksum import BLANK, write_checked
+from ...engine.checkpoint import BLANK, write_checked
 from ...methods.base import Needs, Objective
 from ...models.backbones import check_fit, create_backbone
 from ...models.classifier import no_folder

@@ -15,10 +15,10 @@ from ...common.files import same_path
 from ...common.locks import only_writer
 from ...common.messages import log
 from ...config import Config, DataConfig, flat
+from ...config.read import nested
 from ...data import MEMORY, wanted_names
 from ...data.readers.features import load_arrays
 from ...data.tables.formats import SUFFIXES, open_table
-from ...short_names import nested
 from ..decide.policies import decide_thresholds, evidence_from_policy, read_thresholds, write_thresholds
 from ..folder import layout as run_files
 from ..folder.contents import load_model

@@ -1,1 +1,0 @@
-"""Servers of web pages: `connections` and their limits, and what all `pages` share."""
