@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -55,3 +58,22 @@ def test_what_is_not_finite_is_found_in_its_part():
     shards = ShardedArray([damaged[:3], damaged[3:]], ["a.npy", "b.npy"])
     with pytest.raises(InputError, match=r"folder: X holds nan at b\.npy, row 2, column 1"):
         check_finite(FeatureMatrix(shards), "folder")
+
+
+def test_parts_in_a_memory_map_do_not_stay_in_memory(tmp_path):
+    """64 MiB, of which a batch takes a sixteenth."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("the memory of files that are mapped is read from /proc")
+
+    def mapped():
+        return int(re.search(r"RssFile:\s*(\d+) kB", status.read_text())[1]) << 10
+
+    path, shape = tmp_path / "rows", (64, 8 * 32768)
+    np.ones(shape, "<f4").tofile(path)
+    rows = np.asarray(np.memmap(path, "<f4", "r", shape=shape))
+    parts = FeatureMatrix(rows).in_parts(32768).by_part()
+    before, size = mapped(), path.stat().st_size
+    total = sum(float(parts.fetch(range(start, start + 4)).sum()) for start in range(0, 64, 4))
+    assert total == 64 * 8 * 32768
+    assert mapped() < before + size / 4

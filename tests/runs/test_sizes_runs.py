@@ -276,6 +276,17 @@ def test_a_killed_run_goes_on_in_the_second_size(photos, weights, tmp_path, monk
     np.testing.assert_allclose(run.predict(images).scores, whole.predict(images).scores, atol=1e-6)
 
 
+def test_a_time_limit_leaves_sizes_out(photos, weights, tmp_path, monkeypatch, caplog):
+    """Of two sizes, the first took 10,000 seconds, so that the second would take 22,500."""
+    fit = fit_sizes._fit_at
+    monkeypatch.setattr(fit_sizes, "_fit_at", lambda *rest: fit(*rest)._replace(seconds=1e4))
+    with caplog.at_level("INFO", logger="spml"):
+        run = spml.load(train_sizes(photos, tmp_path / "run", weights, "64,96", minutes=200))
+    assert "minutes=200: no time is left for images of 96 pixels" in caplog.messages
+    assert [each["size"] for each in run.summary["sizes"]["tried"]] == [64]
+    assert [each.size for each in run.classifier.sizes] == [64]
+
+
 def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, tmp_path):
     """Rows of 64 or 96 pixels: 5 or 10 times what features take."""
     sizes = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import mmap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -159,7 +160,9 @@ class FeatureParts:
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Parts of a batch, float32 of shape (B, P, D). They are not augmented."""
-        return torch.from_numpy(_as_float32(self._parts[self._rows[np.asarray(rows, np.int64)]]))
+        block = _as_float32(self._parts[self._rows[np.asarray(rows, np.int64)]])
+        _release(self._parts)
+        return torch.from_numpy(block)
 
     def take(self, rows: Rows) -> FeatureParts:
         """A subset of the samples; the array is not copied."""
@@ -182,6 +185,16 @@ def mean_of_parts(parts: Any) -> npt.NDArray[np.float32]:
         with np.errstate(over="ignore", invalid="ignore"):
             means[rows] = _as_float32(parts[rows]).mean(1)
     return means
+
+
+def _release(array: Any) -> None:
+    """Let go of the pages of memory maps that were read: of parts, they would add up to many times the memory
+    that anything else takes. The next batch finds them in the cache of the system."""
+    for part in array._parts if isinstance(array, ShardedArray) else [array]:
+        while isinstance(part, np.ndarray):
+            part = part.base
+        if isinstance(part, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on every system
+            part.madvise(mmap.MADV_DONTNEED)
 
 
 def _as_float32(block: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
