@@ -17,6 +17,7 @@ from ..common.budget import Budget
 from ..common.errors import InputError
 from ..common.files import remove_leftovers, write_rows
 from ..common.messages import log, muted, progress
+from ..common.phrases import counted
 from ..config import Config, differences
 from ..data import Records
 from ..decisions import Judge
@@ -28,7 +29,7 @@ from .fit.build import Build, frozen_features, some_features
 from .fit.fine_tune import fine_tune
 from .fit.local import fit_with_windows
 from .fit.logs import check_logger, open_log
-from .fit.recording import Recorder, splits_to_record
+from .fit.recording import splits_to_record, write_scores
 from .fit.sizes import check_sizes, fit_sizes
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
@@ -180,11 +181,14 @@ def run_training(
             build.place()
 
         # Training, or solving.
-        recorder = Recorder(
-            folder / run_files.SCORES, config, run.data if run.sizes else build.data, recorded
-        )
-        if recorder.samples:
-            log.info(recorder.announcement)
+        to_record = tuple(build.data.splits[name] for name in recorded)
+        if count := sum(map(len, to_record)):
+            # Two bytes for a score, one for an observed and one for a true label.
+            size = (2 * (config.epochs + 1) + 2) * count * len(run.data.classes) / 1e6
+            log.info(
+                f"recording the scores of {counted(count, 'sample')} x {len(run.data.classes)} classes over "
+                f"{counted(config.epochs, 'epoch')}: {size:.1f} MB in {folder / run_files.SCORES}"
+            )
 
         def end_epoch(trainer: Trainer) -> None:
             history = trainer.state.history
@@ -206,8 +210,8 @@ def run_training(
                     run=identity,
                     on_epoch=end_epoch,
                     on_step=advance,
-                    recorded=recorder.samples,
-                    on_scores=recorder.write,
+                    recorded=to_record,
+                    on_scores=partial(write_scores, folder, config, build.data, recorded),
                 )
 
         if run.sizes:

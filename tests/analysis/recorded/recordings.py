@@ -12,7 +12,7 @@ from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.runs.fit.recording import Recorder
+from spml.runs.fit.recording import write_scores
 
 ABC = ("a", "b", "c")
 
@@ -67,7 +67,6 @@ def save_recording(
     config = from_dict({"method": method, "model": {"scores": output}})
     folder.mkdir()
     (folder / "config.yaml").write_text("")
-    recorder = Recorder(folder / "scores", config, data, ["val"])
     for epoch, scores in enumerate(logits):
-        recorder.write(epoch, np.asarray(scores, np.float32))
+        write_scores(folder, config, data, ["val"], epoch, np.asarray(scores, np.float32))
     return folder

@@ -20,7 +20,7 @@ from spml.engine import make_fabric
 from spml.engine.checkpoint import BLANK, write_checked
 from spml.engine.loop import Trainer
 from spml.runs.fit.build import Build
-from spml.runs.fit.recording import Recorder, read_recording
+from spml.runs.fit.recording import read_recording, write_scores
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training
@@ -151,10 +151,9 @@ def test_several_splits_are_recorded(features, run, tmp_path):
 def test_what_float16_cant_hold_is_clipped(features, tmp_path):
     config = from_dict(settings(features, tmp_path))
     data = open_dataset(config.data)
-    recorder = Recorder(tmp_path / "scores", config, data, ["val"])
     logits = np.zeros((VAL, CLASSES), np.float32)
     logits[0] = 1e6, -np.inf, 65519.0, 7.5
-    recorder.write(0, logits)
+    write_scores(tmp_path, config, data, ["val"], 0, logits)
     (tmp_path / "config.yaml").write_text("")
     assert read_recording(tmp_path).logits(0)[0].tolist() == [65504, -65504, 65504, 7.5]
 

@@ -19,7 +19,6 @@ import torch
 
 from ...common.errors import InputError
 from ...common.files import make_folder
-from ...common.phrases import counted
 from ...config import Config
 from ...data import Dataset
 from ...decisions import scores_of
@@ -53,58 +52,39 @@ def splits_to_record(setting: str, data: Dataset) -> list[str]:
     return names
 
 
-class Recorder:
-    """Writes the scores of samples of a run, one file per epoch.
+def write_scores(
+    folder: Path, config: Config, data: Dataset, names: Sequence[str], epoch: int, logits: Logits
+) -> None:
+    """Write the logits (N, C) after `epoch` epochs; before the first, also which samples these are.
 
     Args:
-        folder: Folder of the recording.
+        folder: Folder of the run.
         config: Resolved settings of the run.
         data: Data set that the model is trained on.
-        names: Splits to record; empty to record nothing.
+        names: Splits that are recorded.
+        epoch: Number of finished epochs.
+        logits: Logits of the samples of these splits, one split after the other.
 
-    Attributes:
-        samples: Samples to record.
+    Raises:
+        SpmlError: A file could not be written.
     """
-
-    def __init__(self, folder: Path, config: Config, data: Dataset, names: Sequence[str]) -> None:
-        self._folder, self._config, self._data, self._names = folder, config, data, names
-        self.samples = tuple(data.splits[name] for name in names)
-        self._ids = tuple(name for samples in self.samples for name in samples.ids)
-
-    @property
-    def announcement(self) -> str:
-        """A line for the user that says how much will be written."""
-        count, epochs = len(self._ids), self._config.epochs
-        # Two bytes for a score, one for an observed and one for a true label.
-        size = (2 * (epochs + 1) + 2) * count * len(self._data.classes) / 1e6
-        return (
-            f"recording the scores of {counted(count, 'sample')} x {len(self._data.classes)} classes over "
-            f"{counted(epochs, 'epoch')}: {size:.1f} MB in {self._folder}"
+    scores, samples = folder / run_files.SCORES, [data.splits[name] for name in names]
+    make_folder(scores)
+    if not epoch:
+        labels = {"observed": np.concatenate([each.observed.to_ternary() for each in samples])}
+        if all(name in data.truth for name in names):
+            labels["truth"] = np.concatenate([data.truth[name].to_multi_hot() for name in names])
+        write_tensors(
+            scores / run_files.SCORED_SAMPLES,
+            {name: torch.from_numpy(array) for name, array in labels.items()},
+            folder,
+            method=config.method,
+            output=config.model.scores,
+            classes=data.classes,
+            ids=[name for each in samples for name in each.ids],
         )
-
-    def write(self, epoch: int, logits: Logits) -> None:
-        """Write the logits (N, C) after `epoch` epochs; before the first, also which samples these are.
-
-        Raises:
-            SpmlError: A file could not be written.
-        """
-        make_folder(self._folder)
-        if not epoch:
-            labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
-            truth = self._data.truth
-            if all(name in truth for name in self._names):
-                labels["truth"] = np.concatenate([truth[name].to_multi_hot() for name in self._names])
-            write_tensors(
-                self._folder / run_files.SCORED_SAMPLES,
-                {name: torch.from_numpy(array) for name, array in labels.items()},
-                self._folder.parent,
-                method=self._config.method,
-                output=self._config.model.scores,
-                classes=self._data.classes,
-                ids=self._ids,
-            )
-        halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
-        write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, self._folder.parent, epoch=epoch)
+    halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
+    write_tensors(scores / _epoch_file(epoch), {"logits": halves}, folder, epoch=epoch)
 
 
 def _epoch_file(epoch: int) -> str:

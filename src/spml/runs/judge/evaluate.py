@@ -147,17 +147,12 @@ def compare(
             f"{config.path}: every label of the {split!r} split is known, so nothing is left to estimate. "
             "Leave out `observed` to measure mAP, or hide labels (data.observe=single)."
         )
-    elif not labels.positives_per_class().any():
-        raise InputError(
-            f"{config.path}: no sample of the {split!r} split has a known positive label, so models can't be "
-            "judged on it. Label some, or name another `split`."
-        )
     labels, rows, left, about_left = _leave_out(labels, columns, unknown, drop=not full)
     check_mean_labels(mean_labels, len(first.classes), [] if full else [labels])
     if not labels.positives_per_class().any():
         raise InputError(
-            f"{config.path}: no sample of the {split!r} split has a label of a class that can be measured. "
-            "Name another `split`, or other data."
+            f"{config.path}: no sample of the {split!r} split has a known positive label of a class that the "
+            "model knows, so nothing can be measured. Label some, or name another `split`."
         )
     whole = fits(len(labels), len(first.classes))
     if full and intervals and not whole:
