@@ -28,6 +28,13 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.mark.parametrize("name", ["TQDM_MININTERVAL", "SOURCE_DATE_EPOCH", "WORLD_SIZE", "RANK"])
+def test_a_variable_that_is_no_number_is_named(run, capsys, monkeypatch, name):
+    monkeypatch.setenv(name, "junk")
+    said = fails(capsys, "predict", str(run), str(run.parent / "x.npz"))
+    assert f"the environment variable {name} must be a number, got 'junk'. Correct it, or unset it." in said
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are those of Linux")
 def test_too_little_memory_for_a_library_is_a_sentence(run):
     words = f"ulimit -v 900000; exec {sys.executable} -m spml predict {run} {run.parent / 'x.npz'}"

@@ -13,7 +13,16 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, TextIO, cast
 
-from ..common.errors import InputError, SpmlError, escaped, first_line, memory_asked_for, nearest, visible
+from ..common.errors import (
+    InputError,
+    SpmlError,
+    escaped,
+    first_line,
+    memory_asked_for,
+    nearest,
+    quoted,
+    visible,
+)
 from ..common.messages import shown
 from ..common.spreadsheets import csv_cells
 from ..version import __version__
@@ -138,6 +147,13 @@ COMMANDS = {
 `data inspect`."""
 
 
+_NUMBERS = (
+    *("TQDM_MININTERVAL", "TQDM_MAXINTERVAL", "TQDM_MINITERS", "TQDM_NCOLS", "SOURCE_DATE_EPOCH"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
+)
+"""Variables of the environment that libraries convert when they are imported."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command.
 
@@ -168,6 +184,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 own_network(parser.prog, parsed.stated),
                 csv_cells(safe),
             ):
+                for variable in _NUMBERS:
+                    value = os.environ.get(variable) or "0"
+                    try:
+                        float(value)
+                    except ValueError as error:
+                        raise InputError(
+                            f"the environment variable {variable} must be a number, got {quoted(value)}. "
+                            "Correct it, or unset it."
+                        ) from error
                 parser.run(parsed)
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
