@@ -51,7 +51,9 @@ def train(
 
     settings = {**settings, "data": with_path(settings.get("data", {}), path)}
     if like:
-        from ..runs.settle.like import like_run, repeat_target
+        from ..runs.audits.repeat import repeat_decisions
+        from ..runs.predict.batches import Engine
+        from ..runs.settle.like import like_run
 
         settings = like_run(Path(like), settings)
     config = from_dict(settings)
@@ -70,7 +72,7 @@ def train(
             logger=logger,
         )
         if like and is_first(config):
-            repeat_target(Path(like), run_folder(config))
+            repeat_decisions(Path(like), run_folder(config), Engine(device=config.accelerator))
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from dataclasses import replace
 
@@ -104,7 +105,7 @@ def test_what_is_refused(run, tmp_path, capsys):
     )
 
 
-def test_k_of_an_audit_and_the_target_are_carried_along(tmp_path, caplog):
+def test_an_audit_and_its_target_are_repeated(tmp_path, capsys, caplog):
     """On the same data, and on a table of it in which the groups have another column."""
     features = make_features(tmp_path / "x.npz")
     with np.load(features) as stored:
@@ -127,17 +128,27 @@ def test_k_of_an_audit_and_the_target_are_carried_along(tmp_path, caplog):
     caplog.set_level("INFO", "spml")
     again(first, tmp_path / "second")
     before, after = (spml.load(tmp_path / name).thresholds for name in ("first", "second"))
-    assert (after.mean_labels.value, after.mean_labels.source) == (before.mean_labels.value, "stated")
-    assert after.target == before.target
-    assert f"as in {first}: thresholds for recall=0.8" in caplog.text
-    assert f"spml audit use TABLE {tmp_path / 'second'}" in caplog.text
+    assert after.mean_labels == before.mean_labels
+    assert (after.target, after.gamma, after.rows.audited) == (before.target, before.gamma, 30)
+    assert [cut.share for cut in after.classes] == [cut.share for cut in before.classes]
+    told = [json.loads((tmp_path / name / "audited.json").read_text()) for name in ("first", "second")]
+    for each in told:
+        del each["run"], each["sha256"]
+    assert told[0] == told[1]
+    k = before.mean_labels.value
+    assert f"as in {first}: K = {k:.3g} from 30 audited samples, thresholds for recall=0.8" in caplog.text
+    assert "the two scores can be compared" in caplog.text
     assert "no effect" not in caplog.text
 
     np.savez(tmp_path / "y.npz", **arrays, group=patients)
+    (tmp_path / "s.csv").write_text((tmp_path / "s.csv").read_text() + "\n")
+    caplog.clear()
     config = again(first, tmp_path / "third", str(tmp_path / "y.npz"), *HIDE, "--data.observe_seed", "5")
     assert config.data.group == "group"
     third = spml.load(tmp_path / "third").thresholds
-    assert (third.mean_labels.value, third.target) == (before.mean_labels.value, before.target)
+    assert (third.mean_labels, third.target) == (before.mean_labels, before.target)
+    assert "s.csv: was changed since" in caplog.text
+    assert "other labels of the held-out samples are known" in caplog.text
 
     config = again(
         first, tmp_path / "fourth", str(features), *HIDE, "--mean_labels", "2.5", "--data.group", ""

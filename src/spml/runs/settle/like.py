@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,21 +11,15 @@ from typing import Any
 from ... import models
 from ...common.errors import InputError
 from ...common.files import same_path
-from ...common.locks import only_writer
 from ...common.messages import log
 from ...config import Config, DataConfig, flat
 from ...config.read import nested
 from ...data import MEMORY, wanted_names
 from ...data.readers.features import load_arrays
 from ...data.tables.formats import SUFFIXES, open_table
-from ..decide.policies import decide_thresholds, evidence_from_policy, read_thresholds, write_thresholds
+from ..decide.policies import read_thresholds
 from ..folder import layout as run_files
 from ..folder.contents import load_model
-from ..folder.held_out import read_held_out
-from ..headline import headline
-from ..predict.batches import Engine
-from ..report.page import renew_report
-from ..run import load
 
 _HEAD = ("model.scores", "model.head_bias", "model.scaling", "optim.lr", "optim.head_lr_factor")
 _BACKBONE = ("data.size", "model.frozen", "model.local", "model.scaling", "optim.lr", "optim.head_lr_factor")
@@ -123,41 +116,6 @@ def _columns_of(folder: Path, data: DataConfig, path: Path, given: Mapping[str, 
         else:
             log.info(f"note: {path} has no column {wanted!r} as the data of {folder} has, so {lost}.")
     return found
-
-
-def repeat_target(like: Path, folder: Path) -> None:
-    """Decide the thresholds of a new run for the target of the run that it was trained like.
-
-    Where the new run does not reach it, they aim at the best F1 of each class, and a line says so.
-
-    Args:
-        like: Folder of the earlier run.
-        folder: Folder of the new one, which has finished.
-
-    Raises:
-        SpmlError: A file could not be written.
-    """
-    before, run = load(like), load(folder)
-    log.info(f"{like}: {headline(before.summary).describe()}")
-    try:
-        earlier = before.thresholds
-        if earlier.target != run.thresholds.target:
-            held_out, evidence = read_held_out(folder, run.classes), evidence_from_policy(run.thresholds)
-            policy = decide_thresholds(
-                run.weights_sha256, run.scale, run.classes, held_out, evidence, earlier.target
-            )
-            with only_writer(folder, inside=True):
-                write_thresholds(folder, policy, held_out)
-                renew_report(run, Engine(device=run.settings.accelerator))
-    except InputError as error:
-        log.info(f"note: {error} So thresholds aim at the best F1 of each class.")
-        return
-    log.info(f"as in {like}: thresholds for {earlier.target.describe()}")
-    if earlier.mean_labels.source == "audit":
-        log.info(
-            f"note: K of {like} is from an audit. To use its table for this run, too: spml audit use TABLE "
-            f"{shlex.quote(str(folder))}"
-        )
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
