@@ -144,9 +144,10 @@ def check_settled(config: Config, needs: Needs, spec: models.BackboneSpec, kind:
         solver, instead = f"optim.name={LBFGS}", "optim.name=adamw"
     maps = needs_maps(method, head, needs)
     no_maps = "model.frozen is 'yes', which keeps pooled features only: pass model.frozen=no"
-    if config.data.text or model.backbone == "none":
-        held = "texts" if config.data.text else "feature vectors"
-        no_maps = f"the data holds {held}: give the images, or choose another head or method"
+    if config.data.text:
+        no_maps = "the data holds texts: choose another head or method"
+    elif model.backbone == "none":
+        no_maps = "the data holds feature vectors: give the images, or choose another head or method"
     untrained = ""
     if model.backbone == "none":
         untrained = "the data holds feature vectors"
