@@ -200,6 +200,10 @@ def test_an_audit_solves_heads_of_both_sizes(run, tmp_path):
     assert scored.how.startswith("5 solutions of auto")
     row = {name: number for number, name in enumerate(scored.ids)}
     found = scored.scores.gather()[[row[name] for name in kept.ids]]
+    # Windows of both sizes speak for labels.
+    first = sum(run.classifier.top.local.settings.windows.counts)
+    assert first < len(run.places)
+    assert 0 <= kept.windows.min() < first <= kept.windows.max() < len(run.places)
     # Up to the line that gives the average the scale of logits, and leaves out the own label.
     for column in range(found.shape[1]):
         assert np.corrcoef(found[:, column], kept.scores.array[:, column])[0, 1] > 0.998

@@ -168,10 +168,15 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     pairs = zip(_weights([each.score for each in found]), found, strict=True)
     used = sorted((pair for pair in pairs if pair[0] > 0), key=lambda pair: -pair[0])
     rows = reduce(np.intersect1d, [each.rows for _, each in used])
-    parts = []
+    parts, windows, start = [], [], 0
     for _, each in used:
         order = np.argsort(each.rows)
-        parts.append(each.logits[order][np.isin(each.rows[order], rows)])
+        own = order[np.isin(each.rows[order], rows)]
+        parts.append(each.logits[own])
+        assert each.fitted.held_out is not None
+        if each.top.local and (found_in := each.fitted.held_out.windows) is not None:
+            windows.append((parts[-1], found_in[own] + start))
+            start += sum(each.top.local.settings.windows.counts)
     sums = np.average(parts, 0, [weight for weight, _ in used]).astype(np.float32)
     best = used[0][1]
     if len(used) > 1:
@@ -193,7 +198,12 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
         if test is not None:
             scores = [each.test.gather() for _, each in used if each.test is not None]
             test = InMemory(np.average(scores, 0, [weight for weight, _ in used]).astype(np.float32))
-        held_out = HeldOutScores(InMemory(sums), rows)
+        strongest = None
+        if windows:  # of the size with the highest logit, as in `Classifier`
+            logits_at, numbers = (np.stack(each) for each in zip(*windows, strict=True))
+            highest = logits_at.argmax(0)[None]
+            strongest = np.take_along_axis(numbers, highest, 0)[0].astype(np.int16)
+        held_out = HeldOutScores(InMemory(sums), rows, strongest)
         of_val = held_out.of_validation(len(splits["train"]))
         complete = len(of_val) == len(splits["val"])
         measured = judge(of_val) if complete else {"val/SP": score(sums, rows)}

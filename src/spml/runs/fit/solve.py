@@ -45,7 +45,7 @@ class HeldOutScores(NamedTuple):
         scores: Logits (H, C), in memory or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
         windows: Number of the window that speaks most for each class, int16 (H, C); None where windows are
-            not scored, or images of several sizes are.
+            not scored.
     """
 
     scores: Scores

@@ -52,8 +52,8 @@ class HeldOut(NamedTuple):
         learned: Names of the other samples that the model has learned from.
         learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
         groups: Group of each of the H samples, int64 (H,); None without groups.
-        windows: Number of the window that speaks most for each class, int16 (H, C), as `Windows.places`
-            counts them; None where it was not kept.
+        windows: Number of the window that speaks most for each class, int16 (H, C), as
+            `Classifier.places` counts them; None where it was not kept.
     """
 
     ids: tuple[str, ...]
