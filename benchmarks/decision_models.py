@@ -191,14 +191,17 @@ def solve_auto(problem, _):
     if len(solved.rows) < len(held):
         for rows, out in problem.folds():
             held[out] = _members_again(problem, pool, solved.head, np.r_[rows, problem.val_rows], out)
-        # All samples tell the logits of a class, as in an audit.
-        known = torch.from_numpy((problem.observed == 1).astype(np.int64))
-        held = class_logits(torch.from_numpy(held), known, problem.mean_labels).logits.numpy()
     tests = Pool(problem.data.splits["test"])
     every = np.arange(len(tests))
     test = np.concatenate(
         [solved.head(tests.features(batch)).detach().numpy() for batch in tests.batches(every)]
     )
+    if len(solved.rows) < len(held):
+        # All samples tell the logits of a class, as in an audit.
+        known = torch.from_numpy((problem.observed == 1).astype(np.int64))
+        fitted = class_logits(torch.from_numpy(held), known, problem.mean_labels)
+        offset, scale, held = (part.float().numpy() for part in fitted)
+        test = offset + scale * test
     candidates = {AUTO: problem.describe(held[problem.val_rows], test)}
     return Scored(np.arange(len(held)), held, test, candidates)
 
