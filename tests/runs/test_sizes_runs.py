@@ -18,6 +18,7 @@ from spml.models.backbones.backbone import resized
 from spml.runs.by_names import open_unlabelled
 from spml.runs.fit import sizes as fit_sizes
 from spml.runs.fit.solve import HeldOutJudge
+from spml.runs.settle.like import like_run
 from spml.runs.settle.resolve import candidate_sizes, open_for_backbone
 from tests.helpers.commands import fails
 from tests.helpers.exported import computed, opened
@@ -218,6 +219,7 @@ def test_the_best_sizes_are_chosen(large, weights, tmp_path):
     weights_of = run.summary["sizes"]["weights"]
     assert set(weights_of) <= {str(each["size"]) for each in best}
     assert next(iter(weights_of)) == str(best[0]["size"])
+    assert like_run(run.folder, {})["data"]["size"] == ",".join(weights_of)  # they are settled
     assert run.spec.size == 128
     assert run.settings.data.size == "auto"
     assert run.summary["test"] is None

@@ -19,7 +19,7 @@ from ...data.readers.features import load_arrays
 from ...data.tables.formats import SUFFIXES, open_table
 from ..decide.policies import read_thresholds
 from ..folder import layout as run_files
-from ..folder.contents import load_model
+from ..folder.contents import load_model, read_summary
 
 _HEAD = ("model.scores", "model.head_bias", "model.scaling", "optim.lr", "optim.head_lr_factor")
 _BACKBONE = ("data.size", "model.frozen", "model.local", "model.scaling", "optim.lr", "optim.head_lr_factor")
@@ -89,6 +89,9 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
             f"{folder}: was trained on data in memory, so `like` can't read it again. Name data: spml train "
             f"DATA --like {folder}."
         )
+    sizes = read_summary(folder).get("sizes")
+    if sizes and carried["data.size"] == "auto" and given.keys().isdisjoint(_FOLLOWING):
+        carried["data.size"] = ",".join(sizes["weights"])  # those that were chosen
     if "hp" in given:  # one at a time, as for --config
         given["hp"] = {**carried["hp"], **given["hp"]}
     return nested({**carried, **given})
