@@ -131,9 +131,8 @@ def draw_site(browser) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=folder)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for name in ("", "quickstart/"):
-            address = f"http://127.0.0.1:{server.server_port}/{name}"
-            everywhere(browser, address, f"site-{name.strip('/') or 'front'}")
+        for name in ("index", "quickstart"):
+            everywhere(browser, f"http://127.0.0.1:{server.server_port}/{name}.html", f"site-{name}")
         server.shutdown()
 
 
