@@ -197,6 +197,7 @@ def main(source: Path, weights: Path, folder: Path, python: Path) -> None:
     result = {
         "photographs": PHOTOS,
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[2], 1),  # processes that wanted to run in the last 15 minutes
         "python": platform.python_version(),
         "minutes": round(sum(step["seconds"] for step in steps) / 60, 1),
         "steps": steps,
