@@ -181,9 +181,8 @@ def test_what_does_not_go_together_is_refused(features, tmp_path, capsys):
     said = fails(
         capsys, "train", features, *HIDE, "--method", "an", *CORRELATED, "--optim.name", "lbfgs", *output
     )
-    assert (
-        "solves a linear head, but method 'an' has a 'correlated' head here: pass model.head=linear" in said
-    )
+    assert "solves a linear head from scratch" in said
+    assert "but model.head=correlated (method 'an') is given: leave out one of the two" in said
     mlp = train(features, tmp_path / "mlp", "--method", "an", "--epochs", "1", "--head", "mlp")
     said = fails(capsys, "train", features, *HIDE, "--method", "an", *CORRELATED, "--init-from", mlp, *output)
     assert "model.head is 'correlated', but the model of" in said
