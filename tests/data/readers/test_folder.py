@@ -175,7 +175,7 @@ def write(folder, picture, name):
         ("train/a/1.png val/a/2.png a/3.png", "has both folders named as splits and 'a'"),
         ("train/a/1.png train/b/2.png b/3.png", "has both folders named as splits and 'b'"),
         ("a/1.png b/2.heic.cr2", r"b: holds no image\. Add .* is not read: 1 \.cr2\."),
-        ("1.png 2.png", r"names of the classes can make a beginning: data\.classes=FILE"),
+        ("1.png 2.png", r"start from the names of the classes: data\.classes=FILE"),
         ("", "holds no folder with images. Expected one folder per class"),
         ("1.png", "holds 1 image but no folder with images"),
         ("cat/1.png cat/2.png", "there is only one class, 'cat'"),

@@ -118,8 +118,8 @@ def _check_class_folders(path: Path, listing: Listing, home: Folder, homes: Spli
             text += f" Or move {home.name} elsewhere."
         elif home.below:
             text += (
-                " If no label is known yet, names of the classes can make a beginning: data.classes=FILE, "
-                "with one per line, and names=MODEL."
+                " If no label is known yet, start from the names of the classes: data.classes=FILE, "
+                "with one name per line, and names=MODEL."
             )
         raise InputError(" ".join([text, *listing.notes()]))
     for folder in home.folders:
