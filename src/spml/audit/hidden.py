@@ -88,8 +88,9 @@ class HiddenLabels:
         mean = float(known[known > 0].mean())
         if priors.mean_labels <= mean:
             raise NothingMissingError(
-                f"with {priors.mean_labels:g} mean labels per sample no label is missing, since the samples "
-                f"with a known positive have {mean:.3g} on average: state a larger number"
+                f"no label is missing if samples have {priors.mean_labels:g} labels on average (K), because "
+                f"those with a known positive have {mean:.3g} known ones already. If you know that they have "
+                "more, pass a larger K (mean_labels=K); if K was measured, there is nothing to look for."
             )
         if calibration is None:
             calibration, self.priors = fit_probabilities(self.scores, self.labels, priors)
