@@ -88,9 +88,9 @@ class HiddenLabels:
         mean = float(known[known > 0].mean())
         if priors.mean_labels <= mean:
             raise NothingMissingError(
-                f"no label is missing if samples have {priors.mean_labels:g} labels on average (K), because "
-                f"those with a known positive have {mean:.3g} known ones already. If you know that they have "
-                "more, pass a larger K (mean_labels=K); if K was measured, there is nothing to look for."
+                f"no label is missing at K = {priors.mean_labels:g}, because samples with a known positive "
+                f"already have {mean:.3g} on average. If you know that they have more, pass a larger K "
+                "(mean_labels=K); if K was measured, there is nothing to look for."
             )
         if calibration is None:
             calibration, self.priors = fit_probabilities(self.scores, self.labels, priors)
