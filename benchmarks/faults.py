@@ -1,10 +1,11 @@
 """Collect what the searches for faults found, and measure what checksums and locks cost.
 
-    python benchmarks/faults.py FOLDER [FOLDER ...]
+    python benchmarks/faults.py [--cost] FOLDER [FOLDER ...]
 
 FOLDER is one that `python -m tests.hostile.points`, `flips` or `fuzz` was given (see CONTRIBUTING.md); their
-counts are added. Then a checkpoint of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with
-and without a checksum, and a lock is taken and released there.
+counts are added, and replace earlier ones of the same commands, files and inputs. With --cost, a checkpoint
+of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with and without a checksum, and a lock is
+taken and released there.
 
 Writes benchmarks/results/faults.json and faults.md.
 """
@@ -22,7 +23,7 @@ from unittest.mock import patch
 import timm
 import torch
 from safetensors.torch import save
-from shared import save_results, table_head, today
+from shared import load_results, save_results, table_head, table_row, today
 
 from spml.common.files import sha256_file, write_bytes
 from spml.common.locks import only_writer
@@ -31,8 +32,14 @@ from spml.engine.checkpoint import save_checkpoint
 SEARCHES = {
     "points": "killed before or after an operation on files, or the disk full there",
     "random": "killed at a random time",
-    "flips": "a random bit of a run flipped",
+    "damages": "a file of a run, an audit, a sample, a loop or a comparison damaged",
     "fuzz": "mutated inputs",
+}
+FAULTS = {
+    "flip": "a bit flipped",
+    "cut": "cut in half",
+    "swap": "of another run",
+    "older": "of an earlier step",
 }
 SAVES = 15
 
@@ -100,23 +107,43 @@ def costs(folder):
     }
 
 
+def damages_table(subjects):
+    """Table of file x fault: noticed, harmless, and wrong where there is any."""
+    cells = defaultdict(dict)
+    for subject, counts in subjects.items():
+        file, fault = subject.rsplit(", ", 1)
+        harmless = counts["cases"] - counts["found"] - counts["wrong"]
+        wrong = f" / {counts['wrong']} wrong" if counts["wrong"] else ""
+        cells[file][fault] = f"{counts['found']} / {harmless}{wrong}"
+    return [
+        "Noticed in a message / without influence on any result.",
+        "",
+        *table_head("folder: file", *FAULTS.values()),
+        *(table_row(file, *(found.get(fault, "-") for fault in FAULTS)) for file, found in cells.items()),
+    ]
+
+
 def page(results):
     """The results as Markdown."""
     lines = [
         "# Faults and their cost",
         "",
         f"`python benchmarks/faults.py`, {results['date']}, {results['machine']}, "
-        f"{results['versions']['machine']}. What went wrong has been mended since, and is a test now.",
+        f"{results['versions']['machine']}, torch {results['versions']['torch']}, Python "
+        f"{results['versions']['python']}. What went wrong has been mended since, and is a test now.",
     ]
     for name, subjects in results["searches"].items():
         total = sum(counts["cases"] for counts in subjects.values())
         wrong = sum(counts["wrong"] for counts in subjects.values())
         lines += ["", f"## {total:,} x {SEARCHES[name]}: {wrong} went wrong", ""]
+        if name == "damages":
+            lines += damages_table(subjects)
+            continue
         columns = list(dict.fromkeys(what for counts in subjects.values() for what in counts))
         lines += table_head("", *columns)
         lines += [
-            f"| {subject} | {' | '.join(f'{counts.get(what, 0):,}' for what in columns)} |"
-            for subject, counts in subjects.items()
+            table_row(subject, *(f"{value:,}" if isinstance(value, int) else value for value in values))
+            for subject, values in ((key, map(counts.get, columns)) for key, counts in subjects.items())
         ]
     cost = results["cost"]
     low, high = cost["quartiles, %"]
@@ -134,13 +161,17 @@ def page(results):
 
 def main():
     """Collect, measure and write."""
-    folders = [Path(path).absolute() for path in sys.argv[1:]]
+    folders = [Path(path).absolute() for path in sys.argv[1:] if path != "--cost"]
     torch.set_num_threads(1)
-    results = {
-        **today(),
-        "searches": search_counts(folders),
-        "cost": costs(folders[0]),
-    }
+    now, before = today(), load_results("faults", searches={}, cost={})
+    searches = {}
+    for name in SEARCHES:
+        earlier = before["searches"].get(name, {})
+        searches[name] = {subject: {"date": before.get("date"), **each} for subject, each in earlier.items()}
+        for subject, counts in search_counts(folders).get(name, {}).items():
+            searches[name][subject] = {**counts, "date": now["date"]}
+    cost = costs(folders[0]) if "--cost" in sys.argv else before["cost"]
+    results = {**now, "searches": {name: each for name, each in searches.items() if each}, "cost": cost}
     save_results("faults", results, page(results))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import socket
@@ -25,6 +26,9 @@ def started(monkeypatch):
 
         def __init__(self, settings, service, cut_off=0):
             calls.append((settings, service))
+
+        def taking_signals(self):
+            return contextlib.nullcontext()
 
         def run(self, listeners):
             assert listeners[0].getsockname()[1] > 0

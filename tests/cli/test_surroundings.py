@@ -132,3 +132,11 @@ def test_of_two_samples_into_one_new_table_one_is_refused(run, tmp_path, monkeyp
             raise InputError("refused") from error
 
     assert at_once(draw) == ["refused"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+def test_an_output_whose_name_is_not_utf8_is_refused(run, tmp_path, capsys):
+    words = ["train", str(run.parent / "x.npz"), "--head", "ridge", "--output"]
+    said = fails(capsys, *words, str(tmp_path / os.fsdecode(b"run-\xff")))
+    assert "its name is not UTF-8. Name another `output`." in said
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -137,3 +138,18 @@ def test_a_search_in_two_processes_finds_the_same():
         one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-5
     )
     assert one.best_params_ == two.best_params_
+
+
+def test_one_against_the_rest_predicts_each_label_by_a_binary_form():
+    one_each = OneVsRestClassifier(ridge()).fit(X, FULL)
+    for column, estimator in enumerate(one_each.estimators_):
+        logits = estimator._logits(NEW_X)
+        difference = estimator.decision_function(NEW_X)
+        assert difference.shape == (60,)
+        one, zero = (estimator.classes_.tolist().index(value) for value in (1, 0))
+        assert_array_equal(difference, logits[:, one] - logits[:, zero])
+        assert_array_equal(one_each.predict(NEW_X)[:, column], difference > 0)
+    assert one_each.predict_proba(NEW_X).shape == NEW_FULL.shape
+    # Its scores are there for the scorers, too, which need one for each class.
+    binary = one_each.estimators_[0]
+    assert sp_score(binary, NEW_X, NEW_FULL[:, 0]) > 0

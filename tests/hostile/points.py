@@ -112,9 +112,9 @@ def label_in_full(folder: Path) -> None:
     sheet.write_text("\n".join([header, *lines]) + "\n")
 
 
-def answer_all(folder: Path) -> None:
-    """Answer the list of the first audit of a loop."""
-    review = Review(folder / "out" / "round-1" / "audit", "person")
+def answer_all(folder: Path, audit: str = "out/round-1/audit") -> None:
+    """Answer the list of an audit, by default the first one of a loop."""
+    review = Review(folder / audit, "person")
     for row, column in zip(*(part.tolist() for part in review.lists["missing"].entries[:2]), strict=True):
         review.decide(row, column, "no", Selection())
     review.store.close()
@@ -254,6 +254,12 @@ def content(folder: Path) -> dict[str, Any]:
 
 
 def _comparable(path: Path) -> Any:
+    with contextlib.suppress(ValueError, sqlite3.Error):  # a file that is damaged
+        return _readable(path)
+    return path.read_bytes()
+
+
+def _readable(path: Path) -> Any:
     if path.name.startswith("checkpoint"):
         return None  # it holds times
     if path.name in ("cost.csv", "cost.md"):

@@ -1,4 +1,4 @@
-"""A sample of what `points` and `flips` do at every operation and to hundreds of bits."""
+"""A sample of what `points` and `flips` do at every operation and to every file."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def test_killed_at_operations_on_files(tmp_path):
     assert ", 0 wrong" in check("points", tmp_path, "network", "predict", "convert", "--every", "40")
 
 
-def test_flipped_bits(tmp_path):
-    assert ", 0 wrong" in check("flips", tmp_path, "auto", "unfinished", "--number", "6")
+def test_damaged_files(tmp_path):
+    assert ", 0 wrong" in check("flips", tmp_path, "sample", "review", "unfinished", "--places", "1")

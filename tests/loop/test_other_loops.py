@@ -89,3 +89,26 @@ def test_classes_of_another_sample_are_refused(one):
     (one / "sample.classes.txt").write_text("a\nb\nd\nc\n")
     with pytest.raises(InputError, match="does not have the classes that sample"):
         read_sample(one / "sample.csv")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("cut", "damaged"), ("other", "another model"), ("no", "is missing")]
+)
+def test_damaged_thresholds_are_refused(loops, one, capsys, fault, said):
+    path = one / "round-2" / "run" / "thresholds.json"
+    content = {"cut": path.read_bytes()[:500], "other": (loops / "two" / path.relative_to(one)).read_bytes()}
+    path.unlink()
+    if fault in content:
+        path.write_bytes(content[fault])
+    message = fails(capsys, "loop", "--output", str(one))
+    assert "round-2/run/thresholds.json: " in message
+    assert said in message
+
+
+def test_thresholds_that_do_not_stand_on_the_sample_are_decided_again(one):
+    path = one / "round-2" / "run" / "thresholds.json"
+    before = path.read_bytes()
+    main(["thresholds", str(path.parent), "--mean_labels", "1.1"])
+    assert path.read_bytes() != before
+    main(["loop", "--output", str(one)])
+    assert path.read_bytes() == before

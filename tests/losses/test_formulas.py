@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from spml import losses
 from spml.losses import (
     an_loss,
     an_ls_loss,
@@ -413,3 +414,36 @@ def test_a_wrong_number_of_labels_has_no_balanced_weight():
     for mean_labels in (0.5, 20, float("nan")):
         with pytest.raises(ValueError, match="mean_labels must be at least 1 and less than 20"):
             balanced_weight(0.1, mean_labels, 20)
+
+
+SQUARES = {
+    "gaussian_kl": lambda x, other: losses.gaussian_kl_loss(x, torch.ones_like(x)),
+    "ignore": lambda x, other: losses.ignore_loss(x, LARGE_TARGET, other),
+    "lac": lambda x, other: losses.lac_loss(x, other, LARGE_TARGET),
+    "mime": lambda x, other: losses.mime_loss(x, LARGE_TARGET, x, other.abs() + 1),
+    "smile_image": lambda x, other: losses.smile_image_loss(
+        x, LARGE_TARGET, torch.full_like(x, 0.5), x, other.abs() + 1, torch.ones_like(x), torch.ones_like(x)
+    ),
+    "plc": lambda x, other: losses.plc_loss(x, LARGE_TARGET, other),
+}
+LARGE_TARGET = torch.tensor([0, 1])
+
+
+@pytest.mark.parametrize("name", SQUARES)
+@pytest.mark.parametrize(
+    ("size", "dtype"), [(6e4, torch.float16), (6e4, torch.bfloat16), (1e15, torch.float32)]
+)
+def test_squares_of_large_numbers_are_finite(name, size, dtype):
+    x = torch.tensor([[size, -size, 1.0, 0.0], [0.0, size, -size, 2.0]], dtype=dtype).requires_grad_()
+    value = SQUARES[name](x, (-x).detach().requires_grad_())
+    assert value.isfinite()
+    if (name, dtype) != ("lac", torch.float16):  # whose true gradient is more than float16 can hold
+        value.backward()
+        assert x.grad is None or x.grad.isfinite().all()  # `plc` learns by the other view alone
+
+
+@pytest.mark.parametrize("name", SQUARES.keys() - {"plc"})
+def test_a_square_that_float32_can_not_hold_is_not_finite(name):
+    """It is not cut off, since a training that diverges is noticed by it."""
+    x = torch.tensor([[1e30, -1e30, 1.0, 0.0], [0.0, 1e30, -1e30, 2.0]])
+    assert not SQUARES[name](x, -x).isfinite()

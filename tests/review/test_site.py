@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import threading
 
@@ -34,14 +35,11 @@ def test_a_free_port_of_this_machine_only():
 
 
 def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch, capsys):
-    def interrupt(sockets):
-        raise KeyboardInterrupt
-
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     for browser in (False, True):
         site = open_site(Review(audit, "ann"))
-        monkeypatch.setattr(site.server, "run", interrupt)
+        monkeypatch.setattr(site.server, "run", lambda sockets: None)
         serve(site, browser=browser)
     assert opened == [site.address]
     assert capsys.readouterr().out.splitlines()[-5:] == [
@@ -54,9 +52,6 @@ def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch, capsys):
 
 
 def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch, capsys):
-    def interrupt(sockets):
-        raise KeyboardInterrupt
-
     arrays = {"X": np.eye(3, dtype=np.float32), "Y": np.eye(3), "classes": ["a", "b", "c"]}
     (tmp_path / "texts.csv").write_text("row,text\n0,a text\n")
     cases = {
@@ -69,7 +64,7 @@ def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch, capsys)
         config = DataConfig(path=str(tmp_path / f"{name}.npz"))
         audit = audit_of(config, tmp_path / name, {"0": ("a", {"b": 0.9})})
         site = open_site(Review(audit, "ann", rows=rows))
-        monkeypatch.setattr(site.server, "run", interrupt)
+        monkeypatch.setattr(site.server, "run", lambda sockets: None)
         serve(site, browser=False)
         mentioned = "The samples are shown by name only. rows=FILE" in capsys.readouterr().out
         assert mentioned == (name == "plain")
@@ -198,3 +193,12 @@ def test_two_reviewers_at_once(tmp_path):
     records, notes = reviewed(audit)
     assert records.labels.to_ternary()[:60, 2].tolist() == [0, 1, 1] * 20
     assert notes[1].startswith("20 labels are not written, since reviewers disagree.")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_right_after_the_address_ends_cleanly(audit, number):
+    with process(audit) as server:
+        server.process.send_signal(number)
+        out, err = server.process.communicate(timeout=60)
+        assert (server.process.returncode, err) == (0, "")
+    assert f"The answers are in {audit / 'review.sqlite'}." in out

@@ -283,3 +283,11 @@ def test_memory_stays_flat(photo_run, photos):
             if turn % 400 == 399:
                 held.append(metrics_of(server)["spml_memory_bytes"])
     assert held[-1] - held[1] < 5e6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_right_after_the_address_ends_cleanly(feature_run, number):
+    with process(feature_run) as server:
+        code, out, err = server.end(number)
+    assert (code, err) == (0, "")
+    assert out.endswith("Stopped: 0 requests answered.\n")

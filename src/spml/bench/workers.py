@@ -19,9 +19,9 @@ import torch
 from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..common.messages import bars_are_shown, log, muted, progress
 from ..common.phrases import counted
+from ..common.signals import ended_by_signals, ending_signals
 from ..config import AUTO
 from ..engine import Interrupted
-from ..engine.signals import ended_by_signals, ending_signals
 from ..methods.registry import load_own, source_of
 from .plan import (
     CODE_VERSION,

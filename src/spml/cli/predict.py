@@ -127,7 +127,8 @@ def predict(
         for note in model.notes(ids, unfinished.skipped):
             log.info(note)
         unfinished.finish(form.complete)
-    log.info(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
+    rule = "" if any(vars(decision).values()) else f", thresholds: {model.thresholds.describe()}"
+    log.info(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}{rule}")
 
 
 def _format_name(stated: str, output: Path | None) -> str:

@@ -121,9 +121,12 @@ def check_writable(path: Path) -> None:
 def check_folder(folder: Path) -> None:
     """Check, before long work, that a folder exists or can be made, and may be written to."""
     try:
+        str(folder).encode()  # config.yaml states it
         nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if nearest.is_dir() and os.access(nearest, os.W_OK):
             return
+    except UnicodeEncodeError as error:
+        raise InputError(f"{folder}: its name is not UTF-8. Name another `output`.") from error
     except OSError as error:
         raise InputError(f"{folder}: can't be made ({error.strerror}). Name another `output`.") from error
     if nearest == folder and not nearest.is_dir():

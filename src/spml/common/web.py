@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import signal
 import socket
 import sys
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import h11
@@ -19,10 +23,11 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.types import ASGIApp, Lifespan
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .errors import InputError, nearest, one_line, quoted
+from .signals import ending_signals, handled
 
 # -- connections -----------------------------------------------------------------------------------------
 #
@@ -58,8 +63,15 @@ class PatientServer(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, shutdown_timeout: float) -> None:
         self.limit = _Limit()
+
+        async def only_http_1(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope.get("http_version", "1.1") in ("1.0", "1.1"):
+                await app(scope, receive, send)
+            else:
+                await JSONResponse({"error": "This server speaks HTTP/1.1."}, 505)(scope, receive, send)
+
         config = uvicorn.Config(
-            app,
+            only_http_1,
             http=partial(PatientProtocol, limit=self.limit),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
@@ -71,6 +83,19 @@ class PatientServer(uvicorn.Server):
             timeout_graceful_shutdown=shutdown_timeout,  # type: ignore[arg-type]
         )
         super().__init__(config)
+
+    def taking_signals(self) -> AbstractContextManager[None]:
+        """End cleanly at SIGINT, SIGTERM and SIGHUP while the context lasts, also before `run` has begun."""
+        return handled([signal.SIGINT, *ending_signals()], self.handle_exit)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Finish what was taken at the first signal, and end at once at the second.
+
+        uvicorn would raise the signal again in the end, so that the exit code is not 0.
+        """
+        if self.should_exit:
+            os._exit(128 + signal.Signals(sig))
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections. asyncio lets no more of them wait than it accepts at once."""

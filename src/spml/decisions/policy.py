@@ -345,11 +345,14 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
             for cut in self.classes[:SHOWN]
         ]
-        known = f"K = {self.mean_labels.value:g}" if self.mean_labels.known else "K not known"
-        classes = counted(len(self.classes), "class", "classes")
-        title = f"Thresholds of {classes}: {self.target.describe()}, {known}"
+        title = f"Thresholds of {counted(len(self.classes), 'class', 'classes')}: {self.describe()}"
         headings = ("class", "threshold", "precision", "recall")
         return Listing(title, headings, rows, len(self.classes) - len(rows))
+
+    def describe(self) -> str:
+        """What the thresholds aim at and stand on, such as `recall=0.8, K = 2.5 (stated)`."""
+        k = self.mean_labels
+        return f"{self.target.describe()}, " + (f"K = {k.value:g} ({k.source})" if k.known else "K not known")
 
     @property
     def names(self) -> tuple[str, ...]:

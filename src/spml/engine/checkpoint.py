@@ -170,12 +170,6 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     os.replace(folder / NEW, folder / CURRENT)
 
 
-def finish_saving(folder: Path) -> None:
-    """Give a new checkpoint its final name, if a process was killed between the two renames of saving it."""
-    if (folder / NEW).exists() and not (folder / CURRENT).exists():
-        os.replace(folder / NEW, folder / CURRENT)
-
-
 def load_checkpoint(folder: Path) -> dict[str, Any]:
     """Read the latest state in a folder, or the one before it if that file is damaged.
 

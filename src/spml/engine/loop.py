@@ -8,6 +8,7 @@ the loss. A run can be killed at any moment: the order of samples and every rand
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from ..common.budget import Budget
 from ..common.errors import InputError, SpmlError, unexpected
+from ..common.signals import stop_on_signal
 from ..common.torch_draws import TorchDraws
 from ..config import Config
 from ..data import Dataset, Samples
@@ -28,10 +30,10 @@ from ..methods.base import Batch, Objective, Progress
 from ..scores import Scores
 from .checkpoint import (
     CURRENT,
+    NEW,
     check_classes,
     check_run,
     data_changed,
-    finish_saving,
     load_checkpoint,
     random_state,
     restored_states,
@@ -41,7 +43,6 @@ from .checkpoint import (
 from .loader import EpochBatches, make_loader
 from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
 from .predict import Logits, head_inputs, predict_logits, predict_scores
-from .signals import stop_on_signal
 from .step import TrainingStep, gather_batch
 
 _CHECK_STEPS = 200
@@ -267,9 +268,10 @@ class Trainer:
                 with self.draws.drawing():
                     self.objective.on_epoch_start(progress)
                 started = self._train_epoch()
-                train_pass = self._predict_train if self.objective.needs.train_pass else None
                 with self.draws.drawing():
-                    self.objective.on_epoch_end(progress, train_pass)
+                    train_pass = lambda: torch.from_numpy(self._predict(self.train))  # noqa: E731
+                    needed = self.objective.needs.train_pass
+                    self.objective.on_epoch_end(progress, train_pass if needed else None)
                     scores = self._predict_val()
                     metrics = self.judge(scores)
                 self.state.seconds += time.perf_counter() - started
@@ -280,7 +282,7 @@ class Trainer:
                 self.save()
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
-            if self._agree_to_stop():
+            if self._any_process(self._stop_requested):
                 raise Interrupted(AFTER_LAST_EPOCH)
         self.model.load_state_dict(self.state.best)
         return self.state
@@ -294,7 +296,8 @@ class Trainer:
             with self.draws.drawing():
                 self._train_step(inputs, views, batch)
             # Several processes agree on the step at which they stop.
-            stop = (self.fabric.world_size == 1 or self._is_due(_AGREE_STEPS)) and self._agree_to_stop()
+            asked = self.fabric.world_size == 1 or self._is_due(_AGREE_STEPS)
+            stop = asked and self._any_process(self._stop_requested)
             if stop or self._is_due(self.config.checkpoint_steps):
                 self._check_loss()
                 state.seconds += time.perf_counter() - started
@@ -393,9 +396,6 @@ class Trainer:
         if self.fabric.is_global_zero:
             self.on_scores(self.state.epoch, np.concatenate(parts))
 
-    def _predict_train(self) -> Tensor:
-        return torch.from_numpy(self._predict(self.train))
-
     # -- checkpoints and signals ---------------------------------------------------------------------------
 
     def save(self) -> None:
@@ -425,8 +425,9 @@ class Trainer:
         """Take over the state of the last checkpoint."""
         folder = self.folder
         assert folder is not None
-        if self.fabric.is_global_zero:
-            finish_saving(folder)
+        between = (folder / NEW).exists() and not (folder / CURRENT).exists()
+        if between and self.fabric.is_global_zero:  # killed between the two renames of saving it
+            os.replace(folder / NEW, folder / CURRENT)
         self.fabric.barrier()
         checkpoint = load_checkpoint(folder)
         try:
@@ -471,10 +472,6 @@ class Trainer:
 
     def _is_due(self, steps: int) -> bool:
         return bool(steps) and self.state.step % steps == 0
-
-    def _agree_to_stop(self) -> bool:
-        """Whether a signal has arrived at any process."""
-        return self._any_process(self._stop_requested)
 
     def _any_process(self, fact: bool) -> bool:
         if self.fabric.world_size == 1:

@@ -154,15 +154,12 @@ def begin(work: Path, stated: Begun) -> Begun:
         ) from error
     before = flat(begun.settings)
     other = sorted(name for name, value in given.items() if before.get(name) != value)
-    other += [name for name in ("rows", "top", "folds") if _differs(name, stated, begun)]
+    for name in ("rows", "top", "folds"):
+        if getattr(stated, name) not in (getattr(Begun({}), name), getattr(begun, name)):
+            other.append(name)
     if other:
         raise InputError(
             f"{work}: this loop was begun with another {', another '.join(other)}. Leave it out to go on, or "
             "begin in another folder (`output`)."
         )
     return begun
-
-
-def _differs(name: str, stated: Begun, begun: Begun) -> bool:
-    default = getattr(Begun({}), name)
-    return getattr(stated, name) not in (default, getattr(begun, name))

@@ -167,10 +167,12 @@ class _Steps:
     def _use(self, here: Round, run: Run) -> Run:
         """Learn from the samples that were labelled in full, unless the run already has; the run after it."""
         about, report = here.run / run_files.AUDITED, here.run / run_files.REPORT
-        digest = sha256_file(self._labelled)
         used_before = False
-        with suppress(InputError):  # missing, damaged or of another run: it is written again
-            used_before = read_document(about).get("file_sha256") == digest
+        with suppress(InputError, OSError):  # missing, damaged or of another run: it is written again
+            digests = read_document(about)
+            used_before = digests.get("file_sha256") == sha256_file(self._labelled) and digests.get(
+                "thresholds_sha256"
+            ) == sha256_file(here.run / run_files.THRESHOLDS)
         if used_before and report.stat().st_mtime_ns >= about.stat().st_mtime_ns:  # it is written after it
             return run
         used = use_audit(self._labelled, {str(here.run): run}, engine=self._engine)

@@ -47,7 +47,7 @@ def open_site(review: Review | Labelling, *, port: int = 0) -> Site:
 
 
 def serve(site: Site, *, browser: bool) -> None:
-    """Serve a page until Ctrl-C.
+    """Serve a page until Ctrl-C or SIGTERM.
 
     Args:
         site: The page.
@@ -63,17 +63,17 @@ def serve(site: Site, *, browser: bool) -> None:
     else:
         work = f"{counted(len(review.sample.ids), 'sample')} to label in full"
         next_step = f"Use them: spml {shlex.join(use_command(review))}"
-    print(f"{site.address}\n{work} as {review.reviewer}. Ctrl-C stops: every answer is on disk.", flush=True)
-    if not (site.pictures or review.contents.available):
-        print(
-            "The samples are shown by name only. rows=FILE shows the columns of a table with them, such as "
-            "their text.",
-            flush=True,
-        )
-    if browser:
-        webbrowser.open(site.address)
-    # uvicorn stops cleanly, then raises the interrupt again.
-    with contextlib.closing(review.store), site.listener, contextlib.suppress(KeyboardInterrupt):
+    with site.server.taking_signals(), contextlib.closing(review.store), site.listener:
+        work += f" as {review.reviewer}"
+        print(f"{site.address}\n{work}. Ctrl-C stops: every answer is on disk.", flush=True)
+        if not (site.pictures or review.contents.available):
+            print(
+                "The samples are shown by name only. rows=FILE shows the columns of a table with them, such "
+                "as their text.",
+                flush=True,
+            )
+        if browser:
+            webbrowser.open(site.address)
         site.server.run(sockets=[site.listener])
     print(f"\nThe answers are in {review.store.path}.")
     print(next_step)

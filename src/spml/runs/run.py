@@ -204,9 +204,7 @@ class Run:
         try:
             score = headline(self.summary)
             facts["validation"] = f"{'mAP' if score.full else 'held-out score'} {score.shown}"
-            k = self.thresholds.mean_labels
-            known = f"K = {k.value:g} ({k.source})" if k.known else "K not known"
-            facts["thresholds"] = f"{self.thresholds.target.describe()}, {known}"
+            facts["thresholds"] = self.thresholds.describe()
         except SpmlError as error:  # damaged files must not hide the run
             facts["damaged"] = str(error)
         return {heading: text for heading, text in facts.items() if text}

@@ -185,7 +185,7 @@ class _Hold:
         """Count further bytes, unless all requests together hold too many."""
         self.bytes += size
         self._service.held_bytes += size
-        if self._service.held_bytes > self._service.limits.max_held_bytes:
+        if self._service.held_bytes > 8 * self._service.limits.max_request_bytes:
             raise RefusedError(503, "Too many large requests at once. Try again in a second.")
 
     def __enter__(self) -> _Hold:

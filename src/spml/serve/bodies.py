@@ -97,8 +97,24 @@ class _Parts(msgspec.Struct, forbid_unknown_fields=True):
     features: list[list[list[float]]]
 
 
-_BODIES: dict[int, Any] = {1: _Rows, 2: _Parts}  # by the number of axes of a row
-_EXAMPLES = {1: "[[0.5, 1.2, ...]]", 2: "[[[0.5, 1.2, ...], ...]]"}
+class _Texts(msgspec.Struct, forbid_unknown_fields=True):
+    texts: list[str]
+
+
+_EXAMPLES = {
+    _Rows: '{"features": [[0.5, 1.2, ...]]}',
+    _Parts: '{"features": [[[0.5, 1.2, ...], ...]]}',
+    _Texts: '{"texts": ["...", "..."]}',
+}
+
+
+def _decoded(body: bytes, kind: Any, of: str = "") -> list[Any]:
+    """The list that a JSON body of one field holds."""
+    try:
+        found: list[Any] = getattr(msgspec.json.decode(body, type=kind), kind.__struct_fields__[0])
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(422, f"Expected JSON such as {_EXAMPLES[kind]}{of}: {error}") from error
+    return found
 
 
 def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray[np.float32]:
@@ -118,15 +134,7 @@ def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray
         raise RefusedError(
             413, f"The request holds more than {most} rows of {numbers} numbers. Send fewer rows."
         )
-    rows: list[Any]
-    try:
-        rows = msgspec.json.decode(body, type=_BODIES[len(shape)]).features
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(
-            422,
-            f'Expected JSON such as {{"features": {_EXAMPLES[len(shape)]}}} with rows of {numbers} numbers: '
-            f"{error}",
-        ) from error
+    rows = _decoded(body, _Rows if len(shape) == 1 else _Parts, f" with rows of {numbers} numbers")
     if not rows:
         raise RefusedError(422, "The request holds no row: `features` is empty.")
     if len(rows) > most:
@@ -155,10 +163,6 @@ def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray
     return matrix
 
 
-class _Texts(msgspec.Struct, forbid_unknown_fields=True):
-    texts: list[str]
-
-
 def read_texts(body: bytes, most: int) -> list[str]:
     """Read `{"texts": ["...", ...]}`.
 
@@ -175,10 +179,7 @@ def read_texts(body: bytes, most: int) -> list[str]:
     too_many = RefusedError(413, f"The request holds more than {most} texts. Send fewer.")
     if quotes > 2 * most + 2:
         raise too_many
-    try:
-        texts = msgspec.json.decode(body, type=_Texts).texts
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(422, f'Expected JSON such as {{"texts": ["...", "..."]}}: {error}') from error
+    texts: list[str] = _decoded(body, _Texts)
     if not texts:
         raise RefusedError(422, "The request holds no text: `texts` is empty.")
     if len(texts) > most:

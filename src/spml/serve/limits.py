@@ -46,11 +46,6 @@ class Limits:
                 f"could never be taken; got {self.max_queue}."
             )
 
-    @property
-    def max_held_bytes(self) -> int:
-        """Bytes of the bodies of all requests together."""
-        return 8 * self.max_request_bytes
-
 
 class RefusedError(Exception):
     """A request that is refused; the message tells the client why, and what it can do."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -25,6 +24,7 @@ from fastapi import FastAPI
 
 from ..common.errors import InputError, SpmlError
 from ..common.phrases import counted
+from ..common.signals import ending_signals, handled
 from ..common.web import LOCAL_NAMES, PatientServer, listen
 from ..runs.run import load
 from .app import make_app
@@ -83,7 +83,6 @@ def serve(settings: Settings) -> None:
             "out `workers`."
         )
     listener = listen(settings.port, settings.host)
-    _end_on_hang_up()
     with listener:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         kind = service.kind
@@ -98,8 +97,9 @@ def serve(settings: Settings) -> None:
             print("Stopped.")
             return
         server = make_server(settings, service)
-        print(lines, flush=True)
-        server.run([listener])
+        with server.taking_signals():
+            print(lines, flush=True)
+            server.run([listener])
     print(f"Stopped: {counted(service.answered, 'request')} answered.")
     if server.lacks_memory:
         raise SpmlError(_NO_MEMORY)
@@ -108,17 +108,6 @@ def serve(settings: Settings) -> None:
             f"{counted(service.cut_off, 'request was', 'requests were')} not finished within "
             f"shutdown_timeout={settings.shutdown_timeout:g} seconds."
         )
-
-
-def _end_on_hang_up() -> None:
-    """Treat SIGHUP, which says that the terminal was closed, as SIGTERM, unless it is ignored (nohup)."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a shell passes on the one that it gets itself
-        signal.raise_signal(signal.SIGTERM)
-
-    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, end)
 
 
 def make_server(settings: Settings, service: Service, *, patient: bool = False) -> Server:
@@ -147,7 +136,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Server(PatientServer):
-    """Server that finishes what it has taken at the first signal, and ends at once at the second."""
+    """Server that says at the first signal that it takes no more requests."""
 
     def __init__(self, app: FastAPI, shutdown_timeout: float, service: Service, patient: bool) -> None:
         super().__init__(app, shutdown_timeout)
@@ -162,10 +151,10 @@ class Server(PatientServer):
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal. uvicorn would raise it again in the end, so that the exit code is not 0."""
-        if self.should_exit and not self._patient:
-            os._exit(128 + signal.Signals(sig))
-        self.should_exit = self._service.draining = True
+        """Take a signal; a patient server finishes what it has taken even after a second one."""
+        if not (self._patient and self.should_exit):
+            super().handle_exit(sig, frame)
+        self._service.draining = True
 
 
 class _Worker(NamedTuple):
@@ -182,56 +171,54 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
     signals: list[int] = []
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     workers: list[_Worker] = []
-    folder = tempfile.mkdtemp(prefix="spml-serve-")
+    folder = tempfile.TemporaryDirectory(prefix="spml-serve-", ignore_cleanup_errors=True)
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: object) -> None:
         signals.append(number)
         if len(signals) > 1:
             for worker in workers:
                 worker.process.kill()
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.cleanup()
             os._exit(128 + number)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    os.environ[FOLDER] = folder  # before the workers import prometheus_client
-    try:
-        said = False
-        while not signals:
-            while len(workers) < settings.workers:
-                loaded = context.Event()
-                process = context.Process(target=_work, args=(settings, listener, loaded), daemon=True)
-                process.start()
-                workers.append(_Worker(process, loaded))
-            wait([worker.process.sentinel for worker in workers], 0.2)
-            if not said and all(worker.loaded.is_set() for worker in workers):
-                ready()
-                said = True
-            for worker in [worker for worker in workers if worker.process.exitcode is not None]:
-                if not worker.loaded.is_set():  # what it printed says why
-                    raise SpmlError("a worker process has ended before it had loaded the model.")
-                code = worker.process.exitcode
-                print(
-                    f"A worker process has ended (exit code {code}). Starting another one.", file=sys.stderr
-                )
-                workers.remove(worker)
-        listener.close()  # otherwise connections would go on queueing up for nobody
-        for worker in workers:
-            if worker.process.is_alive():
-                worker.process.terminate()
-        for worker in workers:
-            worker.process.join()
-        # A worker that had not loaded its model yet has taken nothing, and ends by the signal.
-        failed = sum(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
-        if failed:
-            raise SpmlError(f"{failed} of {len(workers)} worker processes did not finish their requests.")
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.join()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        del os.environ[FOLDER]
-        shutil.rmtree(folder, ignore_errors=True)
+    os.environ[FOLDER] = folder.name  # before the workers import prometheus_client
+    with folder, handled([signal.SIGINT, *ending_signals()], handle):
+        try:
+            said = False
+            while not signals:
+                while len(workers) < settings.workers:
+                    loaded = context.Event()
+                    process = context.Process(target=_work, args=(settings, listener, loaded), daemon=True)
+                    process.start()
+                    workers.append(_Worker(process, loaded))
+                wait([worker.process.sentinel for worker in workers], 0.2)
+                if not said and all(worker.loaded.is_set() for worker in workers):
+                    ready()
+                    said = True
+                for worker in [worker for worker in workers if worker.process.exitcode is not None]:
+                    if not worker.loaded.is_set():  # what it printed says why
+                        raise SpmlError("a worker process has ended before it had loaded the model.")
+                    code = worker.process.exitcode
+                    print(
+                        f"A worker process has ended (exit code {code}). Starting another one.",
+                        file=sys.stderr,
+                    )
+                    workers.remove(worker)
+            listener.close()  # otherwise connections would go on queueing up for nobody
+            for worker in workers:
+                if worker.process.is_alive():
+                    worker.process.terminate()
+            for worker in workers:
+                worker.process.join()
+            # A worker that had not loaded its model yet has taken nothing, and ends by the signal.
+            failed = sum(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
+            if failed:
+                raise SpmlError(f"{failed} of {len(workers)} worker processes did not finish their requests.")
+        finally:
+            for worker in workers:
+                worker.process.kill()
+                worker.process.join()
+            del os.environ[FOLDER]
 
 
 def _work(settings: Settings, listener: socket.socket, loaded: Event) -> None:

@@ -127,35 +127,30 @@ class Service:
         cut = np.broadcast_to(np.asarray(self.decision.threshold, np.float32), len(self.run.classes))
         scores = self.run.probabilities(cut[None])[0].tolist()
         policy, never = self.run.thresholds, set(self.decision.never)
+        about: dict[str, Any] = {"kind": "texts"}
+        if self.takes_images:
+            about = {"kind": "images", "size": self.run.spec.size, "where": self.locates}
+        elif not self.takes_texts:
+            *parts, width = self.shape
+            about = {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
+        # At the threshold of each class; there is none without K, or where a class is never predicted.
+        chance = self.run.calibrated(np.nan_to_num(cut[None], posinf=0.0))
+        chances = [] if chance is None else zip(cut.tolist(), chance[0].tolist(), strict=True)
+        probabilities = [None if math.isinf(logit) else p for logit, p in chances]
         return {
             "model": self.version,
-            "input": self._about_input(),
+            "input": about,
             "classes": self.run.classes,
             # Scores at and above which a class is predicted; null = never.
             "thresholds": [
                 None if math.isinf(logit) or column in never else score
                 for column, (logit, score) in enumerate(zip(cut.tolist(), scores, strict=True))
             ],
-            "threshold_probabilities": self._probabilities_at(cut),
+            "threshold_probabilities": None if chance is None else probabilities,
             "target": policy.target.describe(),
             "calibrated": self.run.calibration is not None,
             "limits": asdict(self.limits),
         }
-
-    def _probabilities_at(self, cut: Logits) -> list[float | None] | None:
-        """Probability at the threshold of each class, or None where there is no threshold; None without K."""
-        found = self.run.calibrated(np.nan_to_num(cut[None], posinf=0.0))
-        if found is None:
-            return None
-        return [None if math.isinf(x) else p for x, p in zip(cut.tolist(), found[0].tolist(), strict=True)]
-
-    def _about_input(self) -> dict[str, Any]:
-        if self.takes_texts:
-            return {"kind": "texts"}
-        if self.takes_images:
-            return {"kind": "images", "size": self.run.spec.size, "where": self.locates}
-        *parts, width = self.shape
-        return {"kind": "features", "width": width, **({"parts": parts[0]} if parts else {})}
 
     def check_room(self, samples: int = 1) -> None:
         """Check that samples can be taken. Several at once leave a sixteenth of the queue to single ones."""

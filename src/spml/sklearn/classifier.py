@@ -50,8 +50,8 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     holds features (N, D), dense or sparse, or images as in `spml.train`: a list of paths, PIL images or uint8
     arrays, a uint8 array (N, H, W, 3), or a torch Dataset; or, as `text` says, texts.
 
-    It scores all classes together. `OneVsRestClassifier` and `MultiOutputClassifier`, which fit a binary
-    classifier to each class, do not take it.
+    It scores all classes together, so it needs no `OneVsRestClassifier`, and does not work in a
+    `MultiOutputClassifier`.
 
     Args:
         method: Registered method; `spml methods` lists them. `auto` = as `spml train` decides where none is
@@ -185,6 +185,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 **settings,
             )
             self._adopt(run, labels)
+        self._binary = self.classes is None and labels.content.ndim == 1 and labels.classes.tolist() == [0, 1]
         return self
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
@@ -201,7 +202,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             InputError: X does not suit, or an image can't be read; it is a ValueError.
             ValueError, TypeError: The same, found and worded by scikit-learn.
         """
-        logits = self.decision_function(X)
+        logits = self._logits(X)
         return self._run.decision()(logits).astype(np.int64)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
@@ -217,7 +218,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Raises:
             NotFittedError, InputError, ValueError, TypeError: As in `predict`.
         """
-        logits = self.decision_function(X)
+        logits = self._logits(X)
         probabilities = self._run.calibrated(logits)
         return self._run.probabilities(logits) if probabilities is None else probabilities
 
@@ -228,11 +229,20 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             X: Samples, as in `predict`.
 
         Returns:
-            Float32 (N, C), also for two classes.
+            Float32 (N, C), also for two classes; but (N,), the logit of 1 minus that of 0, if the `y` of
+            `fit` was one 0 or 1 per sample, which scikit-learn and its `OneVsRestClassifier` take for one
+            label.
 
         Raises:
             NotFittedError, InputError, ValueError, TypeError: As in `predict`.
         """
+        logits = self._logits(X)
+        if not vars(self).get("_binary"):
+            return logits
+        one = self.classes_.tolist().index(1)
+        return logits[:, one] - logits[:, 1 - one]
+
+    def _logits(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self)
         samples = validated(self, X, reset=False)
         spec = self._run.spec
@@ -261,7 +271,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         check_is_fitted(self)
         labels = read_labels(y, self.classes_, self._unlisted).observed()
-        scores = self.decision_function(X)
+        scores = self._logits(X)
         check_consistent_length(scores, labels)
         return map_of(scores, labels) if labels.full else sp_of(scores, labels, self.mean_labels)
 

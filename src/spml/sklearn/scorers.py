@@ -83,12 +83,12 @@ def map_of(scores: npt.NDArray[Any], labels: ObservedLabels, empty: Empty = "exc
 
 def _scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
     """Scores (N, C) of a classifier."""
-    method = next((m for m in ("decision_function", "predict_proba") if hasattr(estimator, m)), None)
-    scores = getattr(estimator, method)(X) if method else None
     classes = len(estimator.classes_)
-    if not isinstance(scores, np.ndarray) or scores.shape[1:] != (classes,):
-        raise InputError(
-            f"{type(estimator).__name__} has no decision_function or predict_proba with a score for each of "
-            f"the {classes} classes: use one that scores every class, such as OneVsRestClassifier."
-        )
-    return scores
+    for method in ("decision_function", "predict_proba"):
+        scores = getattr(estimator, method)(X) if hasattr(estimator, method) else None
+        if isinstance(scores, np.ndarray) and scores.shape[1:] == (classes,):
+            return scores
+    raise InputError(
+        f"{type(estimator).__name__} has no decision_function or predict_proba with a score for each of the "
+        f"{classes} classes: use one that scores every class, such as OneVsRestClassifier."
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -286,3 +288,14 @@ def test_a_run_predicts_with_its_decoder(photos: Path, tmp_path: Path) -> None:
     inputs = list_inputs([str(photos)], DataConfig(decoder="torchvision"), size=24)[1]
     assert torch.cat(seen).equal(inputs.fetch(range(12), None))
     assert not torch.cat(seen).equal(list_inputs([str(photos)], size=24)[1].fetch(range(12), None))
+
+
+def test_damaged_exif_data_does_not_fill_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.jpg"
+    path.write_bytes(encoded(scene(), exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff\x00\x01junk"))
+    program = (
+        "import sys; from pathlib import Path; from spml.data.images.decoding import load_pixels; "
+        "load_pixels(Path(sys.argv[1]).read_bytes(), 8, 'bilinear', max_pixels=10**6)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -26,9 +26,11 @@ import torch
 
 from spml.common.errors import SpmlError
 from spml.common.messages import shown
+from spml.data.dataset import Dataset, Samples
 from spml.data.images import feature_store
-from spml.data.images.feature_store import FeatureStore
-from spml.data.matrix import ImageArray
+from spml.data.images.feature_store import FeatureStore, shared_features
+from spml.data.matrix import FeatureMatrix, ImageArray
+from spml.labels import ObservedLabels
 from spml.runs.predict.features import cached_features
 from tests.data.cached import PIXELS, Counting, files
 
@@ -354,3 +356,26 @@ def test_without_locks_each_process_appends_to_its_own_segment(
     interrupted(tmp_path / "interrupted")
     assert resume(tmp_path / "interrupted")[0] == 1
     assert len(stored(tmp_path / "interrupted")) == 4
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other", "sound"])
+def test_shared_features_that_are_damaged_are_written_again(tmp_path: Path, damage: str) -> None:
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+    def share(rows: npt.NDArray[np.float32], folder: Path) -> npt.NDArray[np.float32]:
+        labels = ObservedLabels.from_ternary(np.eye(4, 3, dtype=np.int8))
+        samples = Samples(tuple("abcd"), FeatureMatrix(rows), labels)
+        shared = shared_features(Dataset("toy", tuple("xyz"), {"train": samples}, {}), folder)
+        return np.asarray(shared.splits["train"].inputs.dense(range(4)))
+
+    share(rows, tmp_path)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    damaged = {"cut": content[:-5], "flipped": content[:-1] + bytes([content[-1] ^ 1]), "sound": content}
+    share(rows + 1, tmp_path / "other")
+    (other,) = (tmp_path / "other").iterdir()
+    path.write_bytes(damaged.get(damage, other.read_bytes()))
+    written = path.stat().st_ino
+    assert np.array_equal(share(rows, tmp_path), rows)
+    assert path.read_bytes() == content
+    assert (path.stat().st_ino == written) == (damage == "sound")

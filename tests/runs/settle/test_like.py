@@ -177,3 +177,11 @@ def test_settings_of_a_finished_run_are_not_taken_for_stated_ones(tmp_path, capl
     assert "no effect" not in caplog.text
     main(["train", "--config", config, "--lr", "0.5", "--output", str(tmp_path / "stated")])
     assert "heads of method auto are solved, so optim.lr has no effect" in caplog.text
+
+
+def test_damaged_thresholds_are_not_passed_over(features, folder, tmp_path, capsys):
+    run = tmp_path / "run"
+    main(["train", str(features), *HIDE, "--head", "ridge", "--mean_labels", "1.6", "--output", str(run)])
+    (run / "thresholds.json").write_bytes((run / "thresholds.json").read_bytes()[:300])
+    said = fails(capsys, "train", "--like", str(run), "--output", str(tmp_path / "again"))
+    assert "thresholds.json: damaged" in said

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -25,6 +26,8 @@ from PIL import ExifTags, Image, UnidentifiedImageError, features
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", *(["AVIF"] if features.check("avif") else []))
 HAS_HEIF = find_spec("pillow_heif") is not None
 """Whether HEIC and HEIF can be read: by pillow-heif, the extra `heif`."""
+
+warnings.filterwarnings("ignore", module=r"PIL\.TiffImagePlugin")  # of damaged EXIF data, which is ignored
 
 _BRANDS = re.compile(rb"hei[cxms]|hev[cxms]|mif1|msf1")  # of HEIF, in the first bytes of a file
 LONGEST_SIDE = 65_535

@@ -271,7 +271,7 @@ def _keys(identities: Identities) -> npt.NDArray[np.uint64]:
 def shared_features(data: Dataset, folder: Path) -> Dataset:
     """Keep the features of a data set as float32 in a folder; the first process to need them writes them.
 
-    Files are named by their content, so that ways of hiding labels share them.
+    Files are named by their content, so that ways of hiding labels share them; one with another is replaced.
     """
     if data.kind != "feature":
         return data
@@ -282,12 +282,20 @@ def shared_features(data: Dataset, folder: Path) -> Dataset:
         if inputs.num_parts or 4 * len(inputs) * inputs.width > _MOST_SHARED:
             return data
         path = folder / f"{inputs.fingerprint()[:32]}.npy"
-        if not path.exists():
+        if (shared := _shared(path)) is None:
             folder.mkdir(parents=True, exist_ok=True)
             write_with(path, partial(_write_dense, inputs))
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        splits[name] = replace(samples, inputs=FeatureMatrix(np.asarray(mapped)))
+            shared = _shared(path)
+        splits[name] = replace(samples, inputs=shared or inputs)
     return replace(data, splits=splits)
+
+
+def _shared(path: Path) -> FeatureMatrix | None:
+    """Features in a file that is named by their fingerprint; None if it is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError):
+        found = FeatureMatrix(np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)))
+        return found if found.fingerprint()[:32] == path.stem else None
+    return None
 
 
 def _write_dense(inputs: FeatureMatrix, stream: BinaryIO) -> None:

@@ -131,21 +131,14 @@ def run_audit(
         columns = run.columns(config.path, data.classes)
         audit, health, ranked = _find(run, config, data, columns, scored, k, limits)
         pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
+        places, says = [""] * len(audit.missing), _by_name(run, data, columns, k.value, *pairs, engine)
         if run.locates and run.spec.size:
             places = _places(run, data, pairs[0], columns[pairs[1]], engine)
-            missing = [
-                replace(label, where=where) for label, where in zip(audit.missing, places, strict=True)
-            ]
-            audit = audit._replace(missing=missing)
-        if by_name := _by_name(run, data, columns, k.value, *pairs, engine):
-            missing = [
-                replace(label, by_name=says) for label, says in zip(audit.missing, by_name, strict=True)
-            ]
-            audit = audit._replace(missing=missing)
-            asked = len(by_name) - by_name.count("")
-            log.info(
-                f"names: agree with {by_name.count('yes'):,} of {asked:,} listed labels (column by_name)"
-            )
+        if asked := len(says) - says.count(""):
+            log.info(f"names: agree with {says.count('yes'):,} of {asked:,} listed labels (column by_name)")
+        further = zip(audit.missing, places, says or [""] * len(places), strict=True)
+        missing = [replace(label, where=where, by_name=word) for label, where, word in further]
+        audit = audit._replace(missing=missing)
         (output / ABOUT).unlink(missing_ok=True)  # it comes last: with it, all files are there
         if form != "csv":
             write_list(output / f"{LIST}.{form}", audit.missing)

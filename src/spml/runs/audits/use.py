@@ -130,7 +130,9 @@ class UsedAudit(NamedTuple):
                 stack.enter_context(only_writer(run.folder, inside=True))
             for name, run in runs.items():
                 write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
-                write_checked_json(run.folder / run_files.AUDITED, {**told, "run": run.identity})
+                digest = sha256_file(run.folder / run_files.THRESHOLDS)
+                about = {**told, "run": run.identity, "thresholds_sha256": digest}
+                write_checked_json(run.folder / run_files.AUDITED, about)
                 renew_report(run, engine)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -104,17 +104,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
         InputError: It is missing, is not JSON, lacks what every summary has, in which case the message names
             the field, or does not have the SHA-256 that it states.
     """
-    path = folder / run_files.SUMMARY
-    try:
-        summary: dict[str, Any] = parse_json(path.read_bytes())
-        msgspec.convert(summary, _Summary)
-        check_json_sha256(summary)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
-        ) from error
-    check_identity(path, summary.get("run", ""))
-    return summary
+    advice = "Name the folder of a finished run, or train it again."
+    return _read(folder / run_files.SUMMARY, advice, lambda summary: msgspec.convert(summary, _Summary))
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -123,14 +114,20 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises:
         InputError: It can't be read, is damaged or of another run.
     """
+    return _read(path, "Make it again, or remove it.")
+
+
+def _read(path: Path, advice: str, check: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
     try:
         content: dict[str, Any] = parse_json(read_bytes(path))
+        if check:
+            check(content)
         stated = content.get("run", "")
-        # Of an earlier version: its field `sha256` is that of a table.
-        if stated:
+        # Other documents of an earlier version have the digest of a table in the field `sha256`.
+        if check or stated:
             check_json_sha256(content)
     except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise InputError(f"{path}: can't be read ({error}). Make it again, or remove it.") from error
+        raise InputError(f"{path}: can't be read ({error}). {advice}") from error
     check_identity(path, stated)
     return content
 

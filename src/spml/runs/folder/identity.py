@@ -24,7 +24,9 @@ from ...engine.checkpoint import check_run
 from ...models.classifier import CARD
 
 CONFIG = "config.yaml"
-_LINE = "# Run, which the other files name too (keep this line): "
+IDENTITY = "# Run, which the other files name too (keep this line): "
+"""Comment in config.yaml that states an identity."""
+
 _OTHER = {
     "output", "threads", "accelerator", "init_from", "checkpoint_steps", "minutes",
     *(f"data.{name}" for name in ("path", "images", "classes", "cache", "workers")),
@@ -45,11 +47,6 @@ def identity_of(config: Config, fingerprint: str, classes: Sequence[str], weight
     values = flat(asdict(config))
     settings = {name: values[name] for name in differences(config, Config()) if name not in _OTHER}
     return f"{_digits(settings)}-{_digits([fingerprint, *classes, weights])}"
-
-
-def line_of(identity: str) -> str:
-    """Comment that states an identity in config.yaml; empty for a run of an earlier version."""
-    return f"{_LINE}{identity}\n" if identity else ""
 
 
 def identity_in(folder: Path) -> str:
@@ -93,7 +90,7 @@ def _stated(folder: Path) -> tuple[str, Path | None]:
     """Identity that a folder states, and the file that does; None where there is none."""
     path = folder / CONFIG
     if path.is_file():
-        found = re.search(rf"^{re.escape(_LINE)}(.*)$", read_yaml_text(path), re.M)
+        found = re.search(rf"^{re.escape(IDENTITY)}(.*)$", read_yaml_text(path), re.M)
         return found[1] if found else "", path
     path = folder / CARD
     if path.is_file():

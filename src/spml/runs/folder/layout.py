@@ -20,7 +20,7 @@ from ...config import Config, read_yaml, to_yaml
 from ...data import read_names, wanted_names, write_names
 from ...engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from .identity import CONFIG as CONFIG
-from .identity import identity_in, line_of
+from .identity import IDENTITY, identity_in
 
 NAMES = "names.csv"
 METRICS = "metrics.jsonl"
@@ -39,26 +39,9 @@ EVALUATION = "evaluation.json"
 LOGS, EVENTS, EVENT_FILES, MLFLOW = "logs.json", "tensorboard", "events.out.tfevents.*", "mlflow.db"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
-    CONFIG,
-    NAMES,
-    METRICS,
-    SUMMARY,
-    CURVES,
-    EXAMPLES,
-    SKIPPED,
-    *MODEL,
-    OBJECTIVE,
-    HELD_OUT,
-    AUDITED,
-    THRESHOLDS,
-    THRESHOLDS_PICTURE,
-    REPORT,
-    EVALUATION,
-    LOGS,
-    CURRENT,
-    NEW,
-    PREVIOUS,
-)
+    CONFIG, NAMES, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, HELD_OUT, AUDITED,
+    THRESHOLDS, THRESHOLDS_PICTURE, REPORT, EVALUATION, LOGS, CURRENT, NEW, PREVIOUS,
+)  # fmt: skip
 
 
 def holds_run(folder: Path) -> bool:
@@ -172,7 +155,8 @@ def write_config(folder: Path, config: Config, identity: str | None = None) -> N
     Raises:
         SpmlError: A file could not be written.
     """
-    about = line_of(identity_in(folder) if identity is None else identity)
+    identity = identity_in(folder) if identity is None else identity
+    about = f"{IDENTITY}{identity}\n" if identity else ""  # a run of an earlier version has none
     if names := wanted_names(config.data):
         write_names(folder / NAMES, names)
         config = replace(config, data=replace(config.data, rename=str(folder / NAMES)))

@@ -21,6 +21,7 @@ from torch import nn
 
 from ...common.errors import InputError, SpmlError, missing_extra, unexpected
 from ...common.messages import log
+from ...common.signals import ended_by_signals
 from ...data import Inputs
 from ...data.dataset import Loaded
 from ...data.images.feature_store import first_of_each
@@ -29,7 +30,6 @@ from ...data.names import FilesBelow
 from ...engine import find_device
 from ...engine.loader import NO_KEYS, Batches, Keys, load_batches
 from ...engine.predict import autocast_to, compute
-from ...engine.signals import ended_by_signals
 from ...version import __version__
 
 _SAMPLES = 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,10 +64,8 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
     carried, given = _flat(asdict(config)), _flat(stated)
     defaults = _flat(asdict(Config()))
     del carried["output"]
-    with suppress(InputError):  # thresholds are missing or damaged
-        k = read_thresholds(
-            folder / run_files.THRESHOLDS, tuple(card["classes"]), str(card["weights_sha256"])
-        ).mean_labels
+    if (path := folder / run_files.THRESHOLDS).is_file():
+        k = read_thresholds(path, tuple(card["classes"]), str(card["weights_sha256"])).mean_labels
         if k.source in ("stated", "audit"):
             carried["mean_labels"] = k.value
     for name, following in _FOLLOWING.items():
@@ -76,14 +73,14 @@ def like_run(folder: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
             carried |= {each: defaults[each] for each in following}
             if name == "model.head" and given[name] in models.CLOSED_FORM:
                 carried |= {each: defaults[each] for each in ("method", "hp", "optim.name")}
-    path = str(given.get("data.path", ""))
-    if path and not same_path(path, config.data.path):
+    data = str(given.get("data.path", ""))
+    if data and not same_path(data, config.data.path):
         kept = {"data.path", *(f"data.{name}" for name in _CARRIED)}
         carried |= {
             name: value for name, value in defaults.items() if name.startswith("data.") and name not in kept
         }
         carried["data.rename"] = wanted_names(config.data) or ""
-        carried |= _columns_of(folder, config.data, Path(path), given)
+        carried |= _columns_of(folder, config.data, Path(data), given)
     elif config.data.path == MEMORY:
         raise InputError(
             f"{folder}: was trained on data in memory, so `like` can't read it again. Name data: spml train "

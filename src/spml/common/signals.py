@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 
 def ending_signals() -> list[int]:
@@ -23,7 +24,7 @@ def ended_by_signals() -> AbstractContextManager[None]:
     def end(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    return _handled(ending_signals(), end)
+    return handled(ending_signals(), end)
 
 
 def stop_on_signal(request_stop: Callable[[], None]) -> AbstractContextManager[None]:
@@ -36,16 +37,22 @@ def stop_on_signal(request_stop: Callable[[], None]) -> AbstractContextManager[N
         request_stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    return _handled([signal.SIGINT, *ending_signals()], handle)
+    return handled([signal.SIGINT, *ending_signals()], handle)
 
 
 @contextmanager
-def _handled(numbers: list[int], handler: Callable[[int, object], None]) -> Iterator[None]:
+def handled(numbers: list[int], handler: Callable[[int, Any], None]) -> Iterator[None]:
     """Handle signals while the context lasts. Outside the main thread, Python allows no handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in numbers}
+
+    def handle(number: int, frame: Any) -> None:
+        if number == getattr(signal, "SIGHUP", None):  # a shell passes on the one that it gets itself
+            signal.signal(number, signal.SIG_IGN)
+        handler(number, frame)
+
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:
