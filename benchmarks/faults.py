@@ -32,6 +32,7 @@ from spml.engine.checkpoint import save_checkpoint
 SEARCHES = {
     "points": "killed before or after an operation on files, or the disk full there",
     "random": "killed at a random time",
+    "flips": "a random bit of a run flipped",
     "damages": "a file of a run, an audit, a sample, a loop or a comparison damaged",
     "fuzz": "mutated inputs",
 }

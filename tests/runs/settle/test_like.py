@@ -66,8 +66,8 @@ def test_k_of_the_thresholds_is_carried_along_unless_it_is_only_assumed(run, tmp
     main(["thresholds", str(copy), "--mean_labels", "2.25"])
     assert again(copy, tmp_path / "stated").mean_labels == 2.25
     assert again(copy, tmp_path / "other", "--mean_labels", "3").mean_labels == 3
-    (copy / "thresholds.json").write_text("{")
-    assert again(copy, tmp_path / "damaged").mean_labels is None
+    (copy / "thresholds.json").unlink()
+    assert again(copy, tmp_path / "missing").mean_labels is None
 
 
 def test_with_another_method_its_settings_are_settled_again(run, tmp_path):
