@@ -239,12 +239,16 @@ def opened_with(photos, weights, size="auto"):
     return open_for_backbone(from_dict({"data": data, "model": model}), several=True)
 
 
-def test_small_photographs_are_seen_at_the_size_of_the_network(photos, weights):
+def test_small_photographs_are_seen_at_the_size_of_the_network(photos, weights, caplog):
+    caplog.set_level("INFO", "spml")
     found = opened_with(photos, weights)
     assert (found.spec.size, found.sizes) == (64, ())
+    said = "half of the photographs have less than 32 pixels on the longer side (median 24) and are enlarged"
+    assert said in caplog.text
 
 
-def test_the_median_of_a_folder_of_mixed_sizes_decides(large, weights, tmp_path):
+def test_the_median_of_a_folder_of_mixed_sizes_decides(large, weights, tmp_path, caplog):
+    caplog.set_level("INFO", "spml")
     mixed = tmp_path / "photos"
     mixed.mkdir()
     for number, path in enumerate(sorted(large.parent.glob("*.png"))):
@@ -252,6 +256,10 @@ def test_the_median_of_a_folder_of_mixed_sizes_decides(large, weights, tmp_path)
     (mixed / "labels.csv").write_text(large.read_text())
     found = opened_with(mixed / "labels.csv", weights)
     assert found.sizes == (64, 96, 128)
+    assert (
+        "four in five have 40 to 400 pixels on the longer side. Sizes are chosen by the median, 220."
+        in caplog.text
+    )
 
 
 def test_networks_of_one_size_keep_it():

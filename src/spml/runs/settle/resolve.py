@@ -20,6 +20,8 @@ from torch import Tensor
 
 from ... import models
 from ...common.errors import InputError
+from ...common.messages import log
+from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, differences
 from ...data import MEMORY, Dataset, Inputs, Kind, Opening, Records, start_opening, wanted_names
@@ -446,6 +448,8 @@ _LARGEST = 1.15
 """Largest size as a share of the longer side of photographs, and least ratio of neighbouring sizes."""
 
 _SOME = 200  # photographs whose headers are read
+_SMALL = 32  # pixels of the longer side below which photographs say little
+_SPREAD = 4  # ratio of long to short photographs from which one size hardly suits all
 
 
 def candidate_sizes(own: int, longer_side: float) -> tuple[int, ...]:
@@ -465,10 +469,25 @@ def candidate_sizes(own: int, longer_side: float) -> tuple[int, ...]:
 
 
 def sizes_for(opening: Opening, own: int) -> tuple[int, ...]:
-    """Sizes to choose from for photographs in files, by the median of their longer sides."""
+    """Sizes to choose from for photographs in files, by the median of their longer sides. A line says
+    where most are tiny, or where one size hardly suits all."""
     files = opening.records.inputs
     if not isinstance(files, Sequence):
         return (own,)
     chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _SOME)).astype(np.int64))
     sides = image_sides([files[row] for row in chosen.tolist()], opening.config.max_pixels)
-    return candidate_sizes(own, float(np.median([max(each) for each in sides]))) if sides else (own,)
+    if not sides:
+        return (own,)
+    low, median, high = np.quantile([max(each) for each in sides], (0.1, 0.5, 0.9)).tolist()
+    if median < _SMALL:
+        log.info(
+            f"note: half of the photographs have less than {_SMALL} pixels on the longer side (median "
+            f"{median:g}) and are enlarged to {own}, the size of the network. Take larger ones if there are "
+            "any."
+        )
+    elif high > _SPREAD * low:
+        log.info(
+            f"note: photographs differ much in size: of {counted(len(sides), 'photograph')}, four in five "
+            f"have {low:g} to {high:g} pixels on the longer side. Sizes are chosen by the median, {median:g}."
+        )
+    return candidate_sizes(own, median)
