@@ -202,9 +202,10 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatc
         alone = sp_score(held, parts[1].observed.index, 1.2).score
         assert member.score == pytest.approx(alone, abs=1e-9)
         rest = (result.held_out - offset) / np.where(scale, scale, 1) - share * standardised
+        # Up to the own label of each sample, which held-out scores leave out.
         before = (plain.held_out - plain.head.offset.numpy()) / np.maximum(plain.head.scale.numpy(), 1e-9)
         for column in (0, 1, 2, 4):
-            assert np.corrcoef(rest[:, column], before[:, column])[0, 1] > 0.999
+            assert np.corrcoef(rest[:, column], before[:, column])[0, 1] > 0.98
 
 
 def test_the_share_is_that_of_the_highest_score(parts):
