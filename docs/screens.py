@@ -33,7 +33,7 @@ import spml
 from spml import plots
 from spml.audit.sheets import read_sample
 from spml.cli.main import main
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.runs.audits.sample import scores_of_sample
 
 ROOT = Path(__file__).resolve().parents[1]

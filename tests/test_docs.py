@@ -34,7 +34,7 @@ from spml.data.readers import readers
 from spml.methods.cards import NOTATION
 from spml.methods.registry import create, hyper_parameters, methods
 from spml.review.labelling import Labelling
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from tests.helpers.photos import make_photos
 from tests.helpers.texts import make_texts, write_texts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .methods.base import Batch, Card, Objective, Outputs
     from .methods.registry import register
     from .runs.api import train
-    from .runs.judge.evaluate import compare
+    from .runs.evaluate import compare
     from .runs.predict.predictions import Predictions
     from .runs.run import Run, load
     from .testing import check_objective

@@ -12,9 +12,9 @@ import pytest
 
 from spml.audit.folder import read_observed
 from spml.config import DataConfig
-from spml.review import site as serve
+from spml.review import app as serve
 from spml.review.labelling import Labelling
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.settle import resolve
 from tests.helpers.commands import run

@@ -20,7 +20,7 @@ from spml.audit.folder import (
 )
 from spml.audit.sheets import write_sheet
 from spml.config import DataConfig
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from spml.review.store import Store
 

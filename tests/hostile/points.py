@@ -42,7 +42,7 @@ from spml.bench import workers
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.cli.main import main as spml
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from tests.data.benchmarks.layouts import voc2012
 from tests.hostile.disk import FULL, HOW, TIMED, Disk, Stop

@@ -6,7 +6,7 @@ import csv
 
 import spml
 from spml.data.readers import read
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 
 HIDDEN = ["--data.unlisted", "negative", "--data.observe", "single", "--threads", "1"]

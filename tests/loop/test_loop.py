@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import spml
+from spml import loop as steps
 from spml.audit.folder import read_audit
 from spml.audit.sheets import read_answers
 from spml.cli.main import main
 from spml.config import differences, read_yaml
 from spml.data.readers import read
-from spml.loop import steps
-from spml.loop.compare import Change, compare_rounds
-from spml.loop.steps import describe_change
+from spml.loop import Change, compare_rounds, describe_change
 from spml.metrics import average_precision
 from spml.review.labelling import Labelling
 from spml.runs.folder.held_out import read_held_out, write_held_out

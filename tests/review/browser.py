@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spml.review.app import Site, open_site
 from spml.review.labelling import Labelling
 from spml.review.session import Review
-from spml.review.site import Site, open_site
 from tests.helpers import few_files
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

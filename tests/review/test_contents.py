@@ -20,7 +20,7 @@ from spml.data.readers import make_digits
 from spml.data.records import Records
 from spml.labels import ObservedLabels
 from spml.review.contents import MOST_CHARACTERS, MOST_FEATURES, Contents, Pictures
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from tests.helpers import write_image
 from tests.helpers.reviews import make_audit

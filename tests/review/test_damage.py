@@ -11,7 +11,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.review.merged import reviewed
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review, open_data
 from spml.review.store import Store
 from tests.helpers.commands import run

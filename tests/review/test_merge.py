@@ -11,7 +11,7 @@ from spml.config import DataConfig
 from spml.data.writers import write
 from spml.labels import ObservedLabels
 from spml.review.merged import merge, reviewed
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review, open_data
 from tests.helpers.reviews import MERGED, answer, audit_of, forge
 

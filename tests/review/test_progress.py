@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from spml.review.progress import CONFLICT, NO, UNSURE, YES, Answers, Estimate, measure
-from spml.review.queue import Entries, Selection, make_order
+from spml.review.progress import (
+    CONFLICT,
+    NO,
+    UNSURE,
+    YES,
+    Answers,
+    Entries,
+    Estimate,
+    Selection,
+    make_order,
+    measure,
+)
 from spml.review.store import Decision
 
 

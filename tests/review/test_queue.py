@@ -9,7 +9,7 @@ from spml.audit.folder import MissingLabel, WrongLabel
 from spml.common.errors import InputError
 from spml.data.records import Records
 from spml.labels import ObservedLabels
-from spml.review.queue import Entries, Selection, make_entries, make_order
+from spml.review.progress import Entries, Selection, make_entries, make_order
 
 CLASSES = ("bird", "cat", "dog")
 

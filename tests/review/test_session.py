@@ -9,7 +9,7 @@ import pytest
 
 from spml.audit.folder import WrongLabel
 from spml.common.errors import InputError
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review, open_data
 from tests.helpers import write_image
 from tests.helpers.reviews import CLASSES, audit_of, make_audit

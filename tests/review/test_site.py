@@ -14,9 +14,9 @@ from spml.common.errors import InputError
 from spml.common.web import listen
 from spml.config import DataConfig
 from spml.review import app
+from spml.review.app import open_site, serve
 from spml.review.merged import reviewed
 from spml.review.session import Review
-from spml.review.site import open_site, serve
 from tests.helpers.connections import connections
 from tests.helpers.reviews import audit_of, make_audit
 from tests.review.browser import Server, process

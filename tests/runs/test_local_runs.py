@@ -14,7 +14,7 @@ from PIL import Image
 import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from spml.runs.audits import out_of_fold
 from spml.runs.audits.out_of_fold import open_for_run, score_samples

@@ -14,7 +14,7 @@ from spml.audit.folder import read_audit
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.models.backbones.texts import SETTINGS
-from spml.review.queue import Selection
+from spml.review.progress import Selection
 from spml.review.session import Review
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command

@@ -38,7 +38,7 @@ from ..plots.sheets import (
     window_at,
 )
 from ..plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
-from ..runs.judge.evaluate import check_classes
+from ..runs.evaluate import check_classes
 from ..runs.predict.batches import Engine
 from ..runs.run import Run, load_each
 from .registry import Analysis, register_figure

@@ -19,7 +19,7 @@ from ..decisions import (
 )
 from ..labels import LabelError, ObservedLabels
 from ..scores import KnownPositives, Pairs, Scores, as_scores, fits
-from ..scores.arrays import BoolArray, FloatArray, IntArray, ScoreArray
+from ..scores.forms import BoolArray, FloatArray, IntArray, ScoreArray
 
 PROBABLE = 0.5
 """Probability above which a label is called probably missing: then it is more likely there than not."""

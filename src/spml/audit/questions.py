@@ -14,7 +14,7 @@ from ..common.errors import InputError
 from ..decisions import AnyScores, caveats
 from ..decisions.policy import FEW_POSITIVES
 from ..scores import ranks_of
-from ..scores.arrays import FloatArray
+from ..scores.forms import FloatArray
 from .hidden import PROBABLE, HiddenLabels, Labels, MissingLabels, hidden_labels
 
 POINTS = 15

@@ -89,7 +89,7 @@ def evaluate(
     elif len(runs) == 1 and Path(runs[0]).is_dir():
         check_writable(Path(runs[0]) / EVALUATION)
 
-    from ..runs.judge.evaluate import compare
+    from ..runs.evaluate import compare
     from ..runs.report.page import renew_report
     from ..runs.run import load_each
 
@@ -121,8 +121,8 @@ def _write(
     result: dict[str, Any], loaded: Sequence[Run], output: Path | None, folder: Path | None
 ) -> list[str]:
     """Write the result. Returns a line for each file."""
+    from ..runs.evaluate import of_one, write_comparison
     from ..runs.folder.layout import EVALUATION
-    from ..runs.judge.evaluate import of_one, write_comparison
 
     if folder:
         make_folder(folder)
@@ -137,7 +137,7 @@ def _write(
 def print_evaluation(result: dict[str, Any]) -> None:
     """Print a result of `spml.compare`, for one run or several."""
     from ..metrics import FEWEST_SHOWN
-    from ..runs.judge.evaluate import of_one
+    from ..runs.evaluate import of_one
 
     print(f"{result['data']}, {result['split']}: {result['samples']} samples, labels: {result['labels']}")
     if result["labels"] == "full":

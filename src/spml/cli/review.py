@@ -47,9 +47,9 @@ def review(
     if len(name) > 100 or not name.isprintable():
         raise InputError("--reviewer must be a name of at most 100 printable characters.")
 
+    from ..review.app import open_site, serve
     from ..review.labelling import Labelling
     from ..review.session import Review
-    from ..review.site import open_site, serve
 
     opened: Review | Labelling
     if path.is_file() or path.suffix.lower() == ".csv":

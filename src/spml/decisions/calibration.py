@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..labels import ObservedLabels
 from ..scores import Pairs, Scores, as_scores
-from ..scores.arrays import ScoreArray
+from ..scores.forms import ScoreArray
 from .priors import LARGEST_SHARE, Priors, filled
 
 ROUNDS = 6

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..scores import as_scores, ranks_of
-from ..scores.arrays import ScoreArray
+from ..scores.forms import ScoreArray
 from .calibration import AnyLabels, AnyScores, Calibration, as_observed, label_chances
 from .decide import cut_between, global_threshold
 from .priors import Priors

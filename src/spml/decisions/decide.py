@@ -12,7 +12,7 @@ import torch
 
 from ..common.errors import InputError
 from ..scores import Scores, as_scores, highest
-from ..scores.arrays import FloatArray, IntArray, ScoreArray
+from ..scores.forms import FloatArray, IntArray, ScoreArray
 
 _POINTS = 64
 _FEWEST = 0.05

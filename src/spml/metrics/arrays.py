@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..common.label_checks import as_array, class_indices, only
-from ..scores.arrays import BoolArray, IntArray
+from ..scores.forms import BoolArray, IntArray
 
 Empty = Literal["exclude", "zero"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..scores.arrays import FloatArray, score_array
+from ..scores.forms import FloatArray, score_array
 from ..scores.ranks import Ranks, rank_positives
 from .arrays import Empty, as_truth
 from .observed import observed_ranks

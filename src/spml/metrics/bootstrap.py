@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..scores.arrays import BoolArray, FloatArray, IntArray, score_array
+from ..scores.forms import BoolArray, FloatArray, IntArray, score_array
 from .arrays import Empty, as_truth
 from .registry import LabelledScores
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..common.label_checks import as_array
-from ..scores.arrays import FloatArray
+from ..scores.forms import FloatArray
 from ..scores.ranks import Ranks
 from .average_precision import mean_over_classes, precision_of_ranks
 from .bootstrap import MIN_DRAWS, resamples

@@ -10,7 +10,7 @@ import torch
 
 from ..common.label_checks import as_array
 from ..scores import Ranks, as_scores, ranks_of
-from ..scores.arrays import FloatArray
+from ..scores.forms import FloatArray
 from .arrays import as_known_positives
 
 KAPPA = 5.0  # a class with this many known positives weighs half as much as one with very many

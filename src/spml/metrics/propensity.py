@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..common.label_checks import as_array
-from ..scores.arrays import FloatArray, IntArray, highest, score_array
+from ..scores.forms import FloatArray, IntArray, highest, score_array
 from .arrays import as_truth
 from .registry import LabelledScores, register_metric
 

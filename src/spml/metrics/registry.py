@@ -11,7 +11,7 @@ import numpy as np
 
 from ..common.plugins import Registry
 from ..scores import Ranks, as_scores, highest, ranks_of
-from ..scores.arrays import BoolArray, FloatArray, IntArray, ScoreArray
+from ..scores.forms import BoolArray, FloatArray, IntArray, ScoreArray
 from ..scores.ranks import Entries
 from .arrays import Empty
 

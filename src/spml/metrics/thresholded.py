@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..common.label_checks import as_array
-from ..scores.arrays import (
+from ..scores.forms import (
     BoolArray,
     FloatArray,
     IntArray,

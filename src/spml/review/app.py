@@ -6,15 +6,18 @@ Only requests with the secret token in their address are answered, and only unde
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shlex
+import socket
 import subprocess
 import sys
 import threading
+import webbrowser
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
@@ -23,13 +26,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect
 
 from ..common.errors import InputError, SpmlError
-from ..common.web import LOCAL_NAMES, PATIENCE, only_query, page_app, security_headers
+from ..common.phrases import counted
+from ..common.web import (
+    LOCAL_NAMES,
+    LOOPBACK,
+    PATIENCE,
+    PatientServer,
+    listen,
+    only_query,
+    page_app,
+    security_headers,
+)
 from ..data.images.decoding import UnreadableImageError
-from .contents import Picture, Pictures
+from .contents import CACHE, Picture, Pictures
 from .labelling import Labelling
 from .labelling import Show as ShowSamples
-from .progress import LEAST_CHECKS
-from .queue import ListName, OrderName, Selection
+from .progress import LEAST_CHECKS, ListName, OrderName, Selection
 from .session import Review, Show
 from .store import Answer
 
@@ -297,3 +309,68 @@ def next_commands(review: Review) -> list[str]:
     output = str(folder / ("reviewed.csv" if form == "csv" else "reviewed.npz"))
     export = ["review", "export", str(review.store.path.parent), output, "--format", form]
     return [f"spml {shlex.join(export)}", f"spml {shlex.join(['train', output])}"]
+
+
+# -- serving it on this machine until it is interrupted --------------------------------------------------
+
+
+class Site(NamedTuple):
+    """A page that is ready to be served."""
+
+    address: str  # with the secret token
+    server: PatientServer  # its `run` takes the listener
+    listener: socket.socket  # listens already
+    review: Review | Labelling
+    pictures: bool  # whether the samples have pictures
+
+
+def open_site(review: Review | Labelling, *, port: int = 0) -> Site:
+    """Listen at a port for the page of a review. From now on browsers wait for the server to run.
+
+    Args:
+        review: Lists under review, or a sample that is labelled in full.
+        port: Port to listen at; 0 = a free one.
+
+    Raises:
+        InputError: The port is in use.
+    """
+    max_pixels = review.about.config.max_pixels if isinstance(review, Review) else review.max_pixels
+    pictures = Pictures(review.records, review.store.path.parent / CACHE, max_pixels)
+    token = secrets.token_urlsafe(24)
+    server = PatientServer(create_app(review, pictures, token), shutdown_timeout=3)
+    listener = listen(port)
+    address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/{token}/"
+    return Site(address, server, listener, review, pictures.available)
+
+
+def serve(site: Site, *, browser: bool) -> None:
+    """Serve a page until Ctrl-C or SIGTERM.
+
+    Args:
+        site: The page.
+        browser: Whether to open it in the browser.
+    """
+    review = site.review
+    if isinstance(review, Review):
+        missing, wrong = (len(review.lists[name].entries.rows) for name in ("missing", "wrong"))
+        work = f"{counted(missing, 'entry', 'entries')} to review"
+        if wrong:
+            work += f", and {counted(wrong, 'given label')} that may be wrong,"
+        next_step = f"Write them as labels: {next_commands(review)[0]}"
+    else:
+        work = f"{counted(len(review.sample.ids), 'sample')} to label in full"
+        next_step = f"Use them: spml {shlex.join(use_command(review))}"
+    with site.server.taking_signals(), contextlib.closing(review.store), site.listener:
+        work += f" as {review.reviewer}"
+        print(f"{site.address}\n{work}. Ctrl-C stops: every answer is on disk.", flush=True)
+        if not (site.pictures or review.contents.available):
+            print(
+                "The samples are shown by name only. rows=FILE shows the columns of a table with them, such "
+                "as their text.",
+                flush=True,
+            )
+        if browser:
+            webbrowser.open(site.address)
+        site.server.run(sockets=[site.listener])
+    print(f"\nThe answers are in {review.store.path}.")
+    print(next_step)

@@ -14,8 +14,7 @@ from scipy.sparse import csr_matrix
 from ..common.phrases import counted
 from ..data.records import Records
 from ..labels import ObservedLabels
-from .progress import Answers, Status, check_names
-from .queue import values_at
+from .progress import Answers, Status, check_names, values_at
 from .session import open_data
 from .store import FILE, Store, named
 

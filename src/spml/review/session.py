@@ -20,8 +20,23 @@ from ..common.safe import quote
 from ..data.records import Records
 from ..data.texts import Texts
 from .contents import Content, Contents
-from .progress import STATUSES, UNDECIDED, Answers, Progress, Status, check_names, measure
-from .queue import Entries, ListName, Order, OrderName, Selection, make_entries, make_order, values_at
+from .progress import (
+    STATUSES,
+    UNDECIDED,
+    Answers,
+    Entries,
+    ListName,
+    Order,
+    OrderName,
+    Progress,
+    Selection,
+    Status,
+    check_names,
+    make_entries,
+    make_order,
+    measure,
+    values_at,
+)
 from .store import FILE, Answer, Decision, Store
 
 Show = Literal["all", "undecided", "decided", "conflict"]

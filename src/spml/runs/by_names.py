@@ -41,7 +41,7 @@ from .decide.policies import HELD_OUT, write_thresholds
 from .fit.build import frozen_features
 from .folder import layout as run_files
 from .folder.held_out import HeldOut, drawn_part, keep_scores, write_held_out
-from .folder.identity import identity_in, identity_of
+from .folder.layout import identity_in, identity_of
 from .settle.resolve import Resolved, settle_data
 
 _MOST_WITH_CROPS = 5000  # photos whose crops are compared, for what scores have in common

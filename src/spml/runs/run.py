@@ -48,7 +48,7 @@ from .settle.conflicts import check_mean_labels
 
 if TYPE_CHECKING:
     from ..export import Model
-    from .judge.evaluate import Evaluation
+    from .evaluate import Evaluation
 
 GLOBAL = "global"
 """One threshold for all classes, in place of thresholds.json."""
@@ -651,7 +651,7 @@ class Run:
             InputError: The data can't be read, has no such split, has a class that the model does not know,
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
-        from .judge.evaluate import compare, of_one
+        from .evaluate import compare, of_one
 
         of_decision = {"threshold", "top_k", "top1_fallback", "thresholds"} & options.keys()
         decision = {name: options.pop(name) for name in sorted(of_decision)}

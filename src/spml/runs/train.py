@@ -34,7 +34,7 @@ from .fit.sizes import check_sizes, fit_sizes
 from .fit.solve import Fitted, describe_scores
 from .folder import layout as run_files
 from .folder.contents import load_model, read_summary
-from .folder.identity import continued, identity_of
+from .folder.layout import continued, identity_of
 from .folder.summary import final_scores, write_results
 from .predict.batches import Engine
 from .predict.features import drop_windows

@@ -5,7 +5,6 @@ block, at every look; and `TopScores`, the highest scores of each sample. Metric
 any of them. Imports torch and numpy only.
 """
 
-from .arrays import highest, score_array
 from .forms import (
     HIGHEST,
     InMemory,
@@ -17,6 +16,8 @@ from .forms import (
     TopScores,
     as_scores,
     fits,
+    highest,
+    score_array,
 )
 from .ranks import Ranks, ranks_of
 

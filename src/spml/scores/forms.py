@@ -12,10 +12,71 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import BoolArray, FloatArray, IntArray, ScoreArray, highest, score_array
+from ..common.label_checks import as_array
 
 if TYPE_CHECKING:
     from ..labels import ObservedLabels
+
+
+# -- arrays of scores, validated once --------------------------------------------------------------------
+
+
+ScoreArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+
+
+def score_array(scores: npt.ArrayLike | torch.Tensor) -> ScoreArray:
+    """Validate scores and convert them to float32 or float64 of shape (N, C).
+
+    Raises:
+        ValueError: The shape is not (N, C), the array is empty, its values are not real numbers, or one of
+            them is NaN (the message gives row and column).
+    """
+    array = as_array(scores)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"scores must have shape (N, C) with N, C >= 1, got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be real numbers, got {array.dtype}")
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    elif array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if np.isnan(array.min()):  # the minimum is NaN if any score is: no (N, C) mask in the usual case
+        row, column = np.argwhere(np.isnan(array))[0].tolist()
+        raise ValueError(f"scores: row {row}, column {column} is NaN; every score must be a number")
+    return array
+
+
+def highest(scores: ScoreArray, k: int) -> IntArray:
+    """Columns of the k highest scores of each row, the highest first; of equal ones the first column.
+
+    Args:
+        scores: Scores of shape (N, C) without NaN.
+        k: Number of columns; all of them where there are fewer.
+
+    Returns:
+        int64 (N, k).
+    """
+    k = min(k, scores.shape[1])
+    if not k:
+        return np.empty((len(scores), 0), np.int64)
+    # PyTorch takes half the time of NumPy's partition, but any of equal scores, in any order.
+    tensor = torch.from_numpy(np.require(scores, requirements=["C", "W"]))
+    values, columns = (found.numpy() for found in torch.topk(tensor, k, dim=1))
+    lowest = values[:, -1:]
+    ties = np.count_nonzero(values == lowest, axis=1)
+    for row in np.flatnonzero(np.count_nonzero(scores == lowest, axis=1) > ties):
+        columns[row, k - ties[row] :] = np.flatnonzero(scores[row] == lowest[row])[: ties[row]]
+    tied = np.flatnonzero((values[:, 1:] == values[:, :-1]).any(axis=1))
+    order = np.lexsort((columns[tied], -values[tied]), axis=1)
+    columns[tied] = np.take_along_axis(columns[tied], order, axis=1)
+    return columns
+
+
+# -- forms -----------------------------------------------------------------------------------------------
+
 
 _PAIRS = 1 << 20  # of a block of samples
 
@@ -476,3 +537,92 @@ class ScoreTable:
         if not self.highest:
             return InMemory(self._all)
         return TopScores.join(self._parts).take(np.argsort(np.concatenate(self._rows)))
+
+
+# -- scores as tensors of a file -------------------------------------------------------------------------
+
+
+_HIGHEST = "starts", "columns", "scores", "floors"
+
+
+def score_tensors(scores: Scores) -> dict[str, npt.NDArray[Any]]:
+    """Tensors by name; of `TopScores`, the classes of entries are stored in 32 bits."""
+    if isinstance(scores, TopScores):
+        columns = scores.columns.astype(np.int32)
+        return dict(zip(_HIGHEST, (scores.starts, columns, scores.scores, scores.floors), strict=True))
+    return {"scores": scores.gather()}
+
+
+def read_scores(stored: Any, shape: tuple[int, int]) -> Scores:
+    """Read scores that were stored as `score_tensors`.
+
+    Args:
+        stored: Open safetensors file.
+        shape: Number of samples N and of classes C.
+
+    Raises:
+        ValueError: A tensor has another type or size, or holds an impossible value.
+        SafetensorError: The file lacks a tensor.
+    """
+    if "starts" not in set(stored.keys()):
+        array = read_tensor(stored, "scores", "F32", shape)
+        if not np.isfinite(array).all():
+            raise ValueError("some of its scores are not finite")
+        return InMemory(array)
+    starts, columns = read_rows(stored, "starts", "columns", shape)
+    scores = read_tensor(stored, "scores", "F32", (len(columns),))
+    floors = read_tensor(stored, "floors", "F32", (shape[0],))
+    if not len(scores) or not np.isfinite(scores).all():
+        raise ValueError("it holds no scores, or some that are not finite")
+    if np.isnan(floors).any() or (floors == np.inf).any():
+        raise ValueError("a floor is not a number")
+    if ((floors == -np.inf) & (np.diff(starts) < shape[1])).any():
+        raise ValueError("scores are missing of a sample that states none are")
+    return TopScores(starts, columns, scores, floors, shape[1])
+
+
+def read_rows(
+    stored: Any, of_starts: str, of_columns: str, shape: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """Read the starts of N rows and the classes of their entries, which must ascend within a row.
+
+    Raises:
+        ValueError, SafetensorError: As in `read_scores`.
+    """
+    samples, classes = shape
+    starts = read_tensor(stored, of_starts, "I64", (samples + 1,))
+    columns = read_tensor(stored, of_columns, "I32", (None,)).astype(np.int64)
+    within = (starts >= 0).all() and (starts <= len(columns)).all()  # so that no difference overflows
+    if not within or starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
+        raise ValueError(f"{of_starts} does not divide its {len(columns)} entries")
+    if len(columns) and not 0 <= columns.min() <= columns.max() < classes:
+        raise ValueError(f"{of_columns} has a class outside 0 ... {classes - 1}")
+    first = np.zeros(len(columns) + 1, np.bool_)
+    first[starts] = True
+    if (np.diff(columns) <= 0)[~first[1:-1]].any():
+        raise ValueError(f"{of_columns} does not ascend within a sample")
+    return starts, columns
+
+
+def read_tensor(stored: Any, name: str, kind: str, shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+    """Read a tensor after its type and shape have been checked, as `check_tensor` does."""
+    check_tensor(stored, name, kind, shape)
+    array: npt.NDArray[Any] = stored.get_tensor(name).numpy().copy()
+    return array
+
+
+def check_tensor(stored: Any, name: str, kind: str, shape: tuple[int | None, ...]) -> None:
+    """Check type and shape of a tensor, without reading it.
+
+    Args:
+        stored: Open safetensors file.
+        name: Name of the tensor.
+        kind: Its type, as safetensors names it.
+        shape: Its shape, in which None stands for any length.
+    """
+    part = stored.get_slice(name)
+    found = tuple(part.get_shape())
+    alike = len(found) == len(shape) and all(b in (None, a) for a, b in zip(found, shape, strict=True))
+    if part.get_dtype() != kind or not alike:
+        wanted = ", ".join("any length" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} is {part.get_dtype()} {found}, not {kind} ({wanted})")

@@ -9,8 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .arrays import BoolArray, IntArray, ScoreArray
-from .forms import InMemory, Scores, TopScores, as_scores, fits
+from .forms import BoolArray, InMemory, IntArray, ScoreArray, Scores, TopScores, as_scores, fits
 
 Entries = tuple[IntArray, IntArray]
 

@@ -19,7 +19,7 @@ from spml.bench.spec import read_spec
 from spml.bench.store import Store as RunStore
 from spml.review.contents import Contents
 from spml.review.merged import reviewed
-from spml.review.queue import Selection, make_entries
+from spml.review.progress import Selection, make_entries
 from spml.review.session import Review, open_data
 from spml.review.store import FILE
 from tests.bench.rows import row

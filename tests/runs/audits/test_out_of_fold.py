@@ -17,7 +17,7 @@ from spml.runs.audits import out_of_fold
 from spml.runs.audits.out_of_fold import open_for_run, score_samples, settings_of_model
 from spml.runs.fit.fine_tune import HEAD, TUNED
 from spml.runs.folder.held_out import read_held_out, write_held_out
-from spml.runs.folder.identity import identity_in
+from spml.runs.folder.layout import identity_in
 from spml.runs.predict.batches import Engine
 from spml.runs.settle.resolve import Opened, resolve
 from tests.helpers.features import BACKBONE, make_weights

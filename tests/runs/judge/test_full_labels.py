@@ -8,7 +8,7 @@ import pytest
 from spml.decisions import Decision
 from spml.labels import ObservedLabels
 from spml.metrics import register_metric, registry
-from spml.runs.judge.evaluate import Measured, measure_runs
+from spml.runs.evaluate import Measured, measure_runs
 from spml.scores import InMemory, forms
 from tests.helpers.slow import in_blocks
 

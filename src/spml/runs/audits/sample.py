@@ -21,9 +21,9 @@ from ...config import DataConfig
 from ...data.groups import count_groups
 from ...decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from ...labels import ObservedLabels
+from ..evaluate import check_classes
 from ..folder.held_out import all_scores, read_held_out
 from ..inputs import as_in_run
-from ..judge.evaluate import check_classes
 from ..run import Run
 from ..settle.conflicts import check_mean_labels
 

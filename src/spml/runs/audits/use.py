@@ -16,10 +16,10 @@ from ...common.locks import only_writer
 from ...decisions import Interval, Policy, Priors, Target, priors_from_shares
 from ...version import __version__
 from ..decide.policies import decide_thresholds, evidence_from_audit, write_thresholds
+from ..evaluate import check_classes
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, read_held_out
 from ..headline import scored_in_turn
-from ..judge.evaluate import check_classes
 from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run

@@ -23,7 +23,7 @@ from ...config import Config
 from ...data import Dataset
 from ...decisions import scores_of
 from ...models import LOG_SOFTMAX
-from ...scores.files import check_tensor, read_tensor
+from ...scores.forms import check_tensor, read_tensor
 from ..folder import layout as run_files
 from ..folder.contents import check_names, open_tensors, write_tensors
 

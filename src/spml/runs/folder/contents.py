@@ -23,7 +23,7 @@ from ...common.files import check_json_sha256
 from ...common.safe import is_special, read_bytes
 from ...engine.checkpoint import BLANK, OtherRun, has_checksum, write_checked
 from . import layout as run_files
-from .identity import check_identity, identity_in
+from .layout import check_identity, identity_in
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 

@@ -23,8 +23,7 @@ from ...data import Dataset, Samples
 from ...data.groups import join_groups
 from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
-from ...scores.arrays import IntArray, ScoreArray
-from ...scores.files import read_rows, read_scores, read_tensor, score_tensors
+from ...scores.forms import IntArray, ScoreArray, read_rows, read_scores, read_tensor, score_tensors
 from . import layout as run_files
 from .contents import check_names, open_tensors, write_tensors
 

@@ -33,7 +33,7 @@ from ..run import Run
 from ..settle import init_from
 from . import layout as run_files
 from .held_out import drawn_part, gather_held_out, keep_scores, write_held_out
-from .identity import identity_in
+from .layout import identity_in
 
 _EXAMPLES = 12
 

@@ -27,7 +27,7 @@ from ...models.classifier import no_folder
 from ...models.spec import OWN, origin_of
 from ..folder import layout as run_files
 from ..folder.contents import load_model, open_checked
-from ..folder.identity import check_identity, identity_in
+from ..folder.layout import check_identity, identity_in
 
 _FORMAT = "spml objective 2"
 

@@ -12,18 +12,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ... import plots
-from ...common.errors import InputError, nearest
-from ...common.files import same_path, write_json, write_rows
-from ...common.label_checks import rows_of
-from ...common.notebook import Listing
-from ...common.phrases import counted, first_few
-from ...data import Dataset, start_opening
-from ...data.groups import SEPARATED
-from ...data.rename import NOTE
-from ...decisions import Decision, Reliability, ReliabilityBins, default_mean_labels
-from ...labels import ObservedLabels
-from ...metrics import (
+from .. import plots
+from ..common.errors import InputError, nearest
+from ..common.files import same_path, write_json, write_rows
+from ..common.label_checks import rows_of
+from ..common.notebook import Listing
+from ..common.phrases import counted, first_few
+from ..data import Dataset, start_opening
+from ..data.groups import SEPARATED
+from ..data.rename import NOTE
+from ..decisions import Decision, Reliability, ReliabilityBins, default_mean_labels
+from ..labels import ObservedLabels
+from ..metrics import (
     FEWEST_SHOWN,
     MIN_DRAWS,
     Comparison,
@@ -34,14 +34,14 @@ from ...metrics import (
     metrics,
     paired_resamples,
 )
-from ...metrics.arrays import Empty
-from ...metrics.bootstrap import drawn_groups
-from ...scores import InMemory, Scores, fits, ranks_of
-from ..folder import layout as run_files
-from ..inputs import labelled
-from ..predict.batches import Engine
-from ..run import Run, load_each
-from ..settle.conflicts import check_mean_labels
+from ..metrics.arrays import Empty
+from ..metrics.bootstrap import drawn_groups
+from ..scores import InMemory, Scores, fits, ranks_of
+from .folder import layout as run_files
+from .inputs import labelled
+from .predict.batches import Engine
+from .run import Run, load_each
+from .settle.conflicts import check_mean_labels
 
 UnknownClasses = Literal["stop", "leave_out"]
 """Treatment of classes of the data that the runs do not know."""

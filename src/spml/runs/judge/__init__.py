@@ -1,1 +1,0 @@
-"""Metrics of finished runs, and their comparison."""
