@@ -4,8 +4,8 @@
 
 DIR holds the folders `features` and `text`, FOLDER takes everything that is kept, and a run that was stopped
 goes on. Pages are `estimates`, `decisions`, `stated`, `natural`, `loop` and `audit_sample`; each is made by
-the script of its name (the first three by decisions.py), as that says. `estimates` is the quickest: it leaves out
-GR, other hidings and bibtex.
+the script of its name (the first three by decisions.py), as that says. `estimates` is the quickest: it leaves
+out GR, other hidings and bibtex.
 """
 
 from __future__ import annotations

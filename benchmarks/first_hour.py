@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PHOTOS, NEW, LEAST = 300, 20, 400
+PHOTOS, NEW, LEAST = 300, 20, 200
 SKIPPED = (
     "make",
     "python",

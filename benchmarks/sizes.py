@@ -91,7 +91,8 @@ def main():
     parser.add_argument("--sizes", default="auto,0")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    rows = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
+    before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    rows = before.get("rows", [])
     for name in options.only.split(";"):
         for size in options.sizes.split(","):
             for seed in range(options.seeds):
@@ -99,7 +100,12 @@ def main():
                     continue
                 rows.append(train(options.data, options.folder, name, size, seed))
                 print(json.dumps(rows[-1]), flush=True)
-                result = {"date": str(date.today()), "processor": processor(), "versions": versions()}
+                result = {
+                    **before,
+                    "date": str(date.today()),
+                    "processor": processor(),
+                    "versions": versions(),
+                }
                 result["rows"] = rows
                 RESULT.write_text(json.dumps(result, indent=1) + "\n")
                 RESULT.with_suffix(".md").write_text(page(result))

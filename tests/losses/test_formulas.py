@@ -442,7 +442,7 @@ def test_squares_of_large_numbers_are_finite(name, size, dtype):
         assert x.grad is None or x.grad.isfinite().all()  # `plc` learns by the other view alone
 
 
-@pytest.mark.parametrize("name", SQUARES.keys() - {"plc"})
+@pytest.mark.parametrize("name", sorted(SQUARES.keys() - {"plc"}))
 def test_a_square_that_float32_can_not_hold_is_not_finite(name):
     """It is not cut off, since a training that diverges is noticed by it."""
     x = torch.tensor([[1e30, -1e30, 1.0, 0.0], [0.0, 1e30, -1e30, 2.0]])
