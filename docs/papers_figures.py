@@ -20,8 +20,9 @@ DIGITS = {
 """Trainings on scenes of digits, by the name of the folder of the run."""
 
 _ANIMALS = (
-    "spml train root/images/voc2012_animals/labels.csv --data.unlisted negative --data.observe single "
-    "--data.size 96 --mean_labels 1.4 --model.weights root/models/mobilenetv2_100_tf_bncal.safetensors "
+    "spml train root/images/voc2012_animals/labels.csv --data.separator ' ' --data.unlisted negative "
+    "--data.observe single --data.size 96 --mean_labels 1.4 "
+    "--model.weights root/models/mobilenetv2_100_tf_bncal.safetensors "
     "--model.frozen no --optim.lr 1e-4 --optim.head_lr_factor 10 --optim.schedule cosine --batch_size 32 "
     "--epochs 4 --record scores"
 )

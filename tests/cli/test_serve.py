@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from spml.common.errors import missing_extra
-from spml.serve.bodies import Limits
+from spml.serve.limits import Limits
 from tests.helpers.commands import run
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spml.common.web import listen
-from spml.serve.bodies import Limits
+from spml.serve.limits import Limits
 from spml.serve.server import Settings, make_server
 from tests.helpers import few_files
 

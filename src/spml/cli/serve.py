@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..common.errors import require_packages
 from ..serve import PACKAGES
-from ..serve.bodies import Limits
+from ..serve.limits import Limits
 from .shared import Network
 
 

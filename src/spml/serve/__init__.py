@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import require_packages
-from .bodies import Limits
+from .limits import Limits
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

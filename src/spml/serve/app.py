@@ -22,7 +22,8 @@ from ..common.web import only_query, page_app, security_headers
 from ..runs.predict.files import Scores
 from ..version import __version__
 from . import description
-from .bodies import FIELD, RefusedError, read_form, read_image
+from .bodies import FIELD, read_form, read_image
+from .limits import RefusedError
 from .service import Service
 
 STATIC = Path(__file__).parent / "static"

@@ -11,7 +11,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from ..common.locks import has_ended
 from ..engine.process_memory import resident_memory
-from .bodies import RefusedError
+from .limits import RefusedError
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the folder in which several processes keep their numbers."""

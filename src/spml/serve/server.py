@@ -28,7 +28,7 @@ from ..common.signals import ending_signals, handled
 from ..common.web import LOCAL_NAMES, PatientServer, listen
 from ..runs.run import load
 from .app import make_app
-from .bodies import Limits
+from .limits import Limits
 from .metrics import FOLDER
 from .service import Service
 

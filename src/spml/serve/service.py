@@ -31,7 +31,8 @@ from ..runs.predict.batches import Batch
 from ..runs.predict.files import Scores, as_objects, scores_to_give
 from ..runs.run import Run
 from ..version import __version__
-from .bodies import Limits, RefusedError, Upload, read_features, read_texts
+from .bodies import Upload, read_features, read_texts
+from .limits import Limits, RefusedError
 from .metrics import Metrics
 
 # -- the model in a thread of its own, which takes the samples of several requests at once ---------------
