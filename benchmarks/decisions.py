@@ -70,7 +70,12 @@ NETWORKS = {
         "model": {},
     },
     "photographs": {
-        "data": {"path": "images/voc2012_animals/labels.csv", "unlisted": "negative", "size": 96},
+        "data": {
+            "path": "images/voc2012_animals/labels.csv",
+            "separator": " ",
+            "unlisted": "negative",
+            "size": 96,
+        },
         "config": {"mean_labels": 1.4, "epochs": 4, "batch_size": 32},
         "rates": (3e-4,),
         "optim": {"schedule": "cosine", "head_lr_factor": 10.0},

@@ -31,7 +31,8 @@ from spml.runs.network import Network
 RUN_SEEDS, ROUNDS, BATCH = range(3), 15, 64
 EVALUATION = """
 import json, sys, spml
-print(json.dumps(spml.load(sys.argv[1]).evaluate(sys.argv[2], unlisted="negative", workers=2), default=float))
+run, told = spml.load(sys.argv[1]), {"separator": " ", "unlisted": "negative", "workers": 2}
+print(json.dumps(run.evaluate(sys.argv[2], **told), default=float))
 """
 TUNED = {name: {} for name in ("an", "em", "gr", "role", "ll_r", "opml", "bce")} | {"em_apl": {"warmup": 2}}
 """Methods that fine-tune a network, and their hyper-parameters as in the spec `photographs`."""
@@ -46,9 +47,9 @@ def measure_runs(data, folder, source):
         output = Path(folder) / "runs" / f"{weights}-{seed}-{version}"
         command = [
             sys.executable, "-m", "spml", "train", table, "--weights", f"{data}/models/{weights}.safetensors",
-            "--mean_labels", str(K), "--data.unlisted", "negative", "--data.observe", "single",
-            "--data.observe_seed", str(seed), "--seed", str(seed), "--data.cache", f"{folder}/features",
-            "--output", str(output), "--overwrite",
+            "--mean_labels", str(K), "--data.separator", " ", "--data.unlisted", "negative",
+            "--data.observe", "single", "--data.observe_seed", str(seed), "--seed", str(seed),
+            "--data.cache", f"{folder}/features", "--output", str(output), "--overwrite",
         ]  # fmt: skip
         code = str(path or Path(spml.__file__).parents[1])
         environment = {"PYTHONPATH": code, "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
@@ -74,8 +75,8 @@ def measure_tuned(data, folder):
         run = spml.train(
             table, method=method, frozen="no", local="on", lr=3e-4, epochs=4, batch_size=32, mean_labels=K,
             weights=f"{data}/models/mobilenetv2_100_tf_bncal.safetensors", seed=0,
-            data={"unlisted": "negative", "observe": "none" if method == "bce" else "single", "size": 96,
-                  "workers": 0},
+            data={"separator": " ", "unlisted": "negative", "size": 96, "workers": 0,
+                  "observe": "none" if method == "bce" else "single"},
             optim={"head_lr_factor": 10.0, "schedule": "cosine"}, hp=TUNED[method], threads=2, quiet=True,
             pictures=False, overwrite=True, output=f"{folder}/tuned",
         )  # fmt: skip
@@ -140,7 +141,8 @@ def measure_memory(run, files, folder):
     if not whole.is_dir():
         settings = spml.load(run).config.data
         spml.train(
-            settings.path, data={"unlisted": "negative", "observe": "single", "cache": settings.cache},
+            settings.path, data={"separator": " ", "unlisted": "negative", "observe": "single",
+                                 "cache": settings.cache},
             weights=spml.load(run).config.model.weights, mean_labels=K, local="off", quiet=True,
             pictures=False, output=str(whole),
         )  # fmt: skip

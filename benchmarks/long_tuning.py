@@ -76,7 +76,7 @@ def measure(job):
         weights=f"{data}/models/mobilenetv2_100_tf_bncal.safetensors", mean_labels=K, epochs=epochs,
         batch_size=BATCH, seed=seed, accelerator=device, threads=1, hp=PARAMETERS.get(method, {}), quiet=True,
         precision="bf16-mixed", pictures=False, overwrite=True, output=str(output), select="observed",
-        data={"unlisted": "negative", "observe": "none" if method == "bce" else "single",
+        data={"separator": " ", "unlisted": "negative", "observe": "none" if method == "bce" else "single",
               "observe_seed": seed, "size": size, "workers": 0},
         optim={"head_lr_factor": 10.0, "schedule": "cosine"},
     )  # fmt: skip

@@ -270,8 +270,8 @@ FIGURES = (
     ),
     Drawn(
         "animals-counts", _PHOTOGRAPHS, "Observed and hidden positives", "GR, Fig. 4 and Table 5",
-        "spml analyse counts root/images/voc2012_animals/labels.csv --data.unlisted negative "
-        "--data.observe single",
+        "spml analyse counts root/images/voc2012_animals/labels.csv --data.separator ' ' "
+        "--data.unlisted negative --data.observe single",
         "A part of PASCAL VOC 2012 that was chosen for its animals. Half of the persons are hidden, "
         "and few of the cats: what is hidden depends on how often a class comes with others, as in "
         "the paper's figure of whole VOC.", True,
