@@ -97,8 +97,8 @@ FIGURES = (
         "spml analyse sensitivity sensitivity --x tau --references [an,em]",
         "The schedules end at the stated values (`timing: paper`), so that k has the threshold of the "
         "axis in the last epoch. In the paper the best threshold is always 1, and GR is always above AN. "
-        "Here 1 and .85 are level for b = -2. For b = -5 the best is .7 and for b = -8 it is .55, and "
-        "both are better than 1 with either seed. At .4 a steep k (b = -5 and -8) makes positives of "
+        "Here 1 and .85 are level for b = -2. For b = -5 the best is .7, for b = -8 .55 and .7 are level, "
+        "and both are better than 1. At .4 a steep k (b = -5 and -8) makes positives of "
         "unknown labels that are negative, and GR falls far behind AN; what is drawn there is the best "
         "epoch, which is an early one, before k has its end.",
     ),
@@ -152,7 +152,7 @@ FIGURES = (
     Drawn(
         "opml-beta", _STUDIES, "Second constant of OPML", "OPML, Fig. 5",
         "spml analyse sensitivity sensitivity --x hp.beta --references [an,em]",
-        "The same for the constant of the negatives: below 1 it is worse, above 1 a little worse. In the "
+        "The same for the constant of the negatives: below 1 it is worse, above 1 about the same. In the "
         "paper other constants than those of ZLPR are best.",
     ),
     Drawn(

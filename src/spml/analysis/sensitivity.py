@@ -412,12 +412,12 @@ def _draw_panel(
         )
         collapsed.append(point.x)
 
-    colours = colours_of([*named, *(line.candidate for line in lines)])
+    colours = colours_of([*(line.candidate for line in lines), *named])  # settings take what methods leave
     for number, name in enumerate(named):
         own = [point for point in points if point.candidate == name]
         own.sort(key=lambda point: where[point.x])
         aside = 0.0 if scaled else 0.12 * (number - (len(named) - 1) / 2)
-        colour = colours[number]
+        colour = colours[len(lines) + number]
         axes.errorbar(
             [where[point.x] + aside for point in own],
             [100 * point.mean for point in own],
@@ -434,7 +434,7 @@ def _draw_panel(
             if point.mean < lowest:
                 mark(point, where[point.x], axes.get_xaxis_transform(), colour)
     for number, line in enumerate(lines):
-        colour = colours[len(named) + number]
+        colour = colours[number]
         axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
         axes.axhline(
             100 * line.mean,
