@@ -38,7 +38,7 @@ _WHERE = {
     "SpmlError": "common.errors",
     "__version__": "version",
     "check_objective": "testing",
-    "compare": "runs.judge.evaluate",
+    "compare": "runs.evaluate",
     "load": "runs.run",
     "register": "methods.registry",
     "train": "runs.api",

@@ -71,8 +71,10 @@ def test_every_label_is_predicted_from_one_of_each_sample(fitted):
 def test_two_classes_have_two_columns():
     classifier = ridge().fit(X, ONE == 0)
     assert classifier.classes_.tolist() == [False, True]
-    for method in (classifier.predict, classifier.predict_proba, classifier.decision_function):
+    for method in (classifier.predict, classifier.predict_proba):
         assert method(X).shape == (90, 2)
+    named = ridge().fit(X, WORDS[ONE % 2])
+    assert named.decision_function(X).shape == (90, 2)
 
 
 def test_a_network_can_be_fine_tuned_from_solved_heads(tmp_path):

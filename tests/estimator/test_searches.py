@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import average_precision_score, f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -46,11 +46,11 @@ def test_scorers_take_other_classifiers():
     other = OneVsRestClassifier(LogisticRegression()).fit(X, WORDS[ONE])
     expected = metrics.sp_score(other.decision_function(NEW_X), NEW_ONE, 1.5).score
     assert sp_score(other, NEW_X, WORDS[NEW_ONE]) == expected
-    two = LogisticRegression().fit(X, ONE == 0)
-    with pytest.raises(
-        InputError, match="LogisticRegression has no decision_function or predict_proba with a"
-    ):
-        sp_score(two, X, ONE == 0)
+    two = LogisticRegression().fit(X, ONE == 0)  # whose decision_function has one column
+    expected = metrics.sp_score(two.predict_proba(X), (ONE == 0).astype(np.int64), 1.0).score
+    assert sp_score(two, X, ONE == 0, mean_labels=1.0) == expected
+    with pytest.raises(InputError, match="RidgeClassifier has no decision_function or predict_proba with a"):
+        sp_score(RidgeClassifier().fit(X, ONE == 0), X, ONE == 0)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_predictions_thresholds_and_evaluations_are_short(tmp_path):
     assert lines[-1] == "... and 52 more"
     assert "<b>" not in found._repr_html_()
     assert repr(run.thresholds).startswith(
-        "Thresholds of 3 classes: f1, per class, K = 1.5\nclass  threshold"
+        "Thresholds of 3 classes: f1, per class, K = 1.5 (stated)\nclass  threshold"
     )
     assert "<b>" not in run.thresholds._repr_html_()
     full = np.eye(3, dtype=np.int64)[y]
