@@ -293,7 +293,8 @@ def test_features_that_change_leave_averaged_predictions(tmp_path, capsys):
     settings = {"method": "smile", "epochs": 1, "threads": 1, "data": {"sample_rows": 60}}
     run = spml.train("digits", output=str(tmp_path / "auto"), **settings)
     assert (
-        "method 'smile' uses the features of all training samples, but they change" in capsys.readouterr().err
+        "method 'smile' uses the features of all training samples, which change while the backbone is trained"
+        in capsys.readouterr().err
     )
     assert "train/vae" not in (run.folder / "metrics.jsonl").read_text()
     with pytest.raises(InputError, match=r"pass model\.frozen=yes or hp\.enhancement='predictions'"):

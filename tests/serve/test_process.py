@@ -208,7 +208,6 @@ def test_the_command_says_why_a_server_without_memory_has_ended(feature_run, mon
         self.lacks_memory = True
 
     monkeypatch.setattr(Served, "run", run)
-    monkeypatch.setattr("spml.serve.server._end_on_hang_up", lambda: None)
     with pytest.raises(spml.SpmlError, match=r"3 requests in a row failed for lack of memory\. Use"):
         serve(Settings(feature_run, "127.0.0.1", 0, device="cpu"))
 

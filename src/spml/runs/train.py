@@ -288,14 +288,16 @@ def _with_folder(config: Config, resume: bool) -> Config:
         folder = Path(config.output)
         if not (folder / run_files.CONFIG).exists():
             raise InputError(f"{folder}: holds no run to resume ({run_files.CONFIG} is missing).")
-        goes_on = ("output", "minutes", "devices")  # the command line states the number of processes
-        if idle := [name for name in differences(config, Config()) if name not in goes_on]:
+        saved = run_files.read_config(folder)
+        # The folder may have been moved, there may be more time now, the command line states the number of
+        # processes, and a network of the user's own is named again.
+        goes_on = {"output", "minutes", "devices"}
+        stated = {*differences(config, Config())} & {*differences(config, saved)}
+        if idle := sorted(stated - goes_on):
             raise InputError(
                 f"{folder}: is resumed with its own settings: {', '.join(idle)} would have no effect. Leave "
                 "it out, or start a new run from its model (`init_from`)."
             )
-        saved = run_files.read_config(folder)
-        # The folder may have been moved, and there may be more time now.
         config = replace(saved, output=config.output, minutes=config.minutes or saved.minutes)
     return replace(config, output=str(run_folder(config)))
 

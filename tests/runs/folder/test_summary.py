@@ -60,7 +60,7 @@ def test_examples_show_scores_as_predict_does_and_what_was_missed(monkeypatch, t
     run = SimpleNamespace(
         folder=tmp_path,
         classes=data.classes,
-        classifier=SimpleNamespace(locates=True),
+        locates=True,
         places=places,
         stream=lambda inputs, engine, where: iter([Batch(2, np.arange(2), logits, {}, windows)]),
         probabilities=lambda logits: scores_of(logits, scale),

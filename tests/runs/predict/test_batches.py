@@ -47,13 +47,12 @@ def run(tmp_path_factory):
     return spml.train(data, head="ridge", mean_labels=2.5, **settings), data
 
 
-@pytest.mark.parametrize("columns", [None, np.array([1, 0])])
-def test_scores_of_the_labels_are_in_their_order(columns):
-    predictions = sparse_predictions(label_columns=columns)
+def test_scores_of_the_labels_are_in_their_order():
+    predictions = sparse_predictions()
     assert predictions.sparse
     assert predictions.of_labels() == [[[0.5, 0.25], []], [[0.25, 0.125], []]]
     assert sparse_predictions(probabilities=None).of_labels() == [[[0.5, 0.25], []]]
-    dense = sparse_predictions(scores=SCORES, probabilities=SCORES / 2, label_columns=columns)
+    dense = sparse_predictions(scores=SCORES, probabilities=SCORES / 2)
     assert not dense.sparse
     assert dense.of_labels() == predictions.of_labels()
 
