@@ -212,6 +212,18 @@ def test_what_is_not_json_is_one_error(client, body):
     assert answer.json().keys() == {"error"}
 
 
+def test_an_answer_with_a_field_twice_is_refused(client):
+    for twice in ('"answer": "no", "answer"', '"answer": "no", "\\u0061nswer"'):
+        body, headers = (
+            f'{{"samples": [0], "column": 1, {twice}: "yes"}}',
+            {"Content-Type": "application/json"},
+        )
+        refused = client.post(f"/{TOKEN}/api/decide", content=body, headers=headers)
+        assert refused.status_code == 422
+        assert refused.json() == {"error": "body: a field is given more than once. Expected one value."}
+    assert get(client, "api/queue")["progress"]["yes"] == 0
+
+
 def test_a_large_body_is_refused_before_it_is_read(client):
     given = {"samples": [1], "column": 1, "answer": "yes", "more": "x" * MOST_BYTES}
     answer = client.post(f"/{TOKEN}/api/decide", json=given)

@@ -269,6 +269,8 @@ def test_malformed_requests(client, content_type, body, status, message):
         (b'{"features": [[' + b"1," * 1_000 + b"1]]}", 413, "more than 8 rows"),
         (b'{"features": [' + b"[]," * 8 + b"[]]}", 413, "9 rows, more than 8"),
         (b'{"other": 1}', 422, "unknown field"),
+        (b'{"features": [[0]], "features": [[0,0,0,0,0,0,0,0]]}', 422, "`features` is given more than once."),
+        (b'{"features": [], "f\\u0065atures": [[0,0,0,0,0,0,0,0]]}', 422, "given more than once."),
     ],
 )
 def test_malformed_rows(rows, body, status, message):

@@ -79,6 +79,7 @@ def test_the_service_says_that_it_takes_texts(client):
         (b'{"texts": ["\\ud800"]}', 422, "Expected JSON such as"),
         (b'{"texts": []}', 422, "no text"),
         (b'{"texts": ["a", " \\n"]}', 422, "Text 1 (counted from 0) is empty."),
+        (b'{"texts": ["a"], "texts": ["b"]}', 422, "`texts` is given more than once."),
         (b'{"features": [[1]]}', 422, "unknown field"),
         (b'{"texts": [' + b'"a",' * 8 + b'"a"]}', 413, "more than 8 texts"),
         (b'{"texts": [' + b'"\\\\",' * 8 + b'"\\\\"]}', 413, "more than 8 texts"),

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -181,6 +182,21 @@ def _selection(
 Chosen = Annotated[Selection, Depends(_selection)]
 
 
+def _once(quotes: int) -> Any:
+    """Dependency that refuses a body with a field twice, of which JSON would take the last.
+
+    Args:
+        quotes: Quotes of a valid body: two of each name and each text.
+    """
+
+    async def check(request: Request) -> None:
+        if (await request.body()).count(b'"') > quotes:
+            problem = "a field is given more than once. Expected one value."
+            raise RequestValidationError([{"loc": ("body",), "msg": problem}])
+
+    return Depends(check)
+
+
 def _plain(value: Any) -> Any:
     """A value with objects in place of the named tuples in it, which JSON would make lists of."""
     if hasattr(value, "_asdict"):
@@ -225,7 +241,7 @@ def _add_lists(app: FastAPI, prefix: str, review: Review, pictures: Pictures) ->
         with _or_404():
             return _plain(review.cards(samples, chosen))
 
-    @app.post(f"{prefix}/decide", dependencies=[only_query(_SELECTION)])
+    @app.post(f"{prefix}/decide", dependencies=[only_query(_SELECTION), _once(8)])
     def decide(given: Decide, chosen: Chosen) -> dict[str, Any]:
         with _or_404():
             review.decide_all(given.samples, given.column, given.answer, chosen)
@@ -266,13 +282,13 @@ def _add_sample(app: FastAPI, prefix: str, labelling: Labelling, pictures: Pictu
         with _or_404():
             return _plain(labelling.cards(samples))
 
-    @app.post(f"{prefix}/decide", dependencies=[only_query()])
+    @app.post(f"{prefix}/decide", dependencies=[only_query(), _once(8)])
     def decide(given: DecideOne) -> dict[str, Any]:
         with _or_404():
             labelling.decide(given.sample, given.column, given.answer)
         return state(given.sample)
 
-    @app.post(f"{prefix}/complete", dependencies=[only_query()])
+    @app.post(f"{prefix}/complete", dependencies=[only_query(), _once(4)])
     def complete(given: Complete) -> dict[str, Any]:
         with _or_404():
             labelling.complete(given.sample, complete=given.complete)

@@ -40,6 +40,7 @@ from .predict.batches import Engine
 from .predict.features import drop_windows
 from .report.page import write_report
 from .run import Run
+from .settle.conflicts import check_recording
 from .settle.resolve import Opened, check_stated, open_for_backbone, resolve, run_folder
 
 
@@ -126,6 +127,7 @@ def run_training(
                     write_report(kept, run.data.splits.values(), Engine(device=config.accelerator))
             return folder
         recorded = splits_to_record(config.record_samples, run.data) if config.record == "scores" else []
+        check_recording(run.data, recorded)
         val, truth = run.data.splits["val"], run.data.truth.get("val")
         judge = Judge(val, truth, config.select, config.mean_labels, run.data.empty)
         for note in (*(f"note: {note}." for note in run.notes), *run.data.notes):

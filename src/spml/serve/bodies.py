@@ -135,6 +135,8 @@ def read_features(body: bytes, shape: tuple[int, ...], most: int) -> npt.NDArray
             413, f"The request holds more than {most} rows of {numbers} numbers. Send fewer rows."
         )
     rows = _decoded(body, _Rows if len(shape) == 1 else _Parts, f" with rows of {numbers} numbers")
+    if body.count(b'"') > 2:  # rows of numbers have no quotes, and the last of equal keys is taken
+        raise RefusedError(422, "`features` is given more than once. Expected one list of rows.")
     if not rows:
         raise RefusedError(422, "The request holds no row: `features` is empty.")
     if len(rows) > most:
@@ -180,6 +182,8 @@ def read_texts(body: bytes, most: int) -> list[str]:
     if quotes > 2 * most + 2:
         raise too_many
     texts: list[str] = _decoded(body, _Texts)
+    if quotes > 2 * len(texts) + 2:  # the last of equal keys is taken
+        raise RefusedError(422, "`texts` is given more than once. Expected one list of texts.")
     if not texts:
         raise RefusedError(422, "The request holds no text: `texts` is empty.")
     if len(texts) > most:

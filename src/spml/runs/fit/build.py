@@ -14,8 +14,7 @@ from torch import nn
 
 from ... import models
 from ...common.budget import Budget
-from ...common.errors import InputError, SpmlError, first_line
-from ...common.phrases import counted
+from ...common.errors import InputError, SpmlError
 from ...common.torch_draws import TorchDraws, borrowed_generators
 from ...config import AUTO, LBFGS
 from ...data import Dataset, Samples
@@ -31,6 +30,7 @@ from ...methods.base import Facts, Objective
 from ...scores import Scores
 from ..folder.layout import features_of_neighbours
 from ..predict.features import WINDOWS, cached_features, keep_features
+from ..settle.conflicts import check_method_memory
 from ..settle.resolve import Resolved, mean_labels_of, some_rows
 from .solve import Fitted, Solver
 
@@ -61,18 +61,9 @@ def start_objective(run: Resolved) -> tuple[Objective | None, str]:
     elif objective.needs.features and run.frozen:
         width = make_backbone(run).num_features
     facts = Facts(train.observed, train.ids, run.data.classes, config.mean_labels, width=width)
-    try:
-        with borrowed_generators(config.seed):  # an objective may start from random numbers
-            objective.on_fit_start(facts)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate" not in str(error):
-            raise
-        raise InputError(
-            f"method {config.method!r} keeps more of {counted(len(train), 'sample')} and "
-            f"{counted(len(run.data.classes), 'class', 'classes')} than fits into memory "
-            f"({first_line(error)}). Choose a method whose state is `none` (spml methods), or train on fewer "
-            "samples or classes."
-        ) from error
+    check_method_memory(objective, config.method, facts)
+    with borrowed_generators(config.seed):  # an objective may start from random numbers
+        objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective, run.start.carry(objective, config.method, train) if run.start else ""

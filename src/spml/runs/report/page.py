@@ -165,7 +165,7 @@ def renew_report(run: Run, engine: Engine) -> None:
         write_report(changed, parts, engine, remarks=remarks)
     except (TemplateError, LookupError, TypeError, ValueError) as error:  # a document lacks a part
         path.unlink(missing_ok=True)  # it would show what is no longer so
-        log.info(f"{path} was removed, because it could not be made again: {error}")
+        log.info(f"{path} was removed, because it could not be made again: {type(error).__name__}: {error}")
 
 
 def _sizes(sizes: dict[str, Any] | None) -> str:

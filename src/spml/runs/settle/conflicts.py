@@ -1,4 +1,4 @@
-"""Settings of a run that conflict: with each other, the data, the backbone or the method.
+"""Settings of a run that conflict: with each other, the data, the backbone, the method or the memory.
 
 Most of it is two tables of conditions and sentences, in `check_stated` and `check_settled`. The first
 condition that holds is refused.
@@ -9,25 +9,34 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
 from ... import models
 from ...common.errors import InputError
 from ...common.files import same_path
+from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import AUTO, LBFGS, Config, check
-from ...data import Inputs
+from ...data import Dataset, Inputs
 from ...data.images.image_files import ImageFiles
 from ...data.matrix import FeatureMatrix
 from ...data.texts import Texts
+from ...engine.process_memory import total_memory
 from ...labels import ObservedLabels
-from ...methods.base import Needs
-from ...methods.registry import find
+from ...methods.base import Facts, Needs, Objective
+from ...methods.registry import find, methods
+from ...scores import fits
 from .. import recipes
 
 _ROUNDED = 0.05  # K is often stated with one decimal
+_PROBED = 3  # samples on which a method is started to see what it keeps of each
+_FEATURE = 32  # bytes per feature of a sample while neighbours are searched: in float64, with copies
+_RECORDED = 10  # bytes per recorded score: logits as they are predicted, clipped, and in half precision
 
 Row = tuple[object, str]
 """A condition, and the sentence that refuses what it holds for."""
@@ -309,4 +318,82 @@ def check_labels_known(folder: Path, config: Config | None, what: str) -> None:
             f"{folder}: no label is known yet, so {what}. Label photos in full (spml audit sample "
             f"{shlex.quote(str(folder))}, then spml review), and train on them: "
             f"{first_training(config, 'TABLE')}"
+        )
+
+
+# -- memory: methods and recordings that hold a number per sample and class ----------------------------------
+
+
+def check_method_memory(objective: Objective, method: str, facts: Facts) -> None:
+    """Check, before a method is started, that what it keeps of each sample fits into memory.
+
+    The size is measured: a copy of the method is started on a few samples.
+
+    Args:
+        objective: Method that was not started yet.
+        method: Its name.
+        facts: Properties of the training set.
+
+    Raises:
+        InputError: It does not fit.
+    """
+    samples, classes, memory = len(facts.observed), len(facts.classes), total_memory()
+    searched = _FEATURE * samples * (facts.width or 0)
+    if searched > memory:
+        raise InputError(
+            f"method {method!r} compares the features of all training samples, which takes "
+            f"{searched / 1e9:.1f} GB for {counted(samples, 'sample')} x {facts.width} features, and this "
+            f"process may take {memory / 1e9:.1f} GB. Train on fewer samples, or choose another method or "
+            f"another form of it (spml methods {method})."
+        )
+    if fits(samples, classes):
+        return
+    needed = bytes_per_score(objective, facts) * samples * classes
+    if needed > memory:
+        others = ", ".join(name for name, cls in methods().items() if cls.card.state == "none")
+        raise InputError(
+            f"method {method!r} keeps {needed / 1e9:.1f} GB for {counted(samples, 'sample')} x {classes} "
+            f"classes, and this process may take {memory / 1e9:.1f} GB. Choose a method that keeps nothing "
+            f"of each sample (`method`): {others}; or train on fewer samples or classes."
+        )
+
+
+def bytes_per_score(objective: Objective, facts: Facts) -> float:
+    """Bytes that a method keeps for each training sample and class, with the copy of its best epoch.
+
+    A parameter also has a gradient and two moments of the optimiser; predictions for the whole training set
+    are logits in float32.
+    """
+    few = min(_PROBED, len(facts.ids))
+    probe = deepcopy(objective)
+    observed = facts.observed.take(range(few))
+    try:
+        probe.on_fit_start(replace(facts, observed=observed, ids=facts.ids[:few]))
+    except InputError:  # for the whole data set, it is raised again
+        return 0.0
+    size = 4.0 if objective.needs.train_pass else 0.0
+    for tensor in (*probe.buffers(), *probe.parameters()):
+        if tensor.shape[:2] == (few, len(facts.classes)):
+            copies = 5 if isinstance(tensor, nn.Parameter) else 2
+            size += copies * tensor.element_size() * tensor.numel() / (few * len(facts.classes))
+    return size
+
+
+def check_recording(data: Dataset, names: Sequence[str]) -> None:
+    """Check that the scores of the splits to record fit into memory.
+
+    Raises:
+        InputError: They do not.
+    """
+    samples, classes, memory = (
+        sum(len(data.splits[name]) for name in names),
+        len(data.classes),
+        total_memory(),
+    )
+    needed = _RECORDED * samples * classes
+    if needed > memory:
+        raise InputError(
+            f"recording the scores of {counted(samples, 'sample')} x {classes} classes takes "
+            f"{needed / 1e9:.1f} GB of memory, and this process may take {memory / 1e9:.1f} GB. Record "
+            "another split (record_samples)."
         )
