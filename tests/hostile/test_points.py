@@ -27,4 +27,4 @@ def test_killed_at_operations_on_files(tmp_path):
 
 
 def test_damaged_files(tmp_path):
-    assert ", 0 wrong" in check("flips", tmp_path, "sample", "review", "unfinished", "--places", "1")
+    assert ", 0 wrong" in check("flips", tmp_path, "auto", "sample", "review", "unfinished", "--places", "2")
