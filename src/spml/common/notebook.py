@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SHOWN = 8
 """Rows that are shown of a long result."""
+SHOWN_SIDE = 144
+"""Pixels of the longer side of a photo that is shown."""
 
 _WIDEST = 40  # characters of a cell of text
+_QUALITY = 70  # of a JPEG
 
 
 class Listing(NamedTuple):
@@ -65,3 +70,15 @@ class Listing(NamedTuple):
     def _rest(self) -> Iterator[str]:
         if self.more:
             yield f"... and {self.more:,} more"
+
+
+def photo_address(photo: Any) -> str:
+    """Address that holds a photo of PIL itself, as JPEG."""
+    stream = io.BytesIO()
+    photo.save(stream, "JPEG", quality=_QUALITY)
+    return data_address(stream.getvalue(), "image/jpeg")
+
+
+def data_address(content: bytes, media_type: str) -> str:
+    """Address that holds a picture itself."""
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"

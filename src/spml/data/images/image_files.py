@@ -21,7 +21,7 @@ from ...common.errors import InputError, SpmlError
 from ...common.messages import Advance
 from ...common.phrases import counted
 from ...common.safe import open_file, read_bytes
-from ..dataset import Augment, Kind, Loaded, Rows
+from ..dataset import Augment, Inputs, Kind, Loaded, Rows
 from ..names import FilesBelow, take
 from . import decoding
 from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
@@ -313,6 +313,19 @@ def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
         return upright
 
     return decoding.decode(_read(source), max_pixels, reduce)
+
+
+def small_photo(inputs: Inputs, row: int, edge: int) -> Image.Image | None:
+    """Reduce a photo of a data set to at most `edge` pixels; None if it can't be read."""
+    if not isinstance(inputs, ImageFiles):
+        pixels = inputs.fetch([row], None)[0].numpy()
+        picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
+        picture.thumbnail((edge, edge))
+        return picture
+    try:
+        return thumbnail(inputs.paths[row], edge, inputs.max_pixels)  # type: ignore[arg-type]
+    except UnreadableImageError:
+        return None
 
 
 def image_sides(sources: Sequence[ImageSource], max_pixels: int) -> list[tuple[int, int]]:

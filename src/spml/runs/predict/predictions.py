@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import require_packages
-from ...common.notebook import SHOWN, Listing
+from ...common.notebook import SHOWN, SHOWN_SIDE, Listing, photo_address
 from ...common.phrases import counted
 from ...data import Inputs
+from ...data.images.image_files import small_photo
 
 PROBABILITY = "probability of "
 """Start of the name of a column of probabilities of one class; the rest is its name."""
@@ -72,12 +73,11 @@ class Predictions:
         return self._listing().text()
 
     def _repr_html_(self) -> str:
-        from ..report.page import address_of, small_photo
 
         listing, addresses = self._listing(), []
         if self.first is not None and self.first.kind == "image":
-            photos = [small_photo(self.first, row) for row in range(len(listing.rows))]
-            addresses = ["" if photo is None else address_of(photo) for photo in photos]
+            photos = [small_photo(self.first, row, SHOWN_SIDE) for row in range(len(listing.rows))]
+            addresses = ["" if photo is None else photo_address(photo) for photo in photos]
         return listing.html(addresses)
 
     def _listing(self) -> Listing:

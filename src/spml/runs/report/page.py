@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 import shlex
 from collections.abc import Iterable, Sequence
@@ -14,16 +12,15 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from ...common.errors import InputError, escaped
 from ...common.files import write_text
 from ...common.messages import log
+from ...common.notebook import data_address, photo_address
 from ...common.phrases import counted, one_per_cause, shorten
 from ...config import AUTO
-from ...data import Inputs, Samples, start_opening
-from ...data.images.decoding import UnreadableImageError
-from ...data.images.image_files import ImageFiles, thumbnail
+from ...data import Samples, start_opening
+from ...data.images.image_files import ImageFiles, small_photo
 from ...decisions import ClassCut
 from ...methods.registry import methods
 from ...metrics import FEWEST_SHOWN, shown_score
@@ -280,8 +277,8 @@ def _optional(run: Run, name: str) -> dict[str, Any] | None:
 MOST_SHOWN = 120
 """Most samples that a report shows, over all classes; one that is shown for two classes counts twice."""
 
-SIDE, QUALITY = 144, 70
-"""Longest side of a photo in pixels, and the quality of its JPEG."""
+SIDE = 144
+"""Longest side of a photo in pixels."""
 
 _PER_GROUP = 3
 _BATCH = 16
@@ -403,9 +400,9 @@ def read_photos(
                 assert batch.windows is not None
                 windows |= zip(batch.rows.tolist(), run.places[batch.windows], strict=True)
         for row, name in enumerate(names):
-            if picture := small_photo(chosen, row):
+            if picture := small_photo(chosen, row, SIDE):
                 original = _link(chosen.paths[row], run.folder) if isinstance(chosen, ImageFiles) else ""
-                photos[name] = Photo(address_of(picture), *picture.size, original, windows.get(row))
+                photos[name] = Photo(photo_address(picture), *picture.size, original, windows.get(row))
     return photos
 
 
@@ -415,28 +412,3 @@ def _link(photo: object, folder: Path) -> str:
         return quote(os.path.relpath(photo, folder)) if isinstance(photo, (str, Path)) else ""
     except ValueError:
         return ""
-
-
-def small_photo(inputs: Inputs, row: int) -> Image.Image | None:
-    """Reduce a photo to at most `SIDE` pixels; None if it can't be read."""
-    if not isinstance(inputs, ImageFiles):
-        pixels = inputs.fetch([row], None)[0].numpy()
-        picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-        picture.thumbnail((SIDE, SIDE))
-        return picture
-    try:
-        return thumbnail(inputs.paths[row], SIDE, inputs.max_pixels)  # type: ignore[arg-type]
-    except UnreadableImageError:
-        return None
-
-
-def address_of(picture: Image.Image) -> str:
-    """Address that holds a picture itself, as JPEG."""
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=QUALITY)
-    return data_address(stream.getvalue(), "image/jpeg")
-
-
-def data_address(content: bytes, media_type: str) -> str:
-    """Address that holds a picture itself."""
-    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
