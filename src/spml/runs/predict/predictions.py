@@ -73,7 +73,6 @@ class Predictions:
         return self._listing().text()
 
     def _repr_html_(self) -> str:
-
         listing, addresses = self._listing(), []
         if self.first is not None and self.first.kind == "image":
             photos = [small_photo(self.first, row, SHOWN_SIDE) for row in range(len(listing.rows))]
