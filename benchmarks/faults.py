@@ -7,12 +7,13 @@ counts are added, and replace earlier ones of the same commands, files and input
 of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with and without a checksum, and a lock is
 taken and released there.
 
-Writes benchmarks/results/faults.json and faults.md.
+Writes benchmarks/results/faults.json and faults.md, and the table of docs/faults.md.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 import time
@@ -42,6 +43,8 @@ FAULTS = {
     "swap": "of another run",
     "older": "of an earlier step",
 }
+NAMES = {"features": "features/*.npy"}
+GUIDE = Path(__file__).parents[1] / "docs" / "faults.md"
 SAVES = 15
 
 
@@ -124,6 +127,36 @@ def damages_table(subjects):
     ]
 
 
+def by_file(subjects):
+    """Rows of the table in docs/faults.md: noticed and harmless cases of each file, in whatever folder."""
+    cells = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for subject, counts in subjects.items():
+        place, fault = subject.rsplit(", ", 1)
+        folder, path = place.split(": ", 1)
+        name = NAMES.get(path.split("/")[0], path.rsplit("/", 1)[-1])
+        if folder == "bench" and name.endswith((".csv", ".tex", ".md", ".html")):
+            name = "tables of `spml bench`"
+        name = re.sub(r"^epoch-\d+", "scores/epoch-*", re.sub(r"^(samples\.)", r"scores/\1", name))
+        cells[name][fault][0] += counts["found"]
+        cells[name][fault][1] += counts["cases"] - counts["found"] - counts["wrong"]
+    return [
+        table_row(
+            name if "`" in name else f"`{name}`",
+            *(" / ".join(map(str, cells[name][fault])) if fault in cells[name] else "-" for fault in FAULTS),
+        )
+        for name in sorted(cells)
+    ]
+
+
+def write_guide(subjects):
+    """Replace the table of docs/faults.md."""
+    text = GUIDE.read_text()
+    head = "\n".join(table_head("file", *FAULTS.values()))
+    before, _, rest = text.partition(head + "\n")
+    rest = rest[rest.index("\n\n") :]
+    GUIDE.write_text("\n".join([before + head, *by_file(subjects)]) + rest)
+
+
 def page(results):
     """The results as Markdown."""
     lines = [
@@ -175,6 +208,7 @@ def main():
     cost = costs(folders[0]) if "--cost" in sys.argv else before["cost"]
     results = {**now, "searches": {name: each for name, each in searches.items() if each}, "cost": cost}
     save_results("faults", results, page(results))
+    write_guide(results["searches"]["damages"])
 
 
 if __name__ == "__main__":
