@@ -43,7 +43,6 @@ FAULTS = {
     "swap": "of another run",
     "older": "of an earlier step",
 }
-NAMES = {"features": "features/*.npy"}
 GUIDE = Path(__file__).parents[1] / "docs" / "faults.md"
 SAVES = 15
 
@@ -133,7 +132,8 @@ def by_file(subjects):
     for subject, counts in subjects.items():
         place, fault = subject.rsplit(", ", 1)
         folder, path = place.split(": ", 1)
-        name = NAMES.get(path.split("/")[0], path.rsplit("/", 1)[-1])
+        file = Path(path)
+        name = f"features/*{file.suffix}" if file.parts[0] == "features" else file.name
         if folder == "bench" and name.endswith((".csv", ".tex", ".md", ".html")):
             name = "tables of `spml bench`"
         name = re.sub(r"^epoch-\d+", "scores/epoch-*", re.sub(r"^(samples\.)", r"scores/\1", name))
