@@ -11,9 +11,9 @@ import pytest
 from spml.cli.arguments import Parser
 from spml.cli.main import COMMANDS, find_parser, main, parse, split_command
 from spml.cli.shared import Decision
-from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.config.read import parts_of
+from tests.helpers.commands import execute, refusal
 
 
 def refuse(capsys, *arguments):
@@ -175,16 +175,8 @@ def test_hyphens_and_underscores_and_short_names_are_the_same_options():
 
 
 def test_settings_may_be_stated_as_messages_do():
-    words = [
-        "data.images=my photos",
-        "epochs=3",
-        "hp.some_rate=3",
-        "--like",
-        "lr=0.1",
-        "lr=0.2",
-        "output=a=b",
-    ]
-    parsed = parse(["train", *words])
+    words = ["epochs=3", "hp.some_rate=3", "--like", "lr=0.1", "lr=0.2", "output=a=b"]
+    parsed = parse(["train", "data.images=my photos", *words])
     assert (parsed.path, parsed.like) == ("", "lr=0.1")
     assert parsed.settings == {
         "data": {"images": "my photos"}, "epochs": 3, "hp": {"some_rate": 3}, "optim": {"lr": 0.2},
@@ -196,17 +188,8 @@ def test_settings_may_be_stated_as_messages_do():
 
 
 def test_values_are_left_as_they_are():
-    words = [
-        "train",
-        "my-photos and-more",
-        "--output",
-        "some-where/run-1",
-        "--hp.w",
-        "-1",
-        "--mean_labels",
-        "-2",
-    ]
-    parsed = parse(words)
+    words = ["--output", "some-where/run-1", "--hp.w", "-1", "--mean_labels", "-2"]
+    parsed = parse(["train", "my-photos and-more", *words])
     assert parsed.path == "my-photos and-more"
     assert parsed.settings == {"output": "some-where/run-1", "hp": {"w": -1}, "mean_labels": -2.0}
 
@@ -226,9 +209,7 @@ def test_options_override_the_file_wherever_they_stand(tmp_path):
 
 
 def test_a_value_that_is_not_yaml():
-    with pytest.raises(InputError) as caught:
-        parse(["train", "photos", "--hp", "[1"])
-    assert str(caught.value) == "--hp must be settings by name, got '[1'"
+    assert refusal(parse, ["train", "photos", "--hp", "[1"]) == "--hp must be settings by name, got '[1'"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +244,7 @@ def test_only_the_named_command_is_imported():
 @pytest.mark.parametrize("command", ["", "data", "analyse", "analyse maps", *COMMANDS])
 def test_every_command_has_a_help(command, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main([*command.split(), "--help"])
+        execute(*command.split(), "--help")
     assert stopped.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: {' '.join(['spml', *command.split()])} ")
 
@@ -273,7 +254,7 @@ def test_a_command_with_many_settings_has_a_short_and_a_full_help(command, capsy
     texts = []
     for option in ("--help", "--help-all"):
         with pytest.raises(SystemExit):
-            main([*command.split(), option])
+            execute(*command.split(), option)
         texts.append(capsys.readouterr().out)
     short, full = texts
     assert len(short.splitlines()) < 80
@@ -317,13 +298,14 @@ def test_text_is_taken_as_it_is_typed():
     """By every option and argument of every command that takes text."""
     tried = set()
     for command in COMMANDS:
+        parser = find_parser(command)
+        texts = {
+            name: action for name, action in parser.actions.items()
+            if {str, Path} & {*parts_of(parser.hints.get(action.dest, int))} and name != "--config"
+            and parser.hints[action.dest] != str | dict[str, str]
+        }  # fmt: skip
+        tried |= {(command, action.dest) for action in texts.values()}
         for number, text in enumerate(AS_TYPED):
-            parser = find_parser(command)
-            texts = {
-                name: action for name, action in parser.actions.items()
-                if {str, Path} & {*parts_of(parser.hints.get(action.dest, int))} and name != "--config"
-                and parser.hints[action.dest] != str | dict[str, str]
-            }  # fmt: skip
             line = []
             for name, action in texts.items():
                 if not name.startswith("-"):
@@ -339,7 +321,6 @@ def test_text_is_taken_as_it_is_typed():
                 if is_path and not text:
                     expected = None
                 assert stated[action.dest] == expected, (command, action.dest)
-            tried |= {(command, action.dest) for action in texts.values()}
     assert tried >= {
         ("train", "data.separator"),
         ("data inspect", "data.images"),

@@ -12,28 +12,23 @@ import pytest
 from spml.audit.folder import read_audit
 from spml.audit.selection import Contender, Selection
 from spml.cli.audit import learned
-from spml.cli.main import main
 from spml.decisions import Interval
 from spml.engine import Interrupted
 from spml.metrics import PairedScore
 from spml.runs.audits import find as auditing
 from spml.runs.audits.use import MovedClass, UsedAudit
-from tests.helpers.commands import fails
-from tests.helpers.features import HIDE
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import train_hidden
 
 
 @pytest.fixture(scope="module")
 def run(features, tmp_path_factory):
     output = tmp_path_factory.mktemp("runs") / "one run"
-    main(
-        ["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--mean_labels", "2"]
-        + ["--output", str(output)]
-    )
-    return output
+    return train_hidden(features, output, "--head lda --mean_labels 2")
 
 
 def test_an_audit_says_what_is_missing_and_what_to_do_next(run, capsys):
-    main(["audit", str(run), "--top", "40"])
+    execute("audit", run, "--top 40")
     printed = capsys.readouterr().out
     audit = read_audit(run / "audit")
     lines = printed.splitlines()
@@ -58,7 +53,7 @@ def test_an_audit_says_what_is_missing_and_what_to_do_next(run, capsys):
 
 
 def test_the_yield_of_the_first_entries_is_told(run, capsys, tmp_path):
-    main(["audit", str(run), "--top", "0", "--min-probability", "0", "--output", str(tmp_path / "all")])
+    execute("audit", run, "--top 0 --min-probability 0 --output", tmp_path / "all")
     printed = capsys.readouterr().out
     rows = read_audit(tmp_path / "all").missing
     assert 300 < len(rows) < 1000
@@ -67,11 +62,9 @@ def test_the_yield_of_the_first_entries_is_told(run, capsys, tmp_path):
 
 
 def test_data_and_its_settings_are_those_of_the_training_unless_stated(run, features, tmp_path):
-    main(["audit", str(run), "--output", str(tmp_path / "one")])
-    main(
-        ["audit", str(run), str(features), "--data.observe_seed", "7", "--output", str(tmp_path / "two")]
-        + ["--mean-labels", "2.2", "--folds", "3", "--per-class", "5"]
-    )
+    execute("audit", run, "--output", tmp_path / "one")
+    options = "--data.observe_seed 7 --mean-labels 2.2 --folds 3 --per-class 5 --output"
+    execute("audit", run, features, options, tmp_path / "two")
     one, two = (read_audit(tmp_path / name).about for name in ("one", "two"))
     changed = {name for name in one.data if one.data[name] != two.data[name]}
     assert changed == {"observe_seed"}
@@ -87,15 +80,15 @@ def test_an_interrupted_audit_says_how_it_goes_on(run, tmp_path, capsys, monkeyp
         raise Interrupted("stopped after epoch 3")
 
     monkeypatch.setattr(auditing, "score_samples", interrupted)
-    said = fails(capsys, "audit", str(run), "--output", str(tmp_path / "audit"), code=130)
+    said = fails(capsys, "audit", run, "--output", tmp_path / "audit", code=130)
     assert said.strip() == "spml audit: stopped after epoch 3; the same command goes on with what is saved."
 
 
 def test_mistakes_are_named(run, features, tmp_path, capsys):
-    assert "named twice" in fails(capsys, "audit", str(run), str(features), "--data.path", "other.npz")
-    assert "unknown option --topp" in fails(capsys, "audit", str(run), "--topp", "3")
-    assert "contains no trained model" in fails(capsys, "audit", str(tmp_path), "--folds", "3")
-    error = fails(capsys, "audit", str(run), "--data.val_share", "many")
+    assert "named twice" in fails(capsys, "audit", run, features, "--data.path other.npz")
+    assert "unknown option --topp" in fails(capsys, "audit", run, "--topp 3")
+    assert "contains no trained model" in fails(capsys, "audit", tmp_path, "--folds 3")
+    error = fails(capsys, "audit", run, "--data.val_share many")
     assert "--data.val_share must be a number, got 'many'" in error
 
 

@@ -15,14 +15,12 @@ import pytest
 import yaml
 
 from spml.bench.store import Store
-from spml.cli.main import main
 from spml.common.errors import missing_extra
 from spml.common.locks import one_at_a_time
-from tests.bench.toys import TOY, save_spec, save_toy
+from tests.bench.toys import save_spec, save_toy
+from tests.helpers.commands import execute, fails
+from tests.helpers.comparisons import ONE_TRIAL as SMALL
 from tests.helpers.processes import quick_workers
-
-FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
-SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1").replace("trials: 3", "trials: 1")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,21 +40,13 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     save_toy(folder)
     spec = save_spec(folder, SMALL)
-    main(
-        ["bench", "run", str(spec), "--root", str(folder), "--output", str(folder / "out"), "--workers", "1"]
-    )
+    execute("bench run", *arguments(folder, spec), "--workers 1")
     return folder
 
 
-def arguments(folder, *rest):
-    return [str(folder / "toys.yaml"), "--root", str(folder), "--output", str(folder / "out"), *rest]
-
-
-def refused(capsys, *command, code=2):
-    with pytest.raises(SystemExit) as caught:
-        main(["bench", *command])
-    assert caught.value.code == code
-    return capsys.readouterr().err
+def arguments(folder, spec="toys.yaml"):
+    """Arguments for a comparison in a folder, whose output lies there, too."""
+    return [folder / spec, "--root", folder, "--output", folder / "out"]
 
 
 def test_the_files_of_a_comparison(done):
@@ -75,7 +65,7 @@ def test_the_files_of_a_comparison(done):
 
 
 def test_status(done, capsys):
-    main(["bench", "status", *arguments(done)])
+    execute("bench status", *arguments(done))
     assert capsys.readouterr().out.startswith("3 of 3 runs are finished")
 
 
@@ -83,22 +73,19 @@ def test_the_report_again_is_the_same(done, capsys):
     names = ("report.md", "report.html", "results.csv", "summary.csv", "tables.tex")
     before = {name: (done / "out" / name).read_bytes() for name in names}
     (done / "out" / "report.md").unlink()
-    main(["bench", "report", *arguments(done)])
+    execute("bench report", *arguments(done))
     assert {name: (done / "out" / name).read_bytes() for name in names} == before
 
 
 def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
     with open(done / "out" / "results.csv", newline="") as stream:
-        row = next(
-            row
-            for row in csv.DictReader(stream)
-            if row["candidate"] == "an" and row["selection"] == "observed"
-        )
-    main(["bench", "config", str(done / "out"), row["key"]])
+        rows = csv.DictReader(stream)
+        row = next(row for row in rows if (row["candidate"], row["selection"]) == ("an", "observed"))
+    execute("bench config", done / "out", row["key"])
     printed = capsys.readouterr().out
     assert yaml.safe_load(printed)["method"] == "an"
     (tmp_path / "run.yaml").write_text(printed)
-    main(["train", "--config", str(tmp_path / "run.yaml"), "--output", str(tmp_path / "run")])
+    execute("train --config", tmp_path / "run.yaml", "--output", tmp_path / "run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
     assert summary["selected"]["epoch"] == int(row["epoch"])
@@ -107,9 +94,9 @@ def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
 def test_some_candidates_against_another_than_the_best(done, capsys):
     """The runs that are there are reported; the others are neither made nor missing."""
     some = ["--candidates", "an,em slow", "--seeds", "0"]
-    main(["bench", "status", *arguments(done), *some])
+    execute("bench status", *arguments(done), some)
     assert capsys.readouterr().out.startswith("2 of 2 runs are finished")
-    main(["bench", "report", *arguments(done), *some, "--against", "an"])
+    execute("bench report", *arguments(done), some, "--against an")
     report, tex = ((done / "out" / name).read_text() for name in ("report.md", "tables.tex"))
     table = report.partition("Differences and p-values</summary>")[2].strip().splitlines()
     assert table[0].count("p, to an") == 3
@@ -117,18 +104,18 @@ def test_some_candidates_against_another_than_the_best(done, capsys):
     assert [cell.strip() for cell in row.split("|")][3::2] == ["-"] * 3  # it is not compared with itself
     assert "not significantly different from an (" in tex
     assert "p-value of the difference to an, given" in report
-    main(["bench", "report", *arguments(done)])
-    assert "no candidate is called 'em'" in refused(capsys, "report", *arguments(done), "--against", "em")
-    assert "has no candidate 'ann'" in refused(capsys, "run", *arguments(done), "--candidates", "ann")
+    execute("bench report", *arguments(done))
+    assert "no candidate is called 'em'" in fails(capsys, "bench report", *arguments(done), "--against em")
+    assert "has no candidate 'ann'" in fails(capsys, "bench run", *arguments(done), "--candidates ann")
 
 
 def test_list_and_show(capsys):
-    main(["bench", "list"])
+    execute("bench list")
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line.split() for line in lines if line.startswith("gr-table3 ")]
     assert (row[1:4], row[-1]) == (["What", "each", "part"], "249")
     assert len([line for line in lines if line.strip()]) > 27
-    main(["bench", "show", "gr-table3"])
+    execute("bench show gr-table3")
     text = capsys.readouterr().out
     assert text.startswith(
         "# 249 runs of 1 data set, 1 way of hiding, 3 seeds, 13 candidates:\n#   an: 1 trial\n"
@@ -138,72 +125,68 @@ def test_list_and_show(capsys):
 
 def test_more_seeds_keep_finished_runs(done, capsys):
     (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
-    command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
-    main(["bench", *command, "--lines"])
+    command = ["bench status", *arguments(done, "more.yaml")]
+    execute(*command, "--lines")
     printed = capsys.readouterr().out
     assert printed.startswith("3 of 6 runs are finished; about ")
     assert "missing: toy/uniform/an/1: 1 run\n" in printed
-    main(["bench", *command])
+    execute(*command)
     assert "missing: toy" not in capsys.readouterr().out
 
 
 def test_wrong_usage(done, tmp_path, capsys):
-    spec = str(done / "toys.yaml")
-    assert "no such file, and no ready-made" in refused(capsys, "run", "toyz")
-    assert "`workers` must be at least 0, got -1" in refused(
-        capsys, "run", *arguments(done, "--workers", "-1")
-    )
-    assert "pass engine=ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
-    assert "--root must be a folder" in refused(
-        capsys, "run", spec, "--root", spec, "--output", str(tmp_path)
-    )
-    assert "holds no comparison" in refused(capsys, "status", spec, "--output", str(tmp_path))
-    assert "holds no comparison" in refused(capsys, "config", str(tmp_path), "00")
-    assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
-    assert "no key of a run begins with" in refused(capsys, "config", str(done / "out"), "zz")
+    spec, here = done / "toys.yaml", arguments(done)
     wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
-    assert f"{wrong}: candidates[0]: unknown method" in refused(
-        capsys, "run", str(wrong), "--output", str(tmp_path / "out")
-    )
+    for command, message in (
+        (["run toyz"], "no such file, and no ready-made"),
+        (["run", *here, "--workers -1"], "`workers` must be at least 0, got -1"),
+        (["run", *here, "--address x:1"], "pass engine=ray as well"),
+        (["run", spec, "--root", spec, "--output", tmp_path], "--root must be a folder"),
+        (["status", spec, "--output", tmp_path], "holds no comparison"),
+        (["config", tmp_path, "00"], "holds no comparison"),
+        (["config nonsense 00"], "can't be opened as a store"),
+        (["config", done / "out", "zz"], "no key of a run begins with"),
+        (["run", wrong, "--output", tmp_path / "out"], f"{wrong}: candidates[0]: unknown method"),
+    ):
+        assert message in fails(capsys, "bench", *command)
     assert not (tmp_path / "out").exists()
 
 
 def test_data_that_does_not_exist(tmp_path, capsys):
-    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
-    error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
+    spec = save_spec(tmp_path, SMALL)
+    error = fails(capsys, "bench run", *arguments(tmp_path))
     assert f"{spec}: data.toy.path: {tmp_path / 'toy.npz'}: no such file or folder" in error
-    assert not output.exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_data_that_can_not_be_read(tmp_path, capsys):
     (tmp_path / "toy.npz").write_bytes(b"nothing")
-    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
-    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
-    error = refused(capsys, *command)
-    assert "toy.npz" in error
-    assert "Traceback" not in error
+    save_spec(tmp_path, SMALL)
+    assert "toy.npz" in fails(capsys, "bench run", *arguments(tmp_path), "--workers 1")
 
 
 def test_nothing_to_report_yet(tmp_path, capsys):
     spec = save_spec(tmp_path, SMALL)
     Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
-    error = refused(capsys, "report", str(spec), "--root", str(tmp_path), "--output", str(tmp_path), code=1)
-    assert "No run is finished" in error
+    command = ["bench report", spec, "--root", tmp_path, "--output", tmp_path]
+    assert "No run is finished" in fails(capsys, *command, code=1)
 
 
 def test_a_store_that_does_not_exist_is_not_created(done, capsys):
     url = f"sqlite:///{done / 'typo.sqlite'}"
-    for command in (["status", *arguments(done)], ["report", *arguments(done)]):
-        assert "typo.sqlite: holds no comparison" in refused(capsys, *command, "--store", url)
-    assert "typo.sqlite: holds no comparison" in refused(capsys, "config", url, "abc")
+    for command in (
+        ["status", *arguments(done), "--store", url],
+        ["report", *arguments(done), "--store", url],
+        ["config", url, "abc"],
+    ):
+        assert "typo.sqlite: holds no comparison" in fails(capsys, "bench", *command)
     assert not (done / "typo.sqlite").exists()
 
 
 def test_a_folder_that_can_not_hold_a_database(tmp_path, capsys):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, SMALL)
-    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "what?")]
-    assert "whose name contains `?`" in refused(capsys, *command)
+    command = ["bench run", save_spec(tmp_path, SMALL), "--root", tmp_path, "--output", tmp_path / "what?"]
+    assert "whose name contains `?`" in fails(capsys, *command)
 
 
 @pytest.mark.long
@@ -211,13 +194,10 @@ def test_only_failures(tmp_path, capsys):
     save_toy(tmp_path)
     text = SMALL.replace("epochs: 3,", "epochs: 3, optim.lr: 1e30,")
     text = text[: text.index("search:")] + "search: {trials: 1}\n" + text[text.index("train:") :]
-    spec = save_spec(
-        tmp_path, text.replace("optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}")
-    )
-    command = [str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out")]
-    message = "All 3 runs failed, the first of them: "
-    assert message in refused(capsys, "run", *command, "--workers", "1", code=1)
-    assert message in refused(capsys, "report", *command, code=1)
+    save_spec(tmp_path, text.replace("optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}"))
+    command, message = arguments(tmp_path), "All 3 runs failed, the first of them: "
+    assert message in fails(capsys, "bench run", *command, "--workers 1", code=1)
+    assert message in fails(capsys, "bench report", *command, code=1)
     assert "3 runs failed" in (tmp_path / "out" / "report.md").read_text()
 
 
@@ -225,10 +205,8 @@ def test_only_failures(tmp_path, capsys):
 def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, capsys):
     save_toy(tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"nothing")
-    spec = save_spec(tmp_path, SMALL.replace("hiding:", "  bad: {path: bad.npz}\nhiding:"))
-    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
-    error = refused(capsys, *command)
-    assert "bad.npz" in error
+    save_spec(tmp_path, SMALL.replace("hiding:", "  bad: {path: bad.npz}\nhiding:"))
+    assert "bad.npz" in fails(capsys, "bench run", *arguments(tmp_path), "--workers 1")
     assert "## Results" in (tmp_path / "out" / "report.md").read_text()
 
 
@@ -236,13 +214,10 @@ def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, cap
 def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
     save_toy(tmp_path)
     text = SMALL.replace("optim.lr: 1e-3", "optim.lr: 1e30")
-    one, other = (
-        save_spec(tmp_path, text),
-        save_spec(tmp_path, text.replace("seeds: 1", "seeds: [7]"), "b.yaml"),
-    )
-    rest = ["--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
-    for spec in (one, other):
-        main(["bench", "run", str(spec), *rest])
+    save_spec(tmp_path, text)
+    save_spec(tmp_path, text.replace("seeds: 1", "seeds: [7]"), "b.yaml")
+    for spec in ("toys.yaml", "b.yaml"):
+        execute("bench run", *arguments(tmp_path, spec), "--workers 1")
     store = Store(f"sqlite:///{tmp_path / 'out' / 'store.sqlite'}")
 
     def failed():
@@ -252,7 +227,7 @@ def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
 
     before = failed()
     capsys.readouterr()
-    main(["bench", "run", str(one), *rest, "--retry"])
+    execute("bench run", *arguments(tmp_path), "--workers 1 --retry")
     assert "Making 1 failed run again" in capsys.readouterr().err
     assert failed()[7] == before[7]
     assert failed()[0] > before[0]
@@ -263,7 +238,7 @@ def test_leftovers_of_killed_processes_are_removed(done):
     for path in (old, new):
         path.write_bytes(b"x")
     os.utime(old, (time.time() - 25 * 3600,) * 2)
-    main(["bench", "run", *arguments(done), "--workers", "1"])
+    execute("bench run", *arguments(done), "--workers 1")
     assert not old.exists()
     assert new.exists()  # another process may be writing it
     new.unlink()
@@ -275,7 +250,7 @@ def test_a_report_waits_for_another_one(done, monkeypatch):
     monkeypatch.setattr(sys, "stderr", said := io.StringIO())
     (done / "out" / "report.md").unlink()
     with ThreadPoolExecutor(1) as pool:
-        report = pool.submit(main, ["bench", "report", *arguments(done)])
+        report = pool.submit(execute, "bench report", *arguments(done))
         try:
             while "another process writes the report: waiting for it\n" not in said.getvalue():
                 assert not report.done()
@@ -292,7 +267,7 @@ def test_a_report_waits_for_another_one(done, monkeypatch):
 @pytest.mark.parametrize("package", ["optuna", "sqlalchemy"])
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, package, None)
-    error = refused(capsys, "run", "quick")
+    error = fails(capsys, "bench run", "quick")
     assert str(missing_extra(package, "bench")) in error
     assert "pip install optuna sqlalchemy markdown-it-py" in error
 
@@ -315,7 +290,7 @@ def test_an_oracle_is_for_reference_and_is_not_the_ceiling(tmp_path, capsys):
         "  - {name: em slow, method: em, optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}}\n", ""
     )
     save_spec(tmp_path, text)
-    main(["bench", "run", *arguments(tmp_path, "--workers", "1")])
+    execute("bench run", *arguments(tmp_path), "--workers 1")
     report = (tmp_path / "out" / "report.md").read_text()
     assert "For reference only, neither ranked nor ever the best: full, oracle." in report
     with open(tmp_path / "out" / "results.csv", newline="") as stream:

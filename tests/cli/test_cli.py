@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.runs.fit.recording import read_recording
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import HIDE, arrays_of, train_hidden
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}
 
@@ -32,14 +33,8 @@ def photo_run(photos, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def feature_run(features, tmp_path_factory):
-    output = tmp_path_factory.mktemp("runs") / "features"
-    main([
-        "train", str(features), "--data.unlisted", "negative", "--data.observe", "single", "--method", "gr",
-        "--epochs", "15", "--batch_size", "16", "--optim.lr", "0.01", "--threads", "1",
-        "--mean_labels", "2.1",
-        "--output", str(output),
-    ])  # fmt: skip
-    return output
+    options = "--method gr --epochs 15 --batch_size 16 --optim.lr 0.01 --mean_labels 2.1"
+    return train_hidden(features, tmp_path_factory.mktemp("runs") / "features", options)
 
 
 def test_help_is_quick_because_it_imports_little():
@@ -79,12 +74,9 @@ def test_a_run_folder_holds_what_the_readme_says(feature_run):
     assert summary["selected"]["epoch"] == best["epoch"]
 
 
-@pytest.mark.parametrize(("epochs", "told"), [("2", True), ("3", False)])
+@pytest.mark.parametrize(("epochs", "told"), [(2, True), (3, False)])
 def test_a_warmup_that_outlasts_training_is_told(features, tmp_path, capsys, epochs, told):
-    main([
-        "train", str(features), "--data.unlisted", "negative", "--data.observe", "single", "--method", "mime",
-        "--epochs", epochs, "--threads", "1", "--output", str(tmp_path / "run"),
-    ])  # fmt: skip
+    train_hidden(features, tmp_path / "run", f"--method mime --epochs {epochs}")
     note = "note: method 'mime' infers nothing before epoch 3 (hp.warmup is 2), and epochs is 2: "
     assert (note in capsys.readouterr().err) == told
 
@@ -93,37 +85,32 @@ def test_the_configuration_repeats_the_run(feature_run, tmp_path):
     config = read_yaml(feature_run / "config.yaml")
     assert config.optim.lr == 0.01
     assert config.model.head_bias == "prior"
-    main(["train", "--config", str(feature_run / "config.yaml"), "--output", str(tmp_path / "again")])
+    execute("train --config", feature_run / "config.yaml", "--output", tmp_path / "again")
     again = (tmp_path / "again" / "model.safetensors").read_bytes()
     assert again == (feature_run / "model.safetensors").read_bytes()
 
 
 def test_overrides_beat_the_configuration_file(feature_run, tmp_path):
-    main([
-        "train", "--config", str(feature_run / "config.yaml"), "--epochs", "2", "--hp.q2", "0.5",
-        "--output", str(tmp_path / "other"),
-    ])  # fmt: skip
+    options = "--epochs 2 --hp.q2 0.5 --output", tmp_path / "other"
+    execute("train --config", feature_run / "config.yaml", *options)
     config = read_yaml(tmp_path / "other" / "config.yaml")
     assert (config.epochs, config.hp, config.batch_size) == (2, {"q2": 0.5}, 16)
 
 
 def test_the_threshold_gives_the_stated_number_of_labels_per_validation_sample(feature_run, features):
     run = spml.load(feature_run)
-    with np.load(features) as stored:
-        val = stored["X"][stored["split"] == "val"]
-    np.savez(feature_run.parent / "val.npz", X=val)
-    labels = run.predict(feature_run.parent / "val.npz", thresholds="global").labels
+    labels = run.predict(arrays_of(features, "val")["X"], thresholds="global").labels
     assert np.mean([len(row) for row in labels]) == pytest.approx(2.1, abs=1 / 60)
 
 
 def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
     out = tmp_path / "tags.csv"
-    main(["predict", str(photo_run.folder), str(photos / "red"), "--output", str(out)])
+    execute("predict", photo_run.folder, photos / "red", "--output", out)
     rows = list(csv.DictReader(out.open()))
     assert len(rows) == 8
     assert list(rows[0]) == ["file", "labels", "blue", "green", "red"]
     capsys.readouterr()
-    main(["predict", str(photo_run.folder), str(photos / "red"), "--format", "jsonl"])
+    execute("predict", photo_run.folder, photos / "red", "--format jsonl")
     objects = [json.loads(line) for line in io.StringIO(capsys.readouterr().out)]
     for row, thing in zip(rows, objects, strict=True):
         assert row["file"] == thing["file"]
@@ -142,15 +129,12 @@ def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
 def test_evaluate_measures_full_labels_like_scikit_learn(feature_run, features, capsys):
     from sklearn.metrics import average_precision_score, f1_score
 
-    main(["evaluate", str(feature_run), str(features), "--data.unlisted", "negative"])
+    execute("evaluate", feature_run, features, "--data.unlisted negative")
     assert "mAP" in capsys.readouterr().out
     found = json.loads((feature_run / "evaluation.json").read_text())
     (feature_run / "evaluation.json").unlink()
-    with np.load(features) as stored:
-        test = stored["split"] == "test"
-        truth = stored["Y"][test]
-        np.savez(feature_run.parent / "test.npz", X=stored["X"][test])
-    predicted = spml.load(feature_run).predict(feature_run.parent / "test.npz")
+    test = arrays_of(features, "test")
+    truth, predicted = test["Y"], spml.load(feature_run).predict(test["X"])
     expected = average_precision_score(truth, predicted.scores, average="macro")
     assert found["mAP"] == pytest.approx(expected, abs=1e-6)
     chosen = np.array([[c in row for c in "abcd"] for row in predicted.labels])
@@ -197,20 +181,18 @@ def test_frozen_features_are_cached_and_the_model_takes_images(photos, tmp_path)
 
 
 def test_methods_lists_and_shows_cards(capsys):
-    main(["methods"])
+    execute("methods")
     listed = capsys.readouterr().out
     for name in ("an", "bce", "em", "gr"):
         assert f"\n{name} " in f"\n{listed}"
     assert "--model.head ridge, --model.head lda, --model.head mean_difference." in listed.splitlines()[-1]
-    main(["methods", "gr"])
+    execute("methods gr")
     card = capsys.readouterr().out
     assert "IJCAI 2024" in card
     assert "--hp.q2  (default 0.01)" in card
     assert "--hp.w  (default [0, 2])" in card
     assert "    L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n    k = sigmoid(w p + b)" in card
-    with pytest.raises(SystemExit) as caught:
-        main(["methods", "lasso"])
-    assert caught.value.code == 2
+    assert "lasso" in fails(capsys, "methods lasso")
 
 
 def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
@@ -241,7 +223,7 @@ def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
 
 def test_no_command_prints_help_and_exits_with_2(capsys):
     with pytest.raises(SystemExit) as caught:
-        main([])
+        execute()
     assert caught.value.code == 2
     assert "train" in capsys.readouterr().out
 
@@ -266,15 +248,11 @@ def test_config_round_trip_and_types():
 
 @pytest.mark.long
 def test_two_devices_on_the_command_line(features, tmp_path):
-    command = [
-        sys.executable, "-m", "spml", "train", str(features), "--data.unlisted", "negative", "--data.observe",
-        "single", "--epochs", "3", "--batch_size", "16", "--threads", "1", "--accelerator", "cpu",
-        "--optim.name", "sgd", "--record", "scores",
-    ]  # fmt: skip
+    options = "--epochs 3 --batch_size 16 --threads 1 --accelerator cpu --optim.name sgd --record scores"
+    command = [sys.executable, "-m", "spml", "train", str(features), *HIDE, *options.split()]
     for devices in ("1", "2"):
-        subprocess.run(
-            [*command, "--devices", devices, "--output", str(tmp_path / devices)], check=True, timeout=300
-        )
+        own = ["--devices", devices, "--output", str(tmp_path / devices)]
+        subprocess.run([*command, *own], check=True, timeout=300)
     one, two = (
         [json.loads(line) for line in (tmp_path / n / "metrics.jsonl").read_text().splitlines()] for n in "12"
     )

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from spml.cli.completion import completion_script
-from spml.cli.main import main
 from spml.methods.registry import methods
+from tests.helpers.commands import execute, fails
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +75,13 @@ def test_the_script_for_fish_names_commands_options_and_values(scripts):
 
 
 def test_the_command_prints_the_script_with_the_figures(capsys):
-    main(["completion", "bash"])
+    execute("completion bash")
     script = capsys.readouterr().out
     assert "_shtab_spml_analyse_maps_option_strings=" in script
 
 
 def test_another_shell_is_refused(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["completion", "fsh"])
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == (
+    assert fails(capsys, "completion fsh") == (
         "spml completion: SHELL must be one of bash, zsh, fish, got 'fsh'. "
         "Did you mean fish or zsh or bash?\n"
     )

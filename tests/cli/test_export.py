@@ -6,52 +6,39 @@ import json
 
 import pytest
 
-from spml.cli.main import main
+from tests.helpers.commands import execute, fails
 from tests.helpers.run_folders import save_run
-
-
-def fails(capsys, *arguments):
-    """The message of a command that is refused."""
-    with pytest.raises(SystemExit) as caught:
-        main(["export", *map(str, arguments)])
-    assert caught.value.code == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    return printed.err
 
 
 def test_a_folder_is_written_and_replaced_only_if_told(tmp_path, capsys):
     run, output = save_run(tmp_path), tmp_path / "hub"
-    command = ["export", str(run), "--format", "safetensors-hf", "--output", str(output)]
-    main(command)
+    command = ["export", run, "--format safetensors-hf --output", output]
+    execute(*command)
     printed = capsys.readouterr()
     assert printed.out == f"{output}: written\n"
     assert "layout of a run, which spml.load reads" in printed.err
     assert json.loads((output / "config.json").read_text())["num_classes"] == 3
-    assert "already exists" in fails(capsys, *command[1:])
-    main([*command, "--overwrite"])
+    assert "already exists" in fails(capsys, *command)
+    execute(*command, "--overwrite")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--format", "onxx"), "unknown format 'onxx'. Did you mean onnx?"),
-        (
-            ("--format", "safetensors-hf", "--variant", "int8"),
-            "variant=int8 does not belong to format=safetensors-hf",
-        ),
-        (("--output", "missing/model.onnx"), "missing: no such folder"),
-        (("--output", "model.bin"), "an ONNX file needs a name that ends in .onnx"),
+        ("--format onxx", "unknown format 'onxx'. Did you mean onnx?"),
+        ("--format safetensors-hf --variant int8", "variant=int8 does not belong to format=safetensors-hf"),
+        ("--output missing/model.onnx", "missing: no such folder"),
+        ("--output model.bin", "an ONNX file needs a name that ends in .onnx"),
     ],
 )
 def test_options_that_do_not_suit(options, words, tmp_path, capsys):
-    message = fails(capsys, save_run(tmp_path), *options)
+    message = fails(capsys, "export", save_run(tmp_path), options)
     assert words in message
     assert message.count("\n") == 1
     assert not (tmp_path / "export" / "model.onnx").exists()
 
 
 def test_a_run_that_is_missing_or_no_run(tmp_path, capsys):
-    assert "no such folder" in fails(capsys, tmp_path / "none")
-    assert "contains no trained model" in fails(capsys, tmp_path)
+    assert "no such folder" in fails(capsys, "export", tmp_path / "none")
+    assert "contains no trained model" in fails(capsys, "export", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.cli.main import main
+from tests.helpers.commands import execute, fails
 from tests.helpers.photos import make_photos
 
 NETS = """
@@ -42,7 +42,7 @@ def fails():
 def number():
     return 3
 """
-FLAGS = ["--threads", "1", "--data.workers", "0", "--epochs", "1", "--method", "an"]
+FLAGS = "--threads 1 --data.workers 0 --epochs 1 --method an"
 
 
 @pytest.fixture(scope="module")
@@ -69,30 +69,27 @@ def there(folder, monkeypatch):
 def run(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        main(["train", "photos", *FLAGS, "--backbone", "my_nets:make", "--output", "run"])
+        execute(f"train photos {FLAGS} --backbone my_nets:make --output run")
     return "run"
 
 
 def fail(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    assert stopped.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()[-1:]
-    return line
+    """The last line of what a command says that is refused."""
+    return fails(capsys, *arguments).splitlines()[-1]
 
 
 LONG = pytest.mark.long
 COMMANDS = {
-    "predict": ["predict", "run", "photos"],
-    "evaluate": ["evaluate", "run", "photos", "--data.unlisted", "negative", "--split", "test"],
-    "thresholds": ["thresholds", "run", "--mean_labels", "1.5"],
-    "audit": ["audit", "run", "--mean_labels", "1.5", "--folds", "0", "--overwrite"],
-    "convert": ["data", "convert", "photos", "out", "--format", "csv", "--predictions", "run", "--overwrite"],
-    "init-from": ["train", "photos", *FLAGS, "--init-from", "run", "--output", "second", "--overwrite"],
-    "resume": ["train", "--output", "run", "--resume"],
-    "analyse": ["analyse", "maps", "run", "--overwrite"],
-    "export": ["export", "run", "--format", "torch-export", "--overwrite"],
-    "serve": ["serve", "run", "--port", "0"],
+    "predict": "predict run photos",
+    "evaluate": "evaluate run photos --data.unlisted negative --split test",
+    "thresholds": "thresholds run --mean_labels 1.5",
+    "audit": "audit run --mean_labels 1.5 --folds 0 --overwrite",
+    "convert": "data convert photos out --format csv --predictions run --overwrite",
+    "init-from": f"train photos {FLAGS} --init-from run --output second --overwrite",
+    "resume": "train --output run --resume",
+    "analyse": "analyse maps run --overwrite",
+    "export": "export run --format torch-export --overwrite",
+    "serve": "serve run --port 0",
 }
 SLOW = ("audit", "convert", "init-from", "analyse", "export")
 
@@ -106,19 +103,19 @@ def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, monkey
 
         monkeypatch.setattr(server.Server, "run", lambda self, sockets: None)
     sys.modules.pop("my_nets", None)
-    line = fail(capsys, *COMMANDS[name])
+    line = fail(capsys, COMMANDS[name])
     if name == "resume":
         assert "backbone 'my_nets:make' is code of your own" in line
     else:
         assert "run: its backbone my_nets:make is a network of the user's own" in line
     assert "my_nets" not in sys.modules
-    main([*COMMANDS[name], "--backbone", "my_nets:make"])
+    execute(COMMANDS[name], "--backbone my_nets:make")
     assert "my_nets" in sys.modules
     assert "had no effect" not in capsys.readouterr().err
 
 
 def test_only_one_process_serves_a_network_of_the_user(run, capsys):
-    line = fail(capsys, "serve", "run", "--port", "0", "--workers", "2", "--backbone", "my_nets:make")
+    line = fail(capsys, "serve run --port 0 --workers 2 --backbone my_nets:make")
     assert line == (
         "spml serve: run: its backbone is a network of your own, which other processes don't have: leave out "
         "`workers`."
@@ -126,17 +123,17 @@ def test_only_one_process_serves_a_network_of_the_user(run, capsys):
 
 
 def test_an_audit_sample_takes_the_network_too(run, capsys):
-    assert "its backbone my_nets:make" in fail(capsys, "audit", "sample", "run")
+    assert "its backbone my_nets:make" in fail(capsys, "audit sample run")
     # Read, and refused for another reason.
-    line = fail(capsys, "audit", "sample", "run", "--rows", "3", "--backbone", "my_nets:make")
+    line = fail(capsys, "audit sample run --rows 3 --backbone my_nets:make")
     assert "3 samples are too few" in line
 
 
 @pytest.mark.parametrize("name", ["my_nets:Net", "my_nets:holder.make", "my_nets:ready"])
 def test_classes_attributes_and_networks_will_do(run, capsys, name):
-    main(["predict", "run", "photos/red", "--backbone", name])
+    execute("predict run photos/red --backbone", name)
     other = capsys.readouterr().out
-    main(["predict", "run", "photos/red", "--backbone=my_nets:make"])
+    execute("predict run photos/red --backbone=my_nets:make")
     assert capsys.readouterr().out == other
 
 
@@ -144,10 +141,7 @@ def test_classes_attributes_and_networks_will_do(run, capsys, name):
 def test_the_seed_makes_the_weights(run, capsys):
     weights = []
     for seed in ("0", "0", "1"):
-        main(
-            ["train", "photos", *FLAGS, "--backbone", "my_nets:make", "--seed", seed,
-             "--output", "seeded", "--overwrite"]
-        )  # fmt: skip
+        execute(f"train photos {FLAGS} --backbone my_nets:make --seed {seed} --output seeded --overwrite")
         weights.append(Path("seeded/model.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2]
 
@@ -172,27 +166,27 @@ def test_the_seed_makes_the_weights(run, capsys):
     ],
 )
 def test_what_makes_no_network_is_explained(run, capsys, name, words):
-    assert words in fail(capsys, "predict", "run", "photos", "--backbone", name)
+    assert words in fail(capsys, "predict run photos --backbone", name)
 
 
 @LONG
 def test_a_configuration_may_be_used_with_the_name_on_the_command_line(run, capsys):
-    line = fail(capsys, "train", "--config", "run/config.yaml", "--output", "third")
+    line = fail(capsys, "train --config run/config.yaml --output third")
     assert "write it on the command line (`--backbone my_nets:make`)" in line
     assert not Path("third").exists()
-    main(["train", "--config", "run/config.yaml", "--model.backbone", "my_nets:make", "--output", "third"])
+    execute("train --config run/config.yaml --model.backbone my_nets:make --output third")
     assert Path("third/model.json").is_file()
 
 
 def test_a_network_that_nothing_needs_is_mentioned(capsys):
-    main(["data", "convert", "photos", "plain", "--format", "csv", "--backbone", "my_nets:make"])
+    execute("data convert photos plain --format csv --backbone my_nets:make")
     assert "--backbone my_nets:make had no effect: nothing here has a network" in capsys.readouterr().err
 
 
 def test_a_file_of_the_current_folder_takes_no_place_of_an_installed_package(run, folder, capsys):
     (folder / "timm.py").write_text("raise SystemExit('not timm')\n")
     try:
-        main(["predict", "run", "photos/red", "--backbone", "my_nets:make"])
+        execute("predict run photos/red --backbone my_nets:make")
     finally:
         (folder / "timm.py").unlink()
     assert "file,labels," in capsys.readouterr().out

@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.models.backbones import Backbone
 from spml.runs.predict.unfinished import Unfinished
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.commands import execute
+from tests.helpers.features import train_hidden
 from tests.helpers.sidecars import subjects
 
-TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}
+
+def train(photos, output, frozen):
+    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": frozen}
+    settings = {"method": "an", "epochs": 1, "threads": 1, "data": {"size": 32, "workers": 0}, "quiet": True}
+    return spml.train(photos, model=model, output=output, **settings).folder
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +34,7 @@ def trained(photos, tmp_path_factory):
     shutil.copytree(photos, few)
     for path in (few / "red").glob("0[4-7].png"):
         path.unlink()
-    settings = {**TRAINED, "model": {**TRAINED["model"], "frozen": "yes"}}
-    spml.train(
-        few, method="an", data={"size": 32, "workers": 0}, output=str(folder / "run"), quiet=True, **settings
-    )
-    return folder / "run"
+    return train(few, folder / "run", "yes")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def computed(monkeypatch):
 
 
 def predict(*arguments):
-    main(["predict", *map(str, arguments), "--workers", "0"])
+    execute("predict", *arguments, "--workers 0")
 
 
 def fails(capsys, *arguments):
@@ -74,25 +74,14 @@ def rows_of(path):
 
 
 def test_features_of_training_are_reused_and_new_ones_added(run, photos, tmp_path, computed, capsys):
-    predict(run, photos, "--output", tmp_path / "one.csv", "--batch_size", "10")
+    predict(run, photos, "--output", tmp_path / "one.csv", "--batch_size 10")
     assert sum(computed) == 4
     computed.clear()
     predict(run, photos / "red", photos / "blue", "--output", tmp_path / "two.csv")
-    main(["evaluate", str(run), str(photos), "--workers", "0"])
-    main(
-        [
-            "data",
-            "convert",
-            str(photos),
-            str(tmp_path / "c.csv"),
-            "--format",
-            "csv",
-            "--predictions",
-            str(run),
-        ]
-    )
+    execute("evaluate", run, photos, "--workers 0")
+    execute("data convert", photos, tmp_path / "c.csv", "--format csv --predictions", run)
     assert computed == []
-    predict(run, photos, "--output", tmp_path / "three.csv", "--cache", "none")
+    predict(run, photos, "--output", tmp_path / "three.csv", "--cache none")
     assert sum(computed) == 24
     one, three = rows_of(tmp_path / "one.csv"), rows_of(tmp_path / "three.csv")
     for found, direct in zip(one, three, strict=True):
@@ -139,8 +128,7 @@ def test_damaged_features_are_computed_again(run, photos, tmp_path, computed, ca
 
 
 def test_a_trained_backbone_is_computed_directly(photos, tmp_path, computed):
-    spml.train(photos, method="an", data={"size": 32, "workers": 0}, output=str(tmp_path / "run"), quiet=True,
-               **{**TRAINED, "model": {**TRAINED["model"], "frozen": "no"}})  # fmt: skip
+    train(photos, tmp_path / "run", "no")
     computed.clear()
     for name in ("a.csv", "b.csv"):
         predict(tmp_path / "run", photos, "--output", tmp_path / name)
@@ -153,7 +141,7 @@ def test_copies_of_an_image_get_the_same_scores(run, photos, tmp_path, computed)
     folder.mkdir()
     for number in range(5):
         shutil.copy(photos / "red" / f"0{4 + number % 2}.png", folder / f"{number}.png")
-    predict(run, folder, "--output", tmp_path / "a.csv", "--batch_size", "3")
+    predict(run, folder, "--output", tmp_path / "a.csv", "--batch_size 3")
     assert computed == [2]
     scores = [row["red"] for row in rows_of(tmp_path / "a.csv")]
     assert scores[0] == scores[2] == scores[4] != scores[1] == scores[3]
@@ -186,14 +174,14 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
     (tmp_path / "new" / "photo.cr2").write_bytes(b"raw")
     runs = [shutil.copytree(trained, tmp_path / name / "run") for name in "ab"]
     whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
-    predict(runs[0], tmp_path / "new", "--output", whole, "--batch_size", "5")
+    predict(runs[0], tmp_path / "new", "--output", whole, "--batch_size 5")
     with monkeypatch.context() as patch:
         interrupt_after(patch, 3)
         with pytest.raises(SystemExit):
-            predict(runs[1], tmp_path / "new", "--output", output, "--batch_size", "5")
+            predict(runs[1], tmp_path / "new", "--output", output, "--batch_size 5")
     assert "15 samples done so far; the same command continues after them" in capsys.readouterr().err
     assert not output.exists()
-    predict(runs[1], tmp_path / "new", "--output", output, "--batch_size", "5")
+    predict(runs[1], tmp_path / "new", "--output", output, "--batch_size 5")
     said = capsys.readouterr().err
     assert f"{output}.partial: continuing after 15 samples done before" in said
     assert "Skipped 1 image:" in said
@@ -205,14 +193,14 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
 
 def test_other_settings_do_not_continue(run, photos, tmp_path, capsys, monkeypatch):
     output = tmp_path / "out.csv"
-    for more in ([], ["--top_k", "1"], ["--batch_size", "7"]):
+    for more in ("", "--top_k 1", "--batch_size 7"):
         with monkeypatch.context() as patch:
             interrupt_after(patch, 1)
             with pytest.raises(SystemExit):
-                predict(run, photos, "--output", output, "--batch_size", "5", *more)
+                predict(run, photos, "--output", output, f"--batch_size 5 {more}")
         assert ("starting from the beginning" in capsys.readouterr().err) == bool(more)
     shutil.copy(photos / "red" / "00.png", tmp_path / "out.png")
-    predict(run, tmp_path / "out.png", "--output", output, "--batch_size", "7")
+    predict(run, tmp_path / "out.png", "--output", output, "--batch_size 7")
     assert "starting from the beginning" in capsys.readouterr().err
     assert len(rows_of(output)) == 1
 
@@ -231,7 +219,7 @@ def test_an_output_is_replaced_only_if_told_to(run, photos, tmp_path, capsys):
 
 
 def test_formats_by_suffix_and_the_scores_of_predicted_labels(run, photos, tmp_path, capsys):
-    predict(run, photos, "--output", tmp_path / "a.jsonl", "--scores", "predicted", "--top_k", "2")
+    predict(run, photos, "--output", tmp_path / "a.jsonl", "--scores predicted --top_k 2")
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     predict(run, photos, "--output", tmp_path / "a.csv")
     for line, row in zip(lines, rows_of(tmp_path / "a.csv"), strict=True):
@@ -241,10 +229,10 @@ def test_formats_by_suffix_and_the_scores_of_predicted_labels(run, photos, tmp_p
             "labels": highest,
             "scores": {name: float(row[name]) for name in highest},
         }
-    predict(run, photos / "red", "--format", "jsonl", "--scores", "none", "--threshold", "0.999")
+    predict(run, photos / "red", "--format jsonl --scores none --threshold 0.999")
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert printed[0] == {"file": f"{photos}/red/00.png", "labels": []}
-    predict(run, photos / "red", "--threshold", "0.999", "--top1_fallback", "--scores", "predicted")
+    predict(run, photos / "red", "--threshold 0.999 --top1_fallback --scores predicted")
     table = list(csv.reader(capsys.readouterr().out.splitlines()))
     assert table[0] == ["file", "labels", "scores"]
     assert all(row[1] in ("blue", "green", "red") and float(row[2]) < 0.999 for row in table[1:])
@@ -284,15 +272,15 @@ def test_wrong_usage(run, photos, tmp_path, capsys):
     output = tmp_path / "out.csv"
     assert "No usable image among 1 file" in fails(capsys, run, tmp_path / "broken.png", "--output", output)
     assert [path.name for path in tmp_path.glob("out.*")] == []
-    assert "pass --output FILE.parquet" in fails(capsys, run, photos, "--format", "parquet")
-    assert "not both" in fails(capsys, run, photos, "--threshold", "0.5", "--mean_labels", "2")
-    assert "batch_size must be at least 1" in fails(capsys, run, photos, "--batch_size", "0")
+    assert "pass --output FILE.parquet" in fails(capsys, run, photos, "--format parquet")
+    assert "not both" in fails(capsys, run, photos, "--threshold 0.5 --mean_labels 2")
+    assert "batch_size must be at least 1" in fails(capsys, run, photos, "--batch_size 0")
 
 
 def test_several_loader_processes_give_the_same_file(run, photos, tmp_path):
-    predict(run, photos, "--output", tmp_path / "a.csv", "--batch_size", "5")
-    main(["predict", str(run), str(photos), "--output", str(tmp_path / "b.csv"), "--batch_size", "5",
-          "--workers", "2", "--cache", str(tmp_path / "cache")])  # fmt: skip
+    predict(run, photos, "--output", tmp_path / "a.csv", "--batch_size 5")
+    options = "--batch_size 5 --workers 2 --cache", tmp_path / "cache"
+    execute("predict", run, photos, "--output", tmp_path / "b.csv", *options)
     one, two = rows_of(tmp_path / "a.csv"), rows_of(tmp_path / "b.csv")
     np.testing.assert_allclose([float(r["red"]) for r in one], [float(r["red"]) for r in two], rtol=1e-4)
     assert [row["file"] for row in one] == [row["file"] for row in two]
@@ -303,7 +291,7 @@ def test_several_loader_processes_give_the_same_file(run, photos, tmp_path):
     [
         ("p.txt", (), r"its name does not say what to write. Name a file that ends in .csv, .tsv, .jsonl"),
         ("p", (), "its name does not say what to write"),
-        ("p.csv", ("--format", "jsonl"), "is named as csv, but --format is jsonl"),
+        ("p.csv", ("--format jsonl",), "is named as csv, but --format is jsonl"),
         ("none/p.csv", (), "no such folder"),
         ("runs", (), "its name does not say"),
         ("folder.csv", (), "is a folder"),
@@ -384,27 +372,14 @@ def test_sidecars_are_replaced_only_if_told_to(run, photos, tmp_path, computed, 
 
 
 def test_sidecars_and_a_table_are_two_commands(run, photos, tmp_path, capsys):
-    for further in (["--output", tmp_path / "x.csv"], ["--scores", "all"], ["--format", "csv"], ["--where"]):
+    for further in (["--output", tmp_path / "x.csv"], ["--scores all"], ["--format csv"], ["--where"]):
         assert "--sidecars writes no table" in fails(capsys, run, photos, "--sidecars", *further)
     assert [*photos.rglob("*.xmp")] == []
 
 
-def test_a_command_that_predicts_imports_neither_fabric_nor_the_compiler(tmp_path):
+def test_a_command_that_predicts_imports_neither_fabric_nor_the_compiler(features, tmp_path):
     """They take as long as everything else at the start of a command."""
-    features = make_features(tmp_path / "features.npz")
-    main(
-        [
-            "train",
-            str(features),
-            *HIDE,
-            "--head",
-            "ridge",
-            "--mean_labels",
-            "2",
-            "--output",
-            str(tmp_path / "run"),
-        ]
-    )
+    train_hidden(features, tmp_path / "run", "--head ridge --mean_labels 2")
     script = (
         "import sys; from spml.cli.main import main; main(sys.argv[1:]); "
         "print(*sorted({'torch._dynamo', 'lightning_fabric', 'sklearn', 'matplotlib'} & set(sys.modules)))"

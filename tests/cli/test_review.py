@@ -17,8 +17,8 @@ from spml.review.labelling import Labelling
 from spml.review.progress import Selection
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.settle import resolve
-from tests.helpers.commands import run
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.commands import execute, run
+from tests.helpers.features import train_hidden
 from tests.helpers.reviews import MERGED, answer, make_audit
 
 
@@ -44,7 +44,7 @@ def served(monkeypatch):
 
 def test_the_page_is_served(audit, served, capsys):
     options = ["--port", "8765", "--reviewer", " ann ", "--open", "--order", "class"]
-    assert run(capsys, "review", audit, *options)[0] == 0
+    assert run(capsys, "review", audit, options)[0] == 0
     review, port, browser = served[0]
     assert (review.store.path.parent, review.reviewer, port, browser) == (audit, "ann", 8765, True)
     assert review.order == "class"
@@ -58,16 +58,15 @@ def test_an_option_may_come_first(audit, served, capsys):
     assert (review.store.path.parent, review.reviewer, port) == (audit, getpass.getuser(), 1234)
 
 
-def draw_sample(folder, capsys):
-    """Train a run, and draw 20 samples to label in full; their table."""
-    words = ["--head", "ridge", "--mean_labels", "2", "--output", folder / "run"]
-    run(capsys, "train", make_features(folder / "features.npz"), *HIDE, *words)
-    assert run(capsys, "audit", "sample", folder / "run", "--rows", "20")[0] == 0
+def draw_sample(features, folder, rows=20):
+    """Train a run, and draw samples to label in full; their table."""
+    train_hidden(features, folder / "run", "--head ridge --mean_labels 2")
+    execute("audit sample", folder / "run", "--rows", rows)
     return folder / "run" / "sample.csv"
 
 
-def test_a_sample_is_served_with_the_most_probable_classes_first(tmp_path, served, capsys):
-    sheet = draw_sample(tmp_path, capsys)
+def test_a_sample_is_served_with_the_most_probable_classes_first(features, tmp_path, served, capsys):
+    sheet = draw_sample(features, tmp_path)
     assert run(capsys, "review", sheet, "--reviewer", "ann")[0] == 0
     page = served[0][0]
     assert (page.sheet, page.reviewer, page.ordered) == (sheet, "ann", True)
@@ -83,16 +82,14 @@ def test_a_sample_is_served_with_the_most_probable_classes_first(tmp_path, serve
     assert not served[1][0].ordered
 
 
-def test_a_sample_that_is_labelled_on_the_page_is_used(tmp_path, capsys):
-    features = make_features(tmp_path / "features.npz")
-    folder = tmp_path / "run"
-    run(capsys, "train", features, *HIDE, "--head", "ridge", "--mean_labels", "2", "--output", folder)
-    run(capsys, "audit", "sample", folder, "--rows", "25")
-    page = Labelling(folder / "sample.csv", "ann")
+def test_a_sample_that_is_labelled_on_the_page_is_used(features, tmp_path, capsys):
+    sheet = draw_sample(features, tmp_path, rows=25)
+    page, folder = Labelling(sheet, "ann"), sheet.parent
     for sample in page.shown()[0][:22]:
         page.complete(sample, complete=True)
     page.store.close()
-    code, out, err = run(capsys, "audit", "use", folder / "sample.csv", folder)
+    capsys.readouterr()
+    code, out, err = run(capsys, "audit use", sheet, folder)
     assert code == 0, err
     assert out.splitlines()[:1] == [
         f"{folder}/sample.labelled.csv: 22 samples as labelled on the page of spml review."
@@ -101,8 +98,8 @@ def test_a_sample_that_is_labelled_on_the_page_is_used(tmp_path, capsys):
     assert (told["samples"], told["mean_labels"]["value"]) == (22, 1.0)
 
 
-def test_a_sample_with_other_classes_than_were_drawn_for(tmp_path, served, capsys):
-    sheet = draw_sample(tmp_path, capsys)
+def test_a_sample_with_other_classes_than_were_drawn_for(features, tmp_path, served, capsys):
+    sheet = draw_sample(features, tmp_path)
     classes = sheet.with_suffix(".classes.txt")
     classes.write_text(classes.read_text() + "zebra\n")
     code, _, err = run(capsys, "review", sheet)
@@ -141,7 +138,7 @@ def test_a_missing_extra_is_named(package, audit, served, capsys, monkeypatch):
     ],
 )
 def test_mistakes_are_named_in_one_line(words, message, audit, capsys):
-    code, _, err = run(capsys, "review", *(word.format(audit=audit) for word in words))
+    code, _, err = run(capsys, "review", [word.format(audit=audit) for word in words])
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
@@ -203,10 +200,8 @@ def test_train_gets_exactly_the_reviewed_labels(audit, capsys, tmp_path, monkeyp
         return Remembered(start(*given, **options))
 
     monkeypatch.setattr(resolve, "start_opening", remembered)
-    code, _, err = run(
-        capsys, "train", output, "--method", "an", "--model.backbone", "small_cnn", "--data.size", "16",
-        "--epochs", "1", "--data.workers", "0", "--output", tmp_path / "run",
-    )  # fmt: skip
+    options = "--method an --model.backbone small_cnn --data.size 16 --epochs 1 --data.workers 0 --output"
+    code, _, err = run(capsys, "train", output, options, tmp_path / "run")
     assert code == 0, err
     (dataset,) = opened
     labels = {}

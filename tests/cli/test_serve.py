@@ -38,10 +38,8 @@ def started(monkeypatch):
 
 
 def test_the_options_reach_the_server(feature_run, started, capsys):
-    code, out, err = run(
-        capsys, "serve", feature_run, "--port", 0, "--batch_size", 8, "--max_pixels", 1000,
-        "--max-samples", 3, "--body_timeout", 1.5, "--shutdown_timeout", 5,
-    )  # fmt: skip
+    options = "--port 0 --batch_size 8 --max_pixels 1000 --max-samples 3 --body_timeout 1.5"
+    code, out, err = run(capsys, "serve", feature_run, options, "--shutdown_timeout 5")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith("http://127.0.0.1:")
@@ -55,7 +53,7 @@ def test_the_options_reach_the_server(feature_run, started, capsys):
 
 
 def test_other_machines_are_mentioned(feature_run, started, capsys):
-    out = run(capsys, "serve", feature_run, "--host", "0.0.0.0", "--port", "0")[1]
+    out = run(capsys, "serve", feature_run, "--host 0.0.0.0 --port 0")[1]
     assert out.splitlines()[0].startswith("http://0.0.0.0:")
     assert "Anyone who can reach this port may use it: there is no password and no encryption." in out
 
@@ -64,7 +62,7 @@ def test_requests_that_were_cut_off_are_a_failure(feature_run, started, capsys, 
     from spml.serve.service import Service
 
     monkeypatch.setattr(Service, "cut_off", property(lambda self: 2, lambda self, value: None), raising=False)
-    code, _, err = run(capsys, "serve", feature_run, "--port", "0", "--shutdown_timeout", "3")
+    code, _, err = run(capsys, "serve", feature_run, "--port 0 --shutdown_timeout 3")
     assert code == 1
     assert err == "spml serve: 2 requests were not finished within shutdown_timeout=3 seconds.\n"
 
@@ -100,7 +98,7 @@ def test_a_missing_extra_is_named(package, feature_run, started, capsys, monkeyp
     ],
 )
 def test_mistakes_are_named_in_one_line(words, message, feature_run, started, capsys):
-    code, _, err = run(capsys, "serve", *(word.format(run=feature_run) for word in words))
+    code, _, err = run(capsys, "serve", [word.format(run=feature_run) for word in words])
     assert (code, started) == (2, [])
     assert message.format(run=feature_run) in err
     assert err.count("\n") == 1

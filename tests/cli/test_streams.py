@@ -9,8 +9,9 @@ from io import StringIO
 
 import pytest
 
-from spml.cli.main import guarded_streams, main
+from spml.cli.main import guarded_streams
 from spml.common.messages import log, shown
+from tests.helpers.commands import execute, fails
 from tests.helpers.streams import NO_SPACE, open_full, open_pipe_without_reader
 
 
@@ -65,10 +66,7 @@ def test_a_command_without_enough_memory(monkeypatch, capsys, error, said):
         raise error
 
     monkeypatch.setattr("spml.cli.methods._print_list", fail)
-    with pytest.raises(SystemExit) as stopped:
-        main(["methods"])
-    assert stopped.value.code == 1
-    assert capsys.readouterr().err == (
+    assert fails(capsys, "methods", code=1) == (
         f"spml methods: {said} or images, a smaller model, or a machine with more memory.\n"
     )
 
@@ -79,12 +77,12 @@ def test_another_failure_is_raised(monkeypatch):
 
     monkeypatch.setattr("spml.cli.methods._print_list", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
-        main(["methods"])
+        execute("methods")
 
 
 def test_messages_never_reach_the_terminal_as_commands(capsys):
     with pytest.raises(SystemExit):
-        main(["data", "inspect", "\x1b]0;owned\x07"])
+        execute("data inspect", ["\x1b]0;owned\x07"])
     assert capsys.readouterr().err.startswith(
         r"spml data inspect: \x1b]0;owned\x07: no such file or folder. "
     )
@@ -124,7 +122,4 @@ def test_help_for_an_output_that_can_not_be_written(redirected, code, said):
 
 def test_a_wrong_command_line_is_told_without_an_output(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(SystemExit) as stopped:
-        main(["traim"])
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "spml: unknown command 'traim'. Did you mean train?\n"
+    assert fails(capsys, "traim") == "spml: unknown command 'traim'. Did you mean train?\n"

@@ -13,25 +13,22 @@ import pytest
 
 import spml
 from spml.audit import sheets
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.export import registry
-from tests.helpers.commands import fails
-from tests.helpers.features import HIDE, make_features
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import train_hidden
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(features, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    words = [make_features(folder / "x.npz"), *HIDE, "--head", "ridge", "--threads", "1"]
-    main(["train", *map(str, words), "--output", str(folder / "run")])
-    return folder / "run"
+    return train_hidden(shutil.copy(features, folder / "x.npz"), folder / "run", "--head ridge")
 
 
 @pytest.mark.parametrize("name", ["TQDM_MININTERVAL", "SOURCE_DATE_EPOCH", "WORLD_SIZE", "RANK"])
 def test_a_variable_that_is_no_number_is_named(run, capsys, monkeypatch, name):
     monkeypatch.setenv(name, "junk")
-    said = fails(capsys, "predict", str(run), str(run.parent / "x.npz"))
+    said = fails(capsys, "predict", run, run.parent / "x.npz")
     assert f"the environment variable {name} must be a number, got 'junk'. Correct it, or unset it." in said
 
 
@@ -48,7 +45,7 @@ def test_a_folder_whose_name_is_not_utf8_is_to_be_renamed(run, tmp_path, capsys)
     other = tmp_path / os.fsdecode(b"run-\xff")
     shutil.copytree(run, other)
     assert "its name is not UTF-8, so its weights can't be read. Rename" in fails(
-        capsys, "predict", str(other), str(run.parent / "x.npz")
+        capsys, "predict", other, run.parent / "x.npz"
     )
 
 
@@ -113,21 +110,11 @@ def test_of_two_samples_into_one_new_table_one_is_refused(run, tmp_path, monkeyp
             both.wait()
 
     monkeypatch.setattr(sheets, "check_sheet", wait)
-    words = [
-        "audit",
-        "sample",
-        str(run),
-        "--rows",
-        "20",
-        "--output",
-        str(tmp_path / "s.csv"),
-        "--mean_labels",
-        "2",
-    ]
+    options = "--rows 20 --mean_labels 2 --output", tmp_path / "s.csv"
 
     def draw():
         try:
-            main(words)
+            execute("audit sample", run, *options)
         except SystemExit as error:
             raise InputError("refused") from error
 
@@ -136,7 +123,7 @@ def test_of_two_samples_into_one_new_table_one_is_refused(run, tmp_path, monkeyp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
 def test_an_output_whose_name_is_not_utf8_is_refused(run, tmp_path, capsys):
-    words = ["train", str(run.parent / "x.npz"), "--head", "ridge", "--output"]
-    said = fails(capsys, *words, str(tmp_path / os.fsdecode(b"run-\xff")))
+    output = tmp_path / os.fsdecode(b"run-\xff")
+    said = fails(capsys, "train", run.parent / "x.npz", "--head ridge --output", output)
     assert "its name is not UTF-8. Name another `output`." in said
     assert list(tmp_path.iterdir()) == []

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from spml.cli.main import main, parse
+from spml.cli.main import parse
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted, Trainer
 from spml.runs.train import run_training
+from tests.helpers.commands import execute, run
+from tests.helpers.features import HIDE
 
-QUICK = ["--data.unlisted", "negative", "--data.observe", "single", "--method", "gr", "--epochs", "1"]
-QUICK += ["--threads", "1"]
+QUICK = [*HIDE, "--method gr --epochs 1 --threads 1"]
 
 
 def help_of(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
-        main(["train", *arguments])
+        execute("train", *arguments)
     assert stopped.value.code == 0
     return capsys.readouterr().out
 
@@ -51,28 +52,25 @@ def test_the_full_help_lists_every_setting_and_its_other_name(capsys):
 
 
 def test_print_config_shows_the_configuration_of_the_run_that_would_follow(features, tmp_path, capsys):
-    command = ["train", str(features), *QUICK, "--lr", "0.02", "--output", str(tmp_path / "run")]
-    main([*command, "--print_config"])
+    execute("train", features, *QUICK, "--lr 0.02 --print_config --output", tmp_path / "run")
     captured = capsys.readouterr()
     assert not (tmp_path / "run").exists()
     settings = yaml.safe_load(captured.out)
     assert settings["optim"]["lr"] == 0.02
     assert settings["model"]["backbone"] == "none"
     (tmp_path / "printed.yaml").write_text(captured.out)
-    main(["train", "--config", str(tmp_path / "printed.yaml")])
+    execute("train --config", tmp_path / "printed.yaml")
     *settings, _, _ = (tmp_path / "run" / "config.yaml").read_text().splitlines(keepends=True)
     assert "".join(settings) == captured.out  # the last lines name the run, and a checksum
-    main(["train", "--output", str(tmp_path / "run"), "--resume", "--print-config"])
+    execute("train --output", tmp_path / "run", "--resume --print-config")
     assert capsys.readouterr().out == captured.out
     assert read_yaml(tmp_path / "printed.yaml").output == str(tmp_path / "run")
 
 
 def test_print_config_of_data_that_is_not_there_is_an_error(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["train", str(tmp_path / "nowhere"), "--print_config"])
-    captured = capsys.readouterr()
-    assert (stopped.value.code, captured.out) == (2, "")
-    assert "no such file or folder" in captured.err
+    code, out, err = run(capsys, "train", tmp_path / "nowhere", "--print_config")
+    assert (code, out) == (2, "")
+    assert "no such file or folder" in err
 
 
 def stop_in(monkeypatch, name, *command):
@@ -84,20 +82,20 @@ def stop_in(monkeypatch, name, *command):
     with monkeypatch.context() as patched:
         patched.setattr(name, interrupt)
         with pytest.raises(SystemExit) as stopped:
-            main(list(command))
+            execute(*command)
     assert stopped.value.code == 130
 
 
 def test_ctrl_c_after_the_last_epoch_says_what_is_saved(features, tmp_path, capsys, monkeypatch):
     output = tmp_path / "run"
-    command = ["train", str(features), *QUICK, "--output", str(output)]
+    command = ["train", features, *QUICK, "--output", output]
     stop_in(monkeypatch, "spml.runs.train.write_results", *command)
     assert capsys.readouterr().err.splitlines()[-1] == (
         "spml train: stopped after the last epoch: training is complete, the final predictions and the "
         "summary are missing; everything up to here is saved. Continue with the same command and --resume."
     )
     trained = (output / "metrics.jsonl").read_bytes()
-    main([*command, "--resume"])
+    execute(*command, "--resume")
     assert "epoch   1/1" not in capsys.readouterr().err
     assert (output / "metrics.jsonl").read_bytes() == trained
     assert (output / "summary.json").is_file()
@@ -105,7 +103,7 @@ def test_ctrl_c_after_the_last_epoch_says_what_is_saved(features, tmp_path, caps
 
 def test_ctrl_c_while_nothing_is_saved_says_so(features, tmp_path, capsys, monkeypatch):
     output = tmp_path / "run"
-    command = ["train", str(features), "--head", "ridge", "--threads", "1", "--output", str(output)]
+    command = ["train", features, "--head ridge --threads 1 --output", output]
     stop_in(monkeypatch, "spml.runs.train.resolve", *command)
     assert capsys.readouterr().err == "spml train: interrupted; nothing was written.\n"
     for name in ("spml.runs.fit.build.Solver", "spml.runs.train.write_results"):
@@ -148,7 +146,7 @@ def test_the_bar_of_a_resumed_run_starts_where_it_stopped(features, tmp_path, mo
 
 
 def test_train_says_what_it_took_for_k(features, tmp_path, capsys):
-    main(["train", str(features), *QUICK, "--print_config"])
+    execute("train", features, *QUICK, "--print_config")
     assert "note: 2 labels per sample assumed for the SP-score" in capsys.readouterr().err
-    main(["train", str(features), *QUICK, "--print_config", "--mean_labels", "2"])
+    execute("train", features, *QUICK, "--print_config --mean_labels 2")
     assert "assumed" not in capsys.readouterr().err

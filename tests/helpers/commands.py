@@ -1,10 +1,11 @@
-"""Commands that fail, with their message."""
+"""Commands, and calls that are refused, with their message."""
 
 from __future__ import annotations
 
 import pytest
 
 from spml.cli.main import main
+from spml.common.errors import InputError
 
 FAST = [
     "--model.backbone",
@@ -18,11 +19,22 @@ FAST = [
 ]
 
 
+def execute(*words):
+    """Run a command that succeeds. Strings of several words are cut at blanks, unless they are in a list."""
+    line = []
+    for word in words:
+        if isinstance(word, list):
+            line += word
+        else:
+            line += (isinstance(word, str) and word.split()) or [str(word)]
+    main(line)
+
+
 def fails(capsys, *arguments, code=2):
     """Run the command; it must exit with `code` and one message without a traceback, which is returned."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
+        execute(*arguments)
     said = capsys.readouterr().err
     assert caught.value.code == code, said
     assert "Traceback" not in said
@@ -33,8 +45,15 @@ def run(capsys, *words):
     """(exit code, standard output, standard error) of a command."""
     code = 0
     try:
-        main([str(word) for word in words])
+        execute(*words)
     except SystemExit as end:
         code = end.code
     output = capsys.readouterr()
     return code, output.out, output.err
+
+
+def refusal(function, *arguments, **settings):
+    """Message of the InputError with which a call is refused."""
+    with pytest.raises(InputError) as caught:
+        function(*arguments, **settings)
+    return str(caught.value)

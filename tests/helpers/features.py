@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from spml.models import load_classifier
+from tests.helpers.commands import execute
+
 BACKBONE = "test_efficientnet"
 
 
@@ -44,3 +47,29 @@ def make_weights(path, name=BACKBONE, size=32):
 
 def records(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def train_hidden(features, output, *more):
+    """Train on features with one known label per sample, the others hidden; returns the folder of the run."""
+    execute("train", features, *HIDE, "--threads 1", *more, "--output", output)
+    return output
+
+
+def arrays_of(path, split=""):
+    """Arrays of a feature file by name; with a split, those of its rows."""
+    with np.load(path) as stored:
+        rows = stored["split"] == split if split else slice(None)
+        return {name: stored[name] if name == "classes" else stored[name][rows] for name in stored}
+
+
+def copy_features(path, copy, part="", **changed):
+    """Write a feature file, or a split of it alone, with some other arrays; None leaves one out."""
+    arrays = {**arrays_of(path, part), **({"split": None} if part else {}), **changed}
+    np.savez(copy, **{name: array for name, array in arrays.items() if array is not None})
+    return copy
+
+
+def logits_of(folder, rows):
+    """Logits of rows of features by the model of a run alone."""
+    with torch.no_grad():
+        return load_classifier(folder)[0](torch.from_numpy(rows)).logits.numpy()

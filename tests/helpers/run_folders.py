@@ -68,6 +68,16 @@ def change(folder, path, value):
     (folder / "model.json").write_text(json.dumps(card))
 
 
+def damaged_bits(path):
+    """Writes a file with one damaged bit, for every third of its bits in turn; yields the bit."""
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 3):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        yield bit
+
+
 SUMMARY = {
     "selected": {"metric": "val/SP", "mean_labels": 2.0, "penalty": "infinity"},
     "validation": {"val/SP": 0.7},

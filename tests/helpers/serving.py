@@ -33,6 +33,17 @@ def client_of(run: Path, hosts=None, **options):
         yield client
 
 
+def check_served_windows(run, images) -> None:
+    """Check that a server says the labels of images, and where they are, as the run itself does."""
+    expected = run.predict(images, where=True)
+    with client_of(run.folder) as client:
+        found = client.post("/predict?where=1", files=files(*images)).json()["predictions"]
+        assert "where" not in client.post("/predict", files=files(*images)).json()["predictions"][0]
+    for each, labels, windows in zip(found, expected.labels, expected.where, strict=True):
+        assert each["labels"] == list(each["where"]) == labels
+        np.testing.assert_allclose(list(each["where"].values()), windows, atol=1e-4)
+
+
 def png(seed: int = 0, size: tuple[int, int] = (40, 48)) -> bytes:
     """A noisy image."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)

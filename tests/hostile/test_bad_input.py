@@ -323,7 +323,7 @@ def test_an_evaluation_that_can_not_be_written_is_told_first(capsys, monkeypatch
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(files, "open", refuse, raising=False)
-    said = fails(capsys, "evaluate", run, "no data")
+    said = fails(capsys, "evaluate", run, ["no data"])
     assert f"{run / 'evaluation.json'}: can't be written (Permission denied)" in said
 
 
