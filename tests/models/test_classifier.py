@@ -14,6 +14,7 @@ import torch
 from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
+from tests.helpers.commands import refusal
 from tests.helpers.networks import GREY, PHOTOS, TINY, _rewrite, describe, set_weights
 
 
@@ -243,10 +244,9 @@ def test_class_names_must_be_as_many_as_logits(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_network")
 def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], words: str) -> None:
     _rewrite(saved, **changes)
-    with pytest.raises(InputError) as caught:
-        load_classifier(saved)
-    assert words in str(caught.value)
-    assert str(saved) in str(caught.value)
+    message = refusal(load_classifier, saved)
+    assert words in message
+    assert str(saved) in message
 
 
 def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:
@@ -270,9 +270,7 @@ def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:
     path.write_bytes(data)
     card["classes"] = ["a", "c"]
     path.write_text(json.dumps(card))
-    with pytest.raises(InputError) as caught:
-        load_classifier(saved)
-    assert str(caught.value) == (
+    assert refusal(load_classifier, saved) == (
         f"{path}: damaged: its content does not have the SHA-256 that it states; to keep a change of your "
         "own, remove the field sha256. Train again."
     )
@@ -283,9 +281,7 @@ def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:
 @pytest.mark.usefixtures("no_network")
 def test_nan_in_the_weights_is_refused(saved: Path) -> None:
     set_weights(saved, **{"top.head.2.bias": torch.tensor([0.5, torch.nan])})
-    with pytest.raises(InputError) as caught:
-        load_classifier(saved)
-    assert str(caught.value) == (
+    assert refusal(load_classifier, saved) == (
         f"{saved / 'model.safetensors'}: holds NaN in top.head.2.bias, so predictions would be NaN. Train "
         "again."
     )
@@ -418,9 +414,9 @@ def test_norms_are_trained_unless_they_are_frozen() -> None:
 
 def test_a_part_that_does_not_exist_is_refused() -> None:
     backbone = photo_classifier("linear").backbone
-    with pytest.raises(InputError) as caught:
-        Classifier(backbone, Top(512, 2), frozen_parts="norms,layer9")
-    assert str(caught.value).startswith("backbone resnet18 has no part 'layer9'. Did you mean layer")
+    assert refusal(Classifier, backbone, Top(512, 2), frozen_parts="norms,layer9").startswith(
+        "backbone resnet18 has no part 'layer9'. Did you mean layer"
+    )
 
 
 def test_an_error_of_the_disk_is_not_called_damage(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from spml.config import ModelConfig
 from spml.models import Backbone, OwnNetwork, Windows, at_hand, build_backbone, windows_of
 from spml.models.backbones import SmallCNN
 from spml.models.spec import origin_of
+from tests.helpers.commands import refusal
 from tests.helpers.networks import FEATURES, PHOTOS, TINY, describe, tiny_model
 from tests.models.nets import Does, Pooled, Small, Tied, seeded
 
@@ -218,10 +219,9 @@ def test_the_probe_notices_a_change_that_the_weights_do_not_tell() -> None:
     ],
 )
 def test_what_does_not_return_features_is_refused(function: Any, words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        own(Does(function))
-    assert words in str(caught.value)
-    assert "tests.models.nets:Does" in str(caught.value)
+    message = refusal(own, Does(function))
+    assert words in message
+    assert "tests.models.nets:Does" in message
 
 
 def test_a_network_that_returns_something_else_in_training_is_refused_then() -> None:
@@ -244,9 +244,7 @@ def test_a_network_that_returns_something_else_in_training_is_refused_then() -> 
     ],
 )
 def test_what_is_no_network_is_refused(module: Any, words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        OwnNetwork(module)
-    assert words in str(caught.value)
+    assert words in refusal(OwnNetwork, module)
 
 
 def test_a_network_that_cannot_be_copied_or_saved_is_refused() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spml.common.errors import InputError
 from spml.models.names import PROMPTS, read_as_names, read_prompts, readable
+from tests.helpers.commands import refusal
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,7 @@ def test_other_scripts_are_remarked():
 def test_names_that_do_not_suit(tmp_path, classes, text, message):
     file = tmp_path / "names.csv"
     file.write_text(text)
-    with pytest.raises(InputError) as error:
-        read_as_names(classes, str(file) if text else "")
-    assert message in str(error.value)
+    assert message in refusal(read_as_names, classes, str(file) if text else "")
 
 
 def test_prompts(tmp_path):
@@ -80,6 +78,4 @@ def test_prompts(tmp_path):
 def test_prompts_that_do_not_suit(tmp_path, content, message):
     file = tmp_path / "prompts.txt"
     file.write_bytes(content)
-    with pytest.raises(InputError) as error:
-        read_prompts(str(file))
-    assert message in str(error.value)
+    assert message in refusal(read_prompts, str(file))

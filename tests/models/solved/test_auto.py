@@ -17,13 +17,14 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models import Top, fit_auto
+from spml.models import Top
 from spml.models.solved import auto, search, spaces
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.linear import PENALTIES, head_scores
 from spml.models.solved.members import class_logits
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool, Spaces
+from tests.helpers.solved import fit_by_sp, samples_of
 
 D, C, K = 6, 4, 1.5
 
@@ -37,20 +38,11 @@ def make_samples(count, seed=0, sparse=False, width=D):
     index = scores.argmax(1)
     if sparse:
         features = np.where(features > 1, np.rint(3 * features), 0)
-    observed = ObservedLabels.from_index(index, C)
-    return Samples(
-        tuple(f"{seed}-{row}" for row in range(count)), FeatureMatrix(features.astype(np.float32)), observed
-    )
-
-
-def by_sp(*parts):
-    observed = np.concatenate([part.observed.to_ternary() for part in parts])
-    return lambda scores, rows, classes: sp_score(scores, observed[rows][:, classes], K).score
+    return samples_of(features, index, C)
 
 
 def fit(train, val, **settings):
-    settings = {"cross_validate": False, "mean_labels": K, "forest": False, **settings}
-    return fit_auto(train, val, settings.pop("score", by_sp(train, val)), **settings)
+    return fit_by_sp(train, val, **{"mean_labels": K, "forest": False, **settings})
 
 
 def features_of(samples):
@@ -255,11 +247,7 @@ def test_kernels_learn_what_no_linear_head_can():
     features = generator.normal(size=(700, D))
     index = (features[:, 0] * features[:, 1] > 0).astype(np.int64)
     parts = [
-        Samples(
-            tuple(map(str, rows)),
-            FeatureMatrix(features[rows].astype(np.float32)),
-            ObservedLabels.from_index(index[rows], 2),
-        )
+        samples_of(features[rows], index[rows], 2)
         for rows in (np.arange(400), np.arange(400, 500), np.arange(500, 700))
     ]
     head = fit(*parts[:2]).head
@@ -386,12 +374,7 @@ def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeyp
 
 def of(features, index):
     """Training and validation samples of the same features."""
-    samples = Samples(
-        tuple(map(str, range(len(index)))),
-        FeatureMatrix(np.asarray(features, np.float32)),
-        ObservedLabels.from_index(np.asarray(index, np.int64), 2),
-    )
-    return samples, samples
+    return (samples_of(features, index, 2),) * 2
 
 
 @pytest.mark.parametrize("cross_validate", [True, False])

@@ -7,14 +7,11 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from spml.data import Samples
-from spml.data.matrix import FeatureMatrix
-from spml.labels import ObservedLabels
-from spml.metrics import sp_score
-from spml.models import LDA, fit_auto
+from spml.models import LDA
 from spml.models.solved import members as calibration
 from spml.models.solved.members import STRENGTH, class_logits
 from tests.helpers.logits import keep_own_labels
+from tests.helpers.solved import fit_by_sp, samples_of
 
 N, K = 400, 1.5
 
@@ -144,17 +141,8 @@ def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate, monkeyp
     generator = np.random.default_rng(0)
     features = generator.normal(size=(300, 6)).astype(np.float32)
     index = (features[:, :4] + 0.5 * generator.normal(size=(300, 4))).argmax(1)
-    parts = []
-    for rows in (slice(200), slice(200, 300)):
-        names = tuple(str(row) for row in range(300)[rows])
-        observed = ObservedLabels.from_index(index[rows], 4)
-        parts.append(Samples(names, FeatureMatrix(features[rows]), observed))
-    result = fit_auto(
-        *parts,
-        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
-        cross_validate=cross_validate,
-        mean_labels=K,
-    )
+    parts = [samples_of(features[rows], index[rows], 4) for rows in (slice(200), slice(200, 300))]
+    result = fit_by_sp(*parts, cross_validate=cross_validate, mean_labels=K)
     logits, labels = torch.tensor(result.held_out).double(), torch.tensor(np.eye(4)[index[result.rows]])
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=1e-4)
     # They are those of the logistic regressions already, so that doing it again changes nothing.
@@ -164,14 +152,7 @@ def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate, monkeyp
 
 def train_and_val(features, index):
     """The first 300 and the next 100 samples, with one of four classes each."""
-    return [
-        Samples(
-            tuple(map(str, range(len(rows)))),
-            FeatureMatrix(features[rows]),
-            ObservedLabels.from_index(index[rows], 4),
-        )
-        for rows in (np.arange(300), np.arange(300, 400))
-    ]
+    return [samples_of(features[rows], index[rows], 4) for rows in (slice(300), slice(300, 400))]
 
 
 def test_members_are_centred_as_they_are_solved_in_the_end():
@@ -179,13 +160,7 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
     features = generator.normal(size=(400, 5)).astype(np.float32)
     index = features[:, :3].argmax(1)
     index[300:320] = 3  # a class of validation samples alone
-    parts = train_and_val(features, index)
-    head = fit_auto(
-        *parts,
-        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
-        cross_validate=False,
-        mean_labels=K,
-    ).head
+    head = fit_by_sp(*train_and_val(features, index), mean_labels=K).head
     of_val = head.member_scores(torch.from_numpy(features[300:]))
     difference = head.centre - of_val.mean(1)
     of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
@@ -209,13 +184,7 @@ def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate, width)
     index = generator.integers(0, 4, 1500)
     # With nearly as many features as samples, LDA is much surer of the samples that it was solved on.
     features = (centres[index] + 4 * generator.normal(size=(1500, width))).astype(np.float32)
-    parts = train_and_val(features, index)
-    result = fit_auto(
-        *parts,
-        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
-        cross_validate=cross_validate,
-        mean_labels=K,
-    )
+    result = fit_by_sp(*train_and_val(features, index), cross_validate=cross_validate, mean_labels=K)
     assert any(member.head == LDA for member in result.head.settings.members)
     logits = result.head(torch.from_numpy(features[400:]))
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.05)

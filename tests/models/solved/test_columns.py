@@ -11,11 +11,11 @@ from spml.common.errors import InputError
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.metrics import sp_score
-from spml.models import CLOSED_FORM, LDA, ClosedForm, Top, fit_auto
+from spml.models import CLOSED_FORM, LDA, ClosedForm, Top
 from spml.models.solved import auto, linear, search, spaces
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.moments import Columns, moments
+from tests.helpers.solved import by_sp, fit_by_sp
 
 D, C, K = 5, 30, 1.5
 SEEN = np.array([2, 3, 11, 29])
@@ -96,16 +96,14 @@ def test_heads_in_closed_form_are_those_of_all_columns(head, several, entries, s
 
 
 def fit(several=False, count=120, **settings):
-    train, val = make_samples(count, several=several), make_samples(80, seed=1, several=several)
-    observed = np.concatenate([part.observed.to_ternary() for part in (train, val)])
-    asked = []
+    parts = make_samples(count, several=several), make_samples(80, seed=1, several=several)
+    judge, asked = by_sp(parts, K), []
 
     def score(scores, rows, classes):
         asked.append((scores.shape, rows, classes))
-        return sp_score(scores, observed[rows][:, classes], K).score
+        return judge(scores, rows, classes)
 
-    settings = {"cross_validate": False, "mean_labels": K, "forest": False, **settings}
-    return fit_auto(train, val, score, **settings), asked
+    return fit_by_sp(*parts, mean_labels=K, score=score, forest=False, **settings), asked
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
@@ -13,15 +15,16 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models import fit_auto
 from spml.models.solved import auto, members, moments
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.forest import MORE_TREES, TREES, grow
 from spml.models.solved.members import FOREST_SHARES, Members, add_member, grow_on
 from spml.models.solved.spaces import Pool
 from tests.helpers.logits import keep_own_labels
+from tests.helpers.solved import fit_by_sp, samples_of
 
 D, C = 6, 5
+fit = partial(fit_by_sp, mean_labels=1.2)
 
 
 def make_data(count, seed=0):
@@ -32,11 +35,6 @@ def make_data(count, seed=0):
     bands = (np.abs(features[:, 0]) > 1) + 2 * (np.abs(features[:, 1] - 0.5) < 0.7)
     index = np.where(generator.random(count) < 0.1, 4, np.where(bands == 3, 4, bands))
     return features, index.astype(np.int64)
-
-
-def samples_of(features, index, start=0):
-    ids = tuple(str(start + row) for row in range(len(index)))
-    return Samples(ids, FeatureMatrix(features), ObservedLabels.from_index(index, C))
 
 
 def theirs(features, index, seed, count, **settings):
@@ -127,20 +125,10 @@ def test_a_sample_with_two_known_positives_counts_twice_and_one_without_does_not
     assert torch.equal(grown(torch.from_numpy(features)), expected(torch.from_numpy(features)))
 
 
-def fit(*parts, score=None, **settings):
-    observed = np.concatenate([part.observed.to_ternary() for part in parts])
-
-    def by_sp(scores, rows, classes):
-        return sp_score(scores, observed[rows][:, classes], 1.2).score
-
-    settings = {"cross_validate": False, "mean_labels": 1.2, **settings}
-    return fit_auto(*parts, score or by_sp, **settings)
-
-
 @pytest.fixture
 def parts():
     features, index = make_data(400)
-    return samples_of(features[:300], index[:300]), samples_of(features[300:], index[300:], 300)
+    return samples_of(features[:300], index[:300], C), samples_of(features[300:], index[300:], C)
 
 
 def forest_of(score):
@@ -242,7 +230,7 @@ def test_a_forest_far_behind_is_left_out():
     features = generator.normal(size=(400, 40)).astype(np.float32)
     direction = generator.normal(size=(40, C))
     index = (features @ direction).argmax(1)
-    head = fit(samples_of(features[:250], index[:250]), samples_of(features[250:], index[250:], 250)).head
+    head = fit(samples_of(features[:250], index[:250], C), samples_of(features[250:], index[250:], C)).head
     assert weights_of(head)[1] == 0
     assert head.settings.forest is None
     assert "forest" not in msgspec.to_builtins(head.settings)

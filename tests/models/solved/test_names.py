@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from spml.data import Samples
-from spml.data.matrix import FeatureMatrix
-from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, sp_score
-from spml.models import NameEvidence, fit_auto
+from spml.models import NameEvidence
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.members import NAME_SHARES, Members, with_names
 from spml.models.solved.names import (
@@ -24,6 +21,7 @@ from spml.models.solved.names import (
 )
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool
+from tests.helpers.solved import fit_by_sp, samples_of
 from tests.reference.names import lda_of_names, name_scores, sum_with_names
 
 D, C = 40, 5
@@ -41,12 +39,10 @@ def make_images(count, seed=0, classes=C):
     return features.astype(np.float32), truth, directions.astype(np.float32)
 
 
-def samples_of(features, truth, start=0, seed=1):
+def one_known(features, truth):
     """Samples of which one label is known."""
-    generator = np.random.default_rng(seed)
-    index = np.asarray([generator.choice(np.flatnonzero(row)) for row in truth])
-    ids = tuple(str(start + row) for row in range(len(index)))
-    return Samples(ids, FeatureMatrix(features), ObservedLabels.from_index(index, C))
+    generator = np.random.default_rng(1)
+    return samples_of(features, [generator.choice(np.flatnonzero(row)) for row in truth], C)
 
 
 def evidence(texts, temperature=4.0):
@@ -57,18 +53,11 @@ def evidence(texts, temperature=4.0):
 def split(classes=C, count=160):
     features, truth, directions = make_images(count, classes=classes)
     half = count // 2
-    train = samples_of(features[:half], truth[:half])
-    return train, samples_of(features[half:], truth[half:], half), directions
+    return one_known(features[:half], truth[:half]), one_known(features[half:], truth[half:]), directions
 
 
 def fit(train, val, names, **settings):
-    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
-
-    def score(scores, rows, classes):
-        return sp_score(scores, observed[rows][:, classes], 1.5).score
-
-    settings = {"cross_validate": False, "mean_labels": 1.5, "forest": False, **settings}
-    return fit_auto(train, val, score, names=names, **settings)
+    return fit_by_sp(train, val, mean_labels=1.5, names=names, **{"forest": False, **settings})
 
 
 def share_of(head):
