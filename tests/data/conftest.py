@@ -10,10 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spml.common.errors import InputError
-from spml.config import DataConfig
-from spml.data.readers import read
-
 Picture = Callable[..., Path]
 
 
@@ -59,28 +55,3 @@ def folder_of(tmp_path: Path, picture: Picture) -> Callable[[str, dict[str, str]
         return tmp_path
 
     return make
-
-
-@pytest.fixture
-def read_or_refuse() -> Callable[[Path], None]:
-    """Function that reads data, and checks that the records are consistent or the error is one short line."""
-
-    def attempt(path: Path, **options: object) -> None:
-        for unlisted in ("unknown", "negative"):
-            records, refusal = None, ""
-            try:
-                records = read(DataConfig(path=str(path), unlisted=unlisted, **options))
-            except InputError as error:
-                refusal = str(error)
-            assert "\n" not in refusal
-            assert len(refusal) < 2000
-            if not records:
-                continue
-            assert len(records.ids) == len(records.inputs) == len(records.labels) == len({*records.ids})
-            assert len(records.classes) == records.labels.num_classes == len({*records.classes})
-            assert not any("\n" in text for text in (*records.ids, *records.classes, *records.notes))
-            if records.objects:
-                assert ((records.objects.area >= 0) & (records.objects.area <= 1)).all()
-                assert ((records.objects.distance >= 0) & (records.objects.distance < 1 + 1e-9)).all()
-
-    return attempt

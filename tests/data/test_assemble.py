@@ -13,6 +13,7 @@ from spml.audit.folder import read_observed
 from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset, start_opening
+from tests.helpers.records import names_of, observed_of
 
 
 @pytest.fixture
@@ -28,54 +29,28 @@ def notes(table, tmp_path):
     return read
 
 
-def test_names_of_classes(notes):
-    lines = (
-        "file,label",
-        "a.png,Dog",
-        "b.png,dog ",
-        "c.png,dog",
-        "d.png,traffic_light",
-        "e.png,Traffic Light",
-    )
-    assert (
+SPLIT = ("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,dog,val", "d.png,cat,test")
+ONCE = "1 image occurs several times, byte for byte"
+ALIKE = ("file,label", "a.png,Dog", "b.png,dog ", "c.png,dog", "d.png,traffic_light", "e.png,Traffic Light")
+REMARKS = {
+    "names": (ALIKE, "", {},
         "2 groups of class names may mean the same: 'Dog' (1) and 'dog' (2); 'Traffic Light' (1) and "
-        "'traffic_light' (1). `spml data inspect --propose_names FILE` writes a file" in notes(*lines)
-    )
-    assert "may mean" not in notes("file,label", "a.png,dog", "b.png,dogs", "c.png,Cat", "d.png,dog ")
+        "'traffic_light' (1). `spml data inspect --propose_names FILE` writes a file"),
+    "a copy in a split": ((*SPLIT, "e.png,dog,train"), "e", {}, ONCE + ": a.png (train) = e.png (train)."),
+    "copies in two splits": ((*SPLIT, "x.png,dog,test", "y.png,dog,train"), "x y", {},
+        ONCE + ", 1 of them in several splits, which makes results there too good: a.png (train) = x.png"),
+    "copies of which some are held out": (
+        ("file,label", "a.png,cat", "b.png,dog", *(f"{name}.png,cat" for name in "fghijklm")),
+        "f g h i j k l m", {"val_share": 0.5}, ONCE + ", 1 of them in several splits"),
+}  # fmt: skip
 
 
-def test_equal_images(notes):
-    lines = ("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,dog,val", "d.png,cat,test")
-    assert "byte for byte" not in notes(*lines)
-    text = notes(*lines, "e.png,dog,train", copies="e")
-    assert "1 image occurs several times, byte for byte: a.png (train) = e.png (train)." in text
-    text = notes(*lines, "x.png,dog,test", "y.png,dog,train", copies="x y")
-    assert (
-        "1 image occurs several times, byte for byte, 1 of them in several splits, which makes results there "
-        "too good: a.png (train) = x.png (test)." in text
-    )
-
-
-def test_equal_images_in_what_is_held_out(notes):
-    names = "fghijklm"
-    text = notes("file,label", "a.png,cat", "b.png,dog", *[f"{name}.png,cat" for name in names],
-                 copies=" ".join(names), val_share=0.5)  # fmt: skip
-    assert "1 image occurs several times, byte for byte, 1 of them in several splits" in text
-    assert "(train)" in text
-    assert "(val)" in text
-
-
-def test_images_with_the_same_name_in_two_splits_may_differ(tmp_path, picture):
-    """Folders often have such names; only the content counts."""
-    for width, split in enumerate(("train", "test"), start=20):
-        for height, label in enumerate(("cat", "dog"), start=20):
-            for number in range(3):
-                picture(f"{split}/{label}/{number}.png", (width, height))
-    data = open_dataset(DataConfig(path=str(tmp_path)), size=4)
-    assert not any("byte for byte" in note for note in data.notes)
-    shutil.copy(tmp_path / "train/cat/0.png", tmp_path / "test/dog/1.png")
-    data = open_dataset(DataConfig(path=str(tmp_path)), size=4)
-    assert any("train/cat/0.png" in note and "test/dog/1.png (test)" in note for note in data.notes)
+@pytest.mark.parametrize(("lines", "copies", "options", "expected"), REMARKS.values(), ids=REMARKS)
+def test_remarks(notes, lines, copies, options, expected):
+    assert expected in notes(*lines, copies=copies, **options)
+    usual = notes("file,label", "a.png,dog", "b.png,dogs", "c.png,Cat", "d.png,dog ")
+    assert "byte for byte" not in usual
+    assert "may mean" not in usual
 
 
 def test_classes_that_one_split_has(tmp_path):
@@ -124,14 +99,6 @@ def album(tmp_path, picture):
     return folder
 
 
-def seen(data):
-    return {
-        sample: names
-        for samples in data.splits.values()
-        for sample, names in zip(samples.ids, samples.observed.to_names(data.classes), strict=True)
-    }
-
-
 LABELS = {
     "beach/1.png": ["beach"],
     "beach/2.png": ["beach", "dog"],
@@ -145,7 +112,7 @@ LABELS = {
 def test_training_inspection_and_evaluation_agree(album):
     config = DataConfig(path=str(album))
     data, tested = open_dataset(config, size=8), open_dataset(config, size=8, purpose="evaluate")
-    assert seen(data) == seen(tested) == LABELS
+    assert observed_of(data) == observed_of(tested) == LABELS
     notes = " ".join(data.notes)
     assert (
         "1 photograph lies in several class folders, byte for byte: one sample each, with all these labels: "
@@ -171,26 +138,20 @@ def test_training_inspection_and_evaluation_agree(album):
     ]
 
 
-def test_a_sample_per_file(album):
-    config = DataConfig(path=str(album), same_content="keep")
-    assert seen(open_dataset(config, size=8)) == {
-        **LABELS,
-        "beach/2.png": ["beach"],
-        "cat/again.png": ["cat"],
-        "dog/other.png": ["dog"],
-    }
-    assert len(inspect(config).duplicates) == 2
+OTHERS = {"beach/2.png": ["beach"], "cat/again.png": ["cat"], "dog/other.png": ["dog"]}
 
 
-def test_negatives_give_way_to_the_folder(album):
+def test_settings_of_equal_files(album):
+    keep = DataConfig(path=str(album), same_content="keep")
+    assert observed_of(open_dataset(keep, size=8)) == LABELS | OTHERS
+    assert len(inspect(keep).duplicates) == 2
     data = open_dataset(DataConfig(path=str(album), unlisted="negative"), size=8)
-    truth = {
-        sample: row
-        for split, samples in data.splits.items()
-        for sample, row in zip(samples.ids, data.truth[split].to_ternary().tolist(), strict=True)
-    }
-    assert truth["beach/2.png"] == [1, -1, 1]
-    assert truth["cat/3.png"] == [-1, 1, -1]
+    assert observed_of(data) == LABELS
+    assert all(truth.full for truth in data.truth.values())
+    rows = [f"{name},{label}\n" for name, (label, *_) in (LABELS | OTHERS).items()]
+    (album / "list.csv").write_text("".join(["file,label\n", *rows]))
+    data = open_dataset(DataConfig(path=str(album / "list.csv")), size=8)
+    assert observed_of(data) == LABELS | OTHERS, "tables say of each file what it means"
 
 
 def test_copies_in_several_splits_stay_apart(tmp_path, picture):
@@ -200,7 +161,7 @@ def test_copies_in_several_splits_stay_apart(tmp_path, picture):
     (tmp_path / "val/b").mkdir()
     shutil.copy(tmp_path / "train/a/1.png", tmp_path / "val/b/6.png")
     data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
-    assert seen(data) == {
+    assert observed_of(data) == {
         "train/a/1.png": ["a", "b"],
         "train/b/2.png": ["b"],
         "train/b/3.png": ["b"],
@@ -215,7 +176,7 @@ def test_damaged_copies_and_rows_after_them(album):
     (album / "dog/7.png").write_bytes(b"no image")
     (album / "beach/0.png").write_bytes(b"no image")
     data = open_dataset(DataConfig(path=str(album), max_unreadable=0.5), size=8)
-    assert seen(data) == LABELS
+    assert observed_of(data) == LABELS
     assert [name for name, reason in data.skipped if "not an image" in reason] == ["beach/0.png", "dog/7.png"]
     assert [name for name, _ in inspect(DataConfig(path=str(album), max_unreadable=0.5)).unreadable] == [
         "beach/0.png",
@@ -226,8 +187,8 @@ def test_damaged_copies_and_rows_after_them(album):
 def test_audits_statistics_and_conversion_agree(album, tmp_path, monkeypatch):
     config = DataConfig(path=str(album))
     records = read_observed(config)
-    assert dict(zip(records.ids, records.labels.to_names(records.classes), strict=True)) == LABELS
-    assert seen(start_opening(config).finish_unread()) == LABELS
+    assert names_of(records) == LABELS
+    assert observed_of(start_opening(config).finish_unread()) == LABELS
     assert len(read_observed(DataConfig(path=str(album), same_content="keep")).ids) == 8
     main(["data", "convert", str(album), f"{tmp_path}/c.csv", "--format", "csv"])
     assert (tmp_path / "c.csv").read_text().splitlines() == [
@@ -239,11 +200,3 @@ def test_audits_statistics_and_conversion_agree(album, tmp_path, monkeypatch):
         "album/dog/5.png,,,1",
         "album/dog/6.png,,,1",
     ]
-
-
-def test_tables_are_left_as_they_are(album):
-    (album / "list.csv").write_text(
-        "file,label\nbeach/1.png,a\nbeach/2.png,a\ndog/other.png,b\ncat/3.png,b\n"
-    )
-    data = open_dataset(DataConfig(path=str(album / "list.csv")), size=8)
-    assert seen(data)["dog/other.png"] == ["b"]

@@ -18,6 +18,7 @@ from spml.data.readers import read
 from spml.data.splits import hold_out
 from spml.data.writers import write
 from spml.labels import ObservedLabels
+from tests.helpers.records import opened
 
 
 def drawn(seed, count=600, largest=25, classes=20):
@@ -150,15 +151,14 @@ def test_a_column_of_a_table(table):
 
 def test_several_rows_of_an_image(table):
     path = table("file,label,who", "a.png,cat,", "a.png,dog,x", "b.png,cat,y", "b.png,dog,y")
-    assert read(DataConfig(path=str(path), group="WHO")).groups == ("x", "y")
-    path = table("file,label,who", "a.png,cat,x", "b.png,dog,y", "a.png,dog,y")
-    with pytest.raises(InputError, match=r"rows 2 and 4 both name 'a.png', in the groups 'x' and 'y'"):
-        read(DataConfig(path=str(path), group="who"))
-
-
-def test_no_such_column(table):
-    with pytest.raises(InputError, match=r"data.group=patent: no column .*Did you mean patient\?"):
-        read(DataConfig(path=str(table(*ROWS)), group="patent"))
+    assert opened(path, group="WHO").groups == ("x", "y")
+    again = ("file,label,who", "a.png,cat,x", "b.png,dog,y", "a.png,dog,y")
+    for lines, group, message in (
+        (again, "who", "rows 2 and 4 both name 'a.png', in the groups 'x' and 'y'"),
+        (ROWS, "patent", r"data.group=patent: no column .*Did you mean patient\?"),
+    ):
+        with pytest.raises(InputError, match=message):
+            opened(table(*lines), group=group)
 
 
 @pytest.mark.parametrize("name", ["a.png", "digits"])
@@ -167,7 +167,7 @@ def test_formats_without_groups_name_those_that_have_them(tmp_path, picture, nam
         picture(f"photos/{label}/{name}.png")
     path = str(tmp_path / "photos") if name != "digits" else name
     with pytest.raises(InputError, match=r"data.group=who: groups are read from a column of a table \(CSV"):
-        read(DataConfig(path=path, group="who"))
+        opened(path, group="who")
 
 
 def test_groups_that_have_no_effect_are_noted(table):
@@ -229,14 +229,14 @@ def test_groups_in_memory():
     frame = pd.DataFrame({"x": X[:, 0], "who": [1, 1, 2, 2, None, 3], "y": y})
     records = read_memory(frame, "y", DataConfig(group="who"))
     assert (records.groups, records.feature_names) == (expected, ("x",))
-    with pytest.raises(InputError, match="X has 6 samples, but groups has 2 entries"):
-        read_memory(X, y, DataConfig(), groups=[1, 2])
-    with pytest.raises(InputError, match=r"groups\[0\] is .*tuple.* name the group of each sample"):
-        read_memory(X, y, DataConfig(), groups=[(1, 2)] * 6)
-    with pytest.raises(InputError, match=r"data\.group names a column of a DataFrame X"):
-        read_memory(X, y, DataConfig(group="who"))
-    with pytest.raises(InputError, match=r"data\.group: there is no column 'wo'"):
-        read_memory(frame, "y", DataConfig(group="wo"))
+    for samples, labels, name, groups, message in (
+        (X, y, "", [1, 2], "X has 6 samples, but groups has 2 entries"),
+        (X, y, "", [(1, 2)] * 6, r"groups\[0\] is .*tuple.* name the group of each sample"),
+        (X, y, "who", None, r"data\.group names a column of a DataFrame X"),
+        (frame, "y", "wo", None, r"data\.group: there is no column 'wo'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_memory(samples, labels, DataConfig(group=name), groups=groups)
 
 
 def test_groups_of_several_tables_have_one_name(tmp_path, picture):
@@ -256,17 +256,14 @@ def test_groups_of_several_tables_have_one_name(tmp_path, picture):
         read(DataConfig(path=str(sources), group="who"))
 
 
-@pytest.mark.parametrize(("form", "name"), [("csv", "out.csv"), ("nan", "out.npz")])
+@pytest.mark.parametrize(("form", "name"), [("csv", "out.csv"), ("nan", "out.npz"), ("coco", "out.json")])
 def test_groups_are_written_and_read_back(table, form, name):
-    records = read(DataConfig(path=str(table(*ROWS)), group="patient"))
+    records = opened(table(*ROWS), group="patient")
     output = table().with_name(name)
     notes = write(records, output, form)
+    if form == "coco":
+        assert "Groups are not written, because COCO JSON has no place for them." in notes
+        return
     assert "Groups are written: read them with data.group=group." in notes
-    back = read(DataConfig(path=str(output), group="group"))
+    back = opened(output, group="group")
     assert (back.groups, back.labels, back.ids) == (records.groups, records.labels, records.ids)
-
-
-def test_a_format_without_groups_says_so(table):
-    records = read(DataConfig(path=str(table(*ROWS)), group="patient"))
-    notes = write(records, table().with_name("out.json"), "coco")
-    assert "Groups are not written, because COCO JSON has no place for them." in notes

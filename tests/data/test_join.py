@@ -161,7 +161,3 @@ def test_memory_does_not_grow_with_classes_times_samples():
         tracemalloc.stop()
     assert len(contradictions) == 0
     assert merged.entries(1)[0].tolist() == groups.tolist()
-    ternary = np.array([[1, -1, 0], [-1, 0, 0], [0, 1, 1], [0, -1, -1]])
-    merged, contradictions = merge_rows(ObservedLabels.from_ternary(ternary), np.array([0, 0, 1, 1]))
-    assert merged.to_ternary().tolist() == [[1, -1, 0], [0, 1, 1]]
-    assert contradictions.tolist() == [[0, 0], [1, 1], [1, 2]]

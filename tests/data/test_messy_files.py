@@ -29,10 +29,7 @@ def messy(tmp_path):
         with open(tmp_path / "data.csv", "w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
             writer.writerow(header.split(","))
-            first = (CLASSES[number % 3] for number in range(rows))
-            second = (CLASSES[(number + 1) % 3] for number in range(rows))
-            writer.writerows([cell.format(n, one=one, two=two) for cell in row]
-                             for n, one, two in zip(range(rows), first, second, strict=True))  # fmt: skip
+            writer.writerows([cell.format(n, one=CLASSES[n % 3]) for cell in row] for n in range(rows))
 
     def attempt(**options) -> Dataset:
         return open_dataset(DataConfig(path=str(tmp_path / "data.csv"), **options), size=8)
@@ -40,32 +37,6 @@ def messy(tmp_path):
     write.open = attempt
     write.folder = tmp_path
     return write
-
-
-READ = {
-    "other names of columns": (("filename,category", ("{}.jpg", "{one}")), {}, 1),
-    "a column whose cells are files": (("photo no,label", ("{}.jpg", "{one}")), {}, 1),
-    "one of two columns exists": (("path,filename,label", ("x", "{}.jpg", "{one}")), {}, 1),
-    "columns with names of their own": (("no,photo no,species", ("x", "{}.jpg", "{one}")),
-        {"file_column": "photo no", "label_column": "species"}, 1),
-    "ids without a suffix": (("image_id,label", ("{}", "{one}")), {}, 1),
-    "lists in brackets": (("file,labels", ("{}.jpg", "['{one}', '{two}']")), {}, 2),
-    "a list in `label`": (("file,label", ("{}.jpg", "{one};{two}")), {"separator": ";"}, 2),
-    "names from Windows": (("File,Label", (".\\{}.jpg", "{one}")), {}, 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("table", "options", "labels"), READ.values(), ids=READ)
-def test_what_is_read(messy, table, options, labels):
-    messy(*table)
-    data = messy.open(**options)
-    assert data.classes == CLASSES
-    assert {name for part in data.splits.values() for name in part.ids} == {f"{k}.jpg" for k in range(12)}
-    for part in data.splits.values():
-        assert set(part.observed.positives_per_sample()) == {labels}
-        for name, found in zip(part.ids, part.observed.to_names(data.classes), strict=True):
-            number = int(name.split(".")[0])
-            assert set(found) == {CLASSES[(number + k) % 3] for k in range(labels)}
 
 
 COMPOSED = unicodedata.normalize("NFC", "caf\u00e9{}.jpg")
@@ -99,13 +70,6 @@ def test_what_is_refused(messy, table, options, message):
             attempt()
         assert caught.value.exit_code == 2
         assert "\n" not in str(caught.value)
-
-
-def test_several_labels_in_a_column_called_label(messy):
-    messy("file,label", ("{}.jpg", "{one};{two}"))
-    data = messy.open()
-    assert any("separated by semicolons, 3 classes, 2.00 labels per sample" in note for note in data.notes)
-    assert data.classes == ("beach", "dog", "sea")
 
 
 def test_missing_files_and_empty_labels_are_skipped_and_listed(messy):

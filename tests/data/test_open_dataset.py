@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spml.common.errors import InputError
-from spml.common.safe import quote
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset, open_inputs, start_opening
+from tests.helpers.records import observed_of, sizes_of
 
 
 @pytest.fixture
@@ -45,28 +45,12 @@ def test_hidden_labels_and_truth(features):
         rows = [int(row) for row in samples.ids]
         assert (data.truth[name].to_multi_hot() == given["Y"][rows]).all()
         assert np.allclose(samples.inputs.fetch(range(len(rows)), None), given["X"][rows])
-    again = open_dataset(
-        DataConfig(path=path, unlisted="negative", observe="single", observe_seed=4, split_seed=1)
-    )
+    again = open_dataset(replace(config, split_seed=1))
     assert again.splits["val"].ids != data.splits["val"].ids
-    assert observed(again) == observed(data), "the split must not change what is observed"
-    other = open_dataset(DataConfig(path=path, unlisted="negative", observe="single", observe_seed=5))
-    assert observed(other) != observed(data)
-    tests = {
-        open_dataset(
-            DataConfig(path=path, unlisted="negative", observe="single", observe_seed=seed, test_share=0.3)
-        ).splits["test"].ids
-        for seed in range(3)
-    }  # fmt: skip
-    assert len(tests) == 1, "what is hidden must not change the test samples"
-
-
-def observed(data):
-    return {
-        sample: label
-        for samples in data.splits.values()
-        for sample, label in zip(samples.ids, samples.observed.index.tolist(), strict=True)
-    }
+    assert observed_of(again) == observed_of(data), "the split must not change what is observed"
+    assert observed_of(open_dataset(replace(config, observe_seed=5))) != observed_of(data)
+    draws = [open_dataset(replace(config, observe_seed=seed, test_share=0.3)) for seed in range(3)]
+    assert len({data.splits["test"].ids for data in draws}) == 1, "what is hidden must not change the test"
 
 
 def test_truth_is_there_for_fully_labelled_data_only(features):
@@ -75,10 +59,6 @@ def test_truth_is_there_for_fully_labelled_data_only(features):
     full = open_dataset(DataConfig(path=path, unlisted="negative"))
     assert set(full.truth) == {"train", "val"}
     assert len(full.splits["train"]) == 32, "rows without a positive are known to be negative, so they stay"
-    with pytest.raises(
-        InputError, match=r"not listed is unknown\. If every true label is listed, pass data.unlisted"
-    ):
-        open_dataset(DataConfig(path=path, observe="single"))
     partial, _ = features("p.npz", Y=np.where(np.arange(120).reshape(40, 3) % 7 == 0, -1, 1))
     assert open_dataset(DataConfig(path=partial)).splits["train"].observed.full
     ternary, _ = features("t.npz", Y=np.arange(120).reshape(40, 3) % 3 - 1)
@@ -98,7 +78,7 @@ def test_test_rows_without_label_stay(features):
     labels = np.tile([[1, 0, 1], [0, 1, 0], [0, 0, 0]], (10, 1))
     path, _ = features(rows=30, Y=labels, test=np.arange(30) >= 15)
     data = open_dataset(DataConfig(path=path, unlisted="negative", observe="single"))
-    assert {name: len(samples) for name, samples in data.splits.items()} == {"train": 8, "val": 2, "test": 15}
+    assert sizes_of(data) == {"train": 8, "val": 2, "test": 15}
     assert (data.truth["test"].to_multi_hot() == labels[15:]).all()
 
 
@@ -110,25 +90,24 @@ def test_given_validation_split_is_kept(features):
     assert not any("held out" in note for note in data.notes)
 
 
-def test_classes_that_can_not_be_learned(features):
-    labels = np.zeros((40, 3), int)
-    labels[:, 0] = 1
-    labels[39, 2] = 1
-    path, _ = features(Y=labels, test=np.arange(40) >= 30)
-    notes = " ".join(open_dataset(DataConfig(path=path)).notes)
-    assert "2 classes have no known positive in training and can't be learned: b, c." in notes
+ONES = np.ones((40, 3), int)
 
 
-def test_no_positive_at_all_and_one_class(features):
-    path, _ = features(Y=np.zeros((40, 3), int))
-    with pytest.raises(InputError, match="no sample has a known positive"):
-        open_dataset(DataConfig(path=path))
-    path, _ = features(Y=np.ones((40, 1), int), classes=np.array(["a"]))
-    with pytest.raises(InputError, match="there is only one class, 'a'"):
-        open_dataset(DataConfig(path=path))
-    path, _ = features(test=np.ones(40, bool))
-    with pytest.raises(InputError, match="no training sample is left"):
-        open_dataset(DataConfig(path=path))
+@pytest.mark.parametrize(
+    ("arrays", "settings", "purpose", "message"),
+    [
+        ({"Y": 0 * ONES}, {}, "train", "no sample has a known positive"),
+        ({"Y": ONES[:, :1], "classes": ["a"]}, {}, "train", "there is only one class, 'a'"),
+        ({"test": ONES[:, 0]}, {}, "train", "no training sample is left"),
+        ({}, {"observe": "single"}, "train", "unknown. If every true label is listed, pass data.unlisted"),
+        ({"Y": np.full((40, 3), np.nan)}, {}, "evaluate", "none of its 40 samples can be used"),
+    ],
+)
+def test_data_that_does_not_suit_its_purpose(features, arrays, settings, purpose, message):
+    path, _ = features(**arrays)
+    with pytest.raises(InputError) as caught:
+        open_dataset(DataConfig(path=path, **settings), purpose=purpose)
+    assert message in str(caught.value)
 
 
 def test_class_of_the_test_set_only(table):
@@ -141,41 +120,35 @@ def test_class_of_the_test_set_only(table):
     assert {name: samples.ids for name, samples in data.splits.items()} == {
         "train": ("a.png", "b.png"), "val": ("d.png",), "test": ("c.png",),
     }  # fmt: skip
-
-
-def test_evaluation_takes_data_as_it_is(table):
-    path = table("file,label", "a.png,cat", "b.png,cat")
-    data = open_dataset(DataConfig(path=str(path), unlisted="negative"), size=8, purpose="evaluate")
-    assert {name: samples.ids for name, samples in data.splits.items()} == {"test": ("a.png", "b.png")}
-    assert data.kind == "image"
-    assert len(data.truth["test"]) == 2
+    alone = table("file,label", "a.png,cat", "b.png,cat")  # one class, and too few samples to hold any out
+    data = open_dataset(DataConfig(path=str(alone), unlisted="negative"), size=8, purpose="evaluate")
+    assert sizes_of(data) == {"test": 2} == {"test": len(data.truth["test"])}
 
 
 def test_unreadable_images(tmp_path, picture):
+    def opened(**options):
+        config = {"unlisted": "negative", "observe": "single", "max_unreadable": 0.2, **options}
+        return open_dataset(DataConfig(path=str(tmp_path), **config), size=8)
+
     for place in range(19):
         picture(f"{'cat' if place % 2 else 'dog'}/{place:02}.jpg", (64, 64))
     damaged, large = tmp_path / "cat/05.jpg", picture("dog/18.jpg", (80, 80))
-    clean = {name: label for name, label in observed(opened(tmp_path)).items() if name != "cat/05.jpg"}
+    clean = {name: labels for name, labels in observed_of(opened()).items() if name != "cat/05.jpg"}
     damaged.write_bytes(damaged.read_bytes()[:-100])
     with pytest.raises(
         InputError, match=r"1 of 19 images can't be used, more than data\.max_unreadable = 0.01"
     ) as caught:
-        opened(tmp_path, max_unreadable=0.01)
+        opened(max_unreadable=0.01)
     assert "cat/05.jpg (damaged: image file is truncated" in str(caught.value)
-    data = opened(tmp_path)
+    data = opened()
     assert [name for name, _ in data.skipped] == ["cat/05.jpg"]
     assert any("1 of 19 images can't be used; skipped: cat/05.jpg (damaged" in note for note in data.notes)
-    assert observed(data) == clean
-    data = opened(tmp_path, max_pixels=6000)
+    assert observed_of(data) == clean
+    data = opened(max_pixels=6000)
     assert (
         dict(data.skipped)[f"dog/{large.name}"] == "80 x 80 = 6,400 pixels, more than data.max_pixels = 6,000"
     )
-    assert sum(len(samples) for samples in data.splits.values()) == 17
-
-
-def opened(path, **options):
-    config = {"unlisted": "negative", "observe": "single", "max_unreadable": 0.2, **options}
-    return open_dataset(DataConfig(path=str(path), **config), size=8)
+    assert sum(sizes_of(data).values()) == 17
 
 
 def test_size_flip_and_report(tmp_path, picture, caplog):
@@ -225,6 +198,12 @@ def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, f
             assert getattr(opening, fact) == getattr(data, fact)
 
 
+BOTH = pytest.mark.parametrize(
+    "call", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
+)
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -232,30 +211,16 @@ def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, f
         ("nowhere/at/all", "no such file or folder. There is no folder nowhere/at either"),
         ("{}/dta.csv", r"dta\.csv: no such file or folder\. Did you mean data\.csv\?"),
         ("{}/" + "x" * 5000, "can't be opened|no such file"),
+        ("{}/fifo", r"^/.*/fifo: is a device or a pipe, but must be a file or a folder\.$"),
+        ("{}/\x1b[31m", r"^'/.*\\x1b\[31m': the name holds a control character\. Rename it\.$"),
     ],
-)
-@pytest.mark.parametrize(
-    "call", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
 )
 def test_bad_paths(tmp_path, path, message, call):
     (tmp_path / "data.csv").write_text("")
+    (tmp_path / "\x1b[31m").write_text("file,label\n")
+    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(InputError, match=message):
         call(path.format(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "read", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
-)
-def test_paths_that_are_no_files_or_that_a_terminal_would_obey(tmp_path, read):
-    pipe, hostile = f"{tmp_path}/x.csv", f"{tmp_path}/\x1b[31m.csv"
-    os.mkfifo(pipe)
-    with pytest.raises(InputError) as caught:
-        read(pipe)
-    assert str(caught.value) == f"{pipe}: is a device or a pipe, but must be a file or a folder."
-    Path(hostile).write_text("file,label\n")
-    with pytest.raises(InputError) as caught:
-        read(hostile)
-    assert str(caught.value) == f"{quote(hostile)}: the name holds a control character. Rename it."
 
 
 def test_inputs_for_prediction(tmp_path, picture):
@@ -278,18 +243,21 @@ def test_inputs_for_prediction(tmp_path, picture):
     assert notes[2].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
 
 
-def test_bad_inputs_for_prediction(tmp_path, picture, features):
-    with pytest.raises(InputError, match="Nothing to predict"):
-        open_inputs([])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="empty: holds no image"):
-        open_inputs([f"{tmp_path}/empty"])
-    (tmp_path / "x.png").write_bytes(b"broken")
-    with pytest.raises(InputError, match=r"No usable image among 1 file: .*x\.png \(not an image"):
-        open_inputs([f"{tmp_path}/x.png"])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "Nothing to predict"),
+        (["empty"], "empty: holds no image"),
+        (["x.png"], r"No usable image among 1 file: .*x\.png \(not an image"),
+        (["x.npz", "x.png"], r"x\.npz: a \.npz file must be given alone"),
+    ],
+)
+def test_bad_inputs_for_prediction(tmp_path, features, names, message):
     path, given = features()
-    with pytest.raises(InputError, match=r"x\.npz: a \.npz file must be given alone"):
-        open_inputs([path, str(picture("y.png"))])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.png").write_bytes(b"broken")
+    with pytest.raises(InputError, match=message):
+        open_inputs([f"{tmp_path}/{name}" for name in names])
     ids, inputs, notes = open_inputs([path])
     assert (len(ids), notes) == (40, ())
     assert np.allclose(inputs.fetch([3], None), given["X"][[3]])
@@ -321,9 +289,3 @@ def test_samples_without_a_label_are_left_out_and_listed(features, table):
         full = open_dataset(DataConfig(path=str(path), unlisted="negative", unlabelled=policy), size=8)
         assert full.skipped == (), "an empty list of labels says that none applies"
         assert sum(map(len, full.splits.values())) == 5
-
-
-def test_nothing_to_evaluate(features):
-    path, _ = features(Y=np.full((40, 3), np.nan))
-    with pytest.raises(InputError, match="none of its 40 samples can be used"):
-        open_dataset(DataConfig(path=path), purpose="evaluate")

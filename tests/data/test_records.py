@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.data.records import take_rows
+from tests.helpers.records import sizes_of
 
 
 @pytest.fixture
@@ -31,19 +35,11 @@ def features(tmp_path):
     return settings
 
 
-def test_nothing_changes_by_default(features):
-    config = features()
-    records = read(config)
-    assert records.split == tuple(features.given["split"].tolist())
-    assert len(records.notes) == 3
-    assert (records.labels.to_multi_hot() == features.given["Y"]).all()
-
-
 def test_the_split_is_ignored(features):
     config = features(split="ignore", test_share=0.25)
     assert "x.npz: the split is ignored." in read(config).notes
     data = open_dataset(config)
-    assert {name: len(part) for name, part in data.splits.items()} == {"train": 36, "val": 9, "test": 15}
+    assert sizes_of(data) == {"train": 36, "val": 9, "test": 15}
     rows = sorted(int(row) for part in data.splits.values() for row in part.ids)
     assert rows == list(range(60))
     assert any(int(row) < 40 for row in data.splits["test"].ids)
@@ -59,24 +55,13 @@ def test_a_folder_split_is_ignored(picture, tmp_path):
     assert len(data.splits["test"]) == 5
 
 
-def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
-    path = table("file,label,split", "a.png,cat,fold1", "b.png,dog,fold2", "c.png,dog,")
-    with pytest.raises(
-        InputError, match=r"the column 'split' is called like .*'fold1'.*pass data\.split=ignore\."
-    ):
-        read(DataConfig(path=str(path)))
-    records = read(DataConfig(path=str(path), split="ignore"))
-    assert records.split is None
-    assert len(records.ids) == 3
-    assert records.notes[1:] == ("data.csv: columns that are not used: split (text).",)
-
-
 def test_a_protocol_keeps_its_split(features):
     with pytest.raises(InputError, match=r"data\.split=ignore contradicts data\.observe=protocol"):
         read(features(split="ignore", observe="protocol"))
 
 
 def test_rows_are_drawn(features):
+    assert len(read(features()).notes) == 3
     records = read(features(sample_rows=20))
     rows = [int(row) for row in records.ids]
     assert rows == sorted({*rows})
@@ -88,6 +73,10 @@ def test_rows_are_drawn(features):
     assert read(features(sample_rows=20)).ids == records.ids
     assert read(features(sample_rows=20, sample_seed=1)).ids != records.ids
     assert len(read(features(sample_rows=100)).ids) == 60
+    records = read(features(sample_classes=2, sample_rows=10))
+    assert (len(records.ids), records.labels.num_classes) == (10, 2)
+    rest = take_rows(replace(records, protocol=records.labels), np.array([1, 5]))
+    assert rest.protocol == rest.labels
 
 
 def test_a_class_may_lose_its_training_samples_by_the_draw(table):
@@ -121,15 +110,7 @@ def test_classes_are_drawn(features):
     assert len(read(features(sample_classes=8)).classes) == 8
 
 
-def test_rows_are_drawn_among_those_that_the_drawn_classes_leave(features):
-    records = read(features(sample_classes=2, sample_rows=10))
-    assert len(records.ids) == 10
-    assert records.labels.num_classes == 2
-
-
 def test_boxes_follow_rows_and_classes(tmp_path, picture):
-    import json
-
     for name in "abc":
         picture(f"{name}.png")
     images = [
@@ -157,15 +138,6 @@ def test_boxes_follow_rows_and_classes(tmp_path, picture):
             assert drawn.objects.column.tolist() == [0, 1, 1, 0]
             return
     pytest.fail("no draw of the first and the last class")
-
-
-def test_a_protocol_follows_rows_and_classes(features):
-    from dataclasses import replace
-
-    records = read(features())
-    records = replace(records, protocol=records.labels)
-    rest = take_rows(records, np.array([1, 5]))
-    assert rest.protocol == rest.labels
 
 
 def test_hiding_follows_the_draw(features):

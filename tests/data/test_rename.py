@@ -8,13 +8,13 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, read_names, write_names
-from spml.data.readers import read
 from spml.data.records import Objects, Records, take_rows
 from spml.data.rename import named_classes, rename_classes, with_negatives
 from spml.labels import ObservedLabels
+from tests.helpers.records import names_of, opened
 
 
-def names_of(tmp_path, text, name="names.csv", encoding="utf-8"):
+def stated(tmp_path, text, name="names.csv", encoding="utf-8"):
     path = tmp_path / name
     path.write_bytes(text.encode(encoding))
     return read_names(path)
@@ -33,9 +33,11 @@ def names_of(tmp_path, text, name="names.csv", encoding="utf-8"):
     ],
 )
 def test_files_of_names(tmp_path, text, expected):
-    assert names_of(tmp_path, text) == expected
+    assert stated(tmp_path, text) == expected
     write_names(tmp_path / "again.csv", expected)
     assert read_names(tmp_path / "again.csv") == expected
+    with pytest.raises(InputError, match=r"none\.csv"):
+        read_names(tmp_path / "none.csv")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +55,7 @@ def test_files_of_names(tmp_path, text, expected):
 )
 def test_mistakes_are_named_with_their_row(tmp_path, text, words):
     with pytest.raises(InputError, match=words):
-        names_of(tmp_path, text)
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"none.csv"):
-        read(DataConfig(path="digits", rename=str(tmp_path / "none.csv")))
+        stated(tmp_path, text)
 
 
 def test_merged_labels_boxes_and_protocol():
@@ -82,24 +79,22 @@ def test_merged_labels_boxes_and_protocol():
     )
 
 
-def test_names_are_looked_up_once_and_order_stays():
+@pytest.mark.parametrize(
+    ("names", "given", "rename", "classes", "index"),
+    [
+        ("bac", True, {"a": "b", "b": "a", "x": "y"}, ("a", "b", "c"), [0, 1, 2]),
+        ("abc", False, {"a": "z"}, ("b", "c", "z"), [2, 0, 1]),
+    ],
+)
+def test_names_are_looked_up_once_and_order_stays(names, given, rename, classes, index):
     labels = ObservedLabels.from_index([0, 1, 2], 3)
-    given = Records("x", "x", ("1", "2", "3"), (), ("b", "a", "c"), True, labels, None)
-    renamed = rename_classes(given, DataConfig(rename={"a": "b", "b": "a", "x": "y"}))
-    assert (renamed.classes, renamed.labels.index.tolist()) == (("a", "b", "c"), [0, 1, 2])
-    assert renamed.notes[-1].startswith("Given names of data.rename that do not occur in x: 'x'. ")
-    found = Records("x", "x", ("1", "2", "3"), (), ("a", "b", "c"), False, labels, None)
-    renamed = rename_classes(found, DataConfig(rename={"a": "z"}))
-    assert (renamed.classes, renamed.labels.index.tolist()) == (("b", "c", "z"), [2, 0, 1])
+    records = Records("x", "x", ("1", "2", "3"), (), tuple(names), given, labels, None)
+    renamed = rename_classes(records, DataConfig(rename=rename))
+    assert (renamed.classes, renamed.labels.index.tolist()) == (classes, index)
+    unused = "Given names of data.rename that do not occur in x: 'x'. "
+    assert renamed.notes[-1].startswith(unused) == ("x" in rename)
     with pytest.raises(InputError, match=r"x: data.rename leaves out every class"):
-        rename_classes(found, DataConfig(rename={"a": "", "b": "", "c": ""}))
-
-
-def test_a_merged_class_is_absent_where_one_of_its_names_is_known_to_be_absent():
-    labels = ObservedLabels.from_ternary([[1, 0], [-1, 0]])
-    records = Records("x", "x", ("1", "2"), (), ("poodle", "husky"), True, labels, None)
-    renamed = rename_classes(records, DataConfig(rename={"poodle": "dog", "husky": "dog"}))
-    assert renamed.labels.to_ternary().tolist() == [[1], [-1]]
+        rename_classes(records, DataConfig(rename={"a": "", "b": "", "c": ""}))
 
 
 @pytest.mark.parametrize("unlisted", ["unknown", "negative"])
@@ -107,22 +102,12 @@ def test_a_table_is_read_as_if_it_had_the_wanted_names(table, unlisted, tmp_path
     rename = tmp_path / "names.csv"
     rename.write_text("given,wanted\nDog,dog\nNone,zilch\n3.0,three\nunknown,\n")
     dirty = table("file,label", "a.png,Dog", "b.png,dog", "c.png,None", "d.png,3.0", "e.png,unknown")
-    found = read(DataConfig(path=str(dirty), rename=str(rename), unlisted=unlisted))
+    found = opened(dirty, rename=str(rename), unlisted=unlisted)
     clean = table("file,label", "a.png,dog", "b.png,dog", "c.png,zilch", "d.png,three", "e.png,")
-    expected = read(DataConfig(path=str(clean), unlisted=unlisted))
+    expected = opened(clean, unlisted=unlisted)
     assert found.classes == expected.classes == ("dog", "three", "zilch")
     assert found.labels == expected.labels
     assert "data.rename: 1 class left out with 1 label: 'unknown'." in found.notes
-
-
-def test_class_folders(picture, tmp_path):
-    for name in ("Dog/1.png", "dog/2.png", "cat/3.png"):
-        picture(f"photos/{name}")
-    records = read(DataConfig(path=str(tmp_path / "photos"), rename={"Dog": "dog"}))
-    assert (records.classes, records.labels.to_names(records.classes)) == (
-        ("cat", "dog"),
-        [["dog"], ["cat"], ["dog"]],
-    )
 
 
 def test_data_in_memory():
@@ -144,7 +129,7 @@ ROWS = ("file,labels", "a.png,cat;dog", "b.png,dog", "c.png,bird", "d.png,cat", 
 
 
 def ternary(path, unlisted, **options):
-    records = read(DataConfig(path=str(path), unlisted=unlisted, separator=";", **options))
+    records = opened(path, unlisted=unlisted, separator=";", **options)
     return records.classes, records.labels.to_ternary().tolist()
 
 
@@ -157,15 +142,10 @@ def test_unlisted_means_absent_for_some_classes(table):
         [-1, 1, 1], [-1, 1, 0], [1, -1, 0], [-1, -1, 1], [-1, -1, 0],
     ]  # fmt: skip
     note = "A label that is not listed means absent for cat, dog, and unknown for 1 other class."
-    assert note in read(DataConfig(path=str(path), unlisted="negative:cat,dog", separator=";")).notes
-    with pytest.raises(
-        InputError, match=r"names the class 'dgo', which the data does not have. Did you mean"
-    ):
+    assert note in opened(path, unlisted="negative:cat,dog", separator=";").notes
+    with pytest.raises(InputError, match="names the class 'dgo', which the data does not have"):
         ternary(path, "negative:cat,dgo")
-
-
-def test_what_is_stated_to_be_unknown_stays_so(table):
-    path = table("file,cat,dog", "a.png,1,0", "b.png,-1,0", "c.png,0,1")
+    path = table("file,cat,dog", "a.png,1,0", "b.png,-1,0", "c.png,0,1")  # what is stated stays so
     assert ternary(path, "negative:cat")[1] == ternary(path, "unknown")[1] == [[1, 0], [-1, 0], [0, 1]]
 
 
@@ -197,47 +177,44 @@ def test_classes_in_memory():
         read_memory(x, y, DataConfig(unlisted="column:seen"))
 
 
-def test_a_column_lists_what_was_looked_for(table):
-    path = table(
-        "file,labels,classes",
-        "a.png,cat;dog,cat;bird",
-        'b.png,dog,"[""cat"", ""dog""]"',
-        "c.png,bird,",
-        "d.png,cat,fish;dog",
-        "e.png,,cat",
-    )
-    classes, found = ternary(path, "column:classes")
-    assert classes == ("bird", "cat", "dog")
-    assert found == [[-1, 1, 1], [0, -1, 1], [1, 0, 0], [0, 1, -1], [0, -1, 0]]
-    notes = read(DataConfig(path=str(path), unlisted="column:classes", separator=";")).notes
-    assert any(
-        "'classes' lists classes that no sample has, so that they are left out: fish." in n for n in notes
-    )
-    with pytest.raises(InputError, match=r"data.unlisted=clases: no column .* Did you mean classes"):
-        ternary(path, "column:clases")
+LOOKED_FOR = {
+    "lists": (
+        ("file,labels,seen", "a.png,cat;dog,cat;bird", 'b.png,dog,"[""cat"", ""dog""]"', "c.png,bird,",
+         "d.png,cat,fish;dog", "e.png,,cat"),
+        {}, ("bird", "cat", "dog"), [[-1, 1, 1], [0, -1, 1], [1, 0, 0], [0, 1, -1], [0, -1, 0]],
+    ),
+    "several rows of an image": (
+        ("file,label,seen", "a.png,cat,cat;dog;bird", "a.png,dog,cat;dog;bird", "b.png,bird,bird;cat"),
+        {}, ("bird", "cat", "dog"), [[-1, 1, 1], [1, -1, 0]],
+    ),
+    "a column per class": (
+        ("file,cat,dog,seen", "a.png,1,,cat;dog", "b.png,,1,dog", "c.png,1,1,", "d.png,,1,cat;dog"),
+        {}, ("cat", "dog"), [[1, -1], [0, 1], [1, 1], [-1, 1]],
+    ),
+    "other names": (
+        ("file,label,seen", "a.png,Dog,CAT", "b.png,cat,dog", "c.png,cat,Dog"),
+        {"Dog": "dog", "CAT": "cat"}, ("cat", "dog"), [[-1, 1], [1, -1], [1, -1]],
+    ),
+}  # fmt: skip
 
 
-def test_rows_of_one_image_are_taken_together(table):
-    path = table("file,label,seen", "a.png,cat,cat;dog;bird", "a.png,dog,cat;dog;bird", "b.png,bird,bird;cat")
-    assert ternary(path, "column:seen") == (("bird", "cat", "dog"), [[-1, 1, 1], [1, -1, 0]])
+@pytest.mark.parametrize(("lines", "rename", "classes", "labels"), LOOKED_FOR.values(), ids=LOOKED_FOR)
+def test_a_column_lists_what_was_looked_for(table, lines, rename, classes, labels):
+    path = table(*lines)
+    assert ternary(path, "column:seen", rename=rename) == (classes, labels)
+    notes = opened(path, unlisted="column:seen", separator=";").notes
+    left_out = "'seen' lists classes that no sample has, so that they are left out: fish."
+    assert any(left_out in note for note in notes) == any("fish" in line for line in lines)
+    with pytest.raises(InputError, match=r"data.unlisted=sen: no column .* Did you mean seen"):
+        ternary(path, "column:sen")
 
 
-def test_a_column_next_to_a_column_per_class(table):
-    path = table("file,cat,dog,seen", "a.png,1,,cat;dog", "b.png,,1,dog", "c.png,1,1,", "d.png,,1,cat;dog")
-    assert ternary(path, "column:seen") == (("cat", "dog"), [[1, -1], [0, 1], [1, 1], [-1, 1]])
-
-
-def test_names_in_the_column_are_renamed(table):
-    path = table("file,label,seen", "a.png,Dog,CAT", "b.png,cat,dog", "c.png,cat,Dog")
-    found = ternary(path, "column:seen", rename={"Dog": "dog", "CAT": "cat"})
-    assert found == (("cat", "dog"), [[-1, 1], [1, -1], [1, -1]])
-
-
-def test_a_column_of_other_data_is_refused(picture, tmp_path):
-    for name in ("cat/1.png", "dog/2.png"):
-        picture(f"photos/{name}")
+def test_class_folders(folder_of):
+    path = folder_of("Dog/1.png dog/2.png cat/3.png", {})
+    records = opened(path, rename={"Dog": "dog"})
+    assert names_of(records) == {"Dog/1.png": ["dog"], "cat/3.png": ["cat"], "dog/2.png": ["dog"]}
     with pytest.raises(InputError, match="names columns of a table, but this is"):
-        read(DataConfig(path=str(tmp_path / "photos"), unlisted="column:seen"))
+        opened(path, unlisted="column:seen")
 
 
 def test_a_column_of_a_frame(picture, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset
+from tests.helpers.records import sizes_of
 
 pytestmark = pytest.mark.shared
 
@@ -18,11 +19,7 @@ def test_voc_animals(shared):
     )
     assert data.name == "voc2012_animals"
     assert data.classes == tuple((path.parent / "classes.txt").read_text().split())
-    assert {name: len(samples) for name, samples in data.splits.items()} == {
-        "train": 2149,
-        "val": 535,
-        "test": 892,
-    }
+    assert sizes_of(data) == {"train": 2149, "val": 535, "test": 892}
     assert data.skipped == ()
     how = "labels.csv: column 'labels': separated by spaces, 13 classes, 1.40 labels per sample ("
     assert any(note.startswith(how) for note in data.notes)
@@ -63,7 +60,7 @@ def test_feature_sets(shared, name):
     rows, width, classes, mean, test = MULAN[name]
     path = shared / f"data/features/mulan/{name}_X.npz"
     data = open_dataset(DataConfig(path=str(path), unlisted="negative"))
-    sizes = {split: len(samples) for split, samples in data.splits.items()}
+    sizes = sizes_of(data)
     assert sizes.pop("test", 0) == test
     assert sizes == {"train": rows - test - round(0.2 * (rows - test)), "val": round(0.2 * (rows - test))}
     assert len(data.classes) == classes

@@ -14,6 +14,7 @@ from spml.config import DataConfig
 from spml.data import open_dataset, splits
 from spml.data.splits import compound_split_name, hold_out, split_name
 from spml.labels import ObservedLabels
+from tests.helpers.records import sizes_of
 
 
 def held_out(labels, share=0.2, seed=0, part="val"):
@@ -152,20 +153,21 @@ def save(path, **arrays):
     return str(path)
 
 
-def ids(data):
-    return {name: set(samples.ids) for name, samples in data.splits.items()}
-
-
 def test_three_parts_of_the_requested_sizes(tmp_path):
     path = save(tmp_path / "x.npz")
     config = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2)
-    parts = ids(open_dataset(config))
-    assert {name: len(part) for name, part in parts.items()} == {"train": 28, "val": 7, "test": 15}
-    assert len(set().union(*parts.values())) == 50
-    assert ids(open_dataset(config)) == parts
-    other = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2, split_seed=1)
-    assert ids(open_dataset(other))["test"] != parts["test"]
-    assert "test" in open_dataset(config).truth
+    data, again, other = map(open_dataset, (config, config, replace(config, split_seed=1)))
+    assert sizes_of(data) == {"train": 28, "val": 7, "test": 15}
+    assert len({name for samples in data.splits.values() for name in samples.ids}) == 50
+    for name, samples in data.splits.items():
+        assert again.splits[name].ids == samples.ids != other.splits[name].ids
+    assert "test" in data.truth
+    assert "test" not in open_dataset(replace(config, test_share=0)).splits
+    with pytest.raises(InputError, match=r"too few to hold out 100% for the test.*data.test_share"):
+        open_dataset(replace(config, test_share=0.995))
+    save(tmp_path / "x.npz", test=np.arange(50) < 5)
+    with pytest.raises(InputError, match=r"test samples of its own.*leave it out"):
+        open_dataset(config)
 
 
 def test_the_two_draws_are_pinned_and_differ():
@@ -175,20 +177,6 @@ def test_the_two_draws_are_pinned_and_differ():
     assert np.flatnonzero(hold_out(labels, 0.3, 0, "test")).tolist() == [2, 3, 4, 9]
     assert np.flatnonzero(hold_out(several(12, 4), 0.3, 0)).tolist() == [1, 4, 8, 10]
     assert hold_out(labels, 0.01, 0).sum() == 1, "at least one sample is held out"
-
-
-def test_no_test_samples_by_default_and_refused_with_a_test_split(tmp_path):
-    assert "test" not in ids(open_dataset(DataConfig(path=save(tmp_path / "x.npz"), unlisted="negative")))
-    test = np.zeros(50, bool)
-    test[:5] = True
-    path = save(tmp_path / "y.npz", test=test)
-    with pytest.raises(InputError, match=r"test samples of its own.*leave it out"):
-        open_dataset(DataConfig(path=path, unlisted="negative", test_share=0.3))
-
-
-def test_too_few_samples(tmp_path):
-    with pytest.raises(InputError, match=r"too few to hold out 100% for the test.*data.test_share"):
-        open_dataset(DataConfig(path=save(tmp_path / "x.npz"), unlisted="negative", test_share=0.995))
 
 
 def test_validation_is_stratified_by_what_is_observed_and_the_test_by_what_is_true(tmp_path):

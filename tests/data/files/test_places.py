@@ -12,7 +12,8 @@ from spml.config import DataConfig
 from spml.data import files as places
 from spml.data import inspect, open_dataset
 from spml.data.files import find_folder, images_folder, locate_names
-from spml.data.readers import find_files, read
+from spml.data.readers import find_files
+from tests.helpers.records import opened
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,18 @@ def test_what_may_be_meant_by_a_missing_file(tmp_path, there, name, hint):
     assert hint in str(caught.value)
 
 
-def test_names_like_a_missing_one_are_found_in_a_large_folder(tmp_path):
-    for number in range(2000):
-        (tmp_path / f"photo_{number}.jpg").touch()
-    with pytest.raises(InputError, match=r"Did you mean 'photo_1234\.jpg' or "):
-        locate_names(tmp_path, [["photo_1234.JPG"]], "row {}".format)
+def test_names_like_a_missing_one_are_found_in_a_large_folder(tmp_path, monkeypatch):
+    """Which is listed instead of asked for each file."""
+    looked_for, real = [], places.is_file
+    monkeypatch.setattr(places, "is_file", lambda path: looked_for.append(path.name) or real(path))
+    names = [f"photo_{number}.jpg" for number in range(600)]
+    for name in names:
+        (tmp_path / name).touch()
+    names[123] = "photo_123.JPG"
+    with pytest.raises(InputError, match=r"Did you mean 'photo_123\.jpg' or "):
+        locate_names(tmp_path, [[name] for name in names], "row {}".format)
+    assert locate_names(tmp_path, [[name] for name in names], "row {}".format, "skip") == names
+    assert {*looked_for} == {"photo_123.JPG"}
 
 
 @pytest.mark.parametrize("many", [1, 100])
@@ -69,14 +77,6 @@ def test_a_name_that_fits_two_files_is_refused(tmp_path, monkeypatch, many):
 
 
 TABLE = ("file,label", "a.png,cat", "x.png,dog", "b.png,dog", "y.png,cat", "c.png,cat", "d.png,dog")
-
-
-def test_missing_files_stop_by_default(table):
-    with pytest.raises(InputError) as caught:
-        read(DataConfig(path=str(table(*TABLE))))
-    assert "row 3: there is no file 'x.png' in" in str(caught.value)
-    assert "(2 of 6 files are missing: 'x.png', 'y.png')" in str(caught.value)
-    assert str(caught.value).endswith("Or leave out what is missing: data.missing=skip.")
 
 
 def test_missing_files_are_skipped(table):
@@ -112,12 +112,6 @@ def test_labels_do_not_depend_on_what_is_missing(table):
     assert len(observed) == 5
 
 
-def test_all_missing_is_never_skipped(table):
-    with pytest.raises(InputError, match="2 of 2 files are missing") as caught:
-        read(DataConfig(path=str(table("file,label", "x.png,cat", "y.png,dog")), missing="skip"))
-    assert "data.missing" not in str(caught.value)
-
-
 @pytest.mark.parametrize("images", ["", "none", "a.png", "a\0b"])
 def test_a_folder_of_images_that_is_none(tmp_path, monkeypatch, images):
     (tmp_path / "a.png").write_bytes(b"x")
@@ -128,40 +122,34 @@ def test_a_folder_of_images_that_is_none(tmp_path, monkeypatch, images):
     assert images_folder(DataConfig(images=".")) == Path()
 
 
-def coco(folder, **options):
-    images = [{"id": k, "file_name": f"{name}.png"} for k, name in enumerate("xab")]
-    notes = [{"image_id": k, "category_id": k % 2} for k in range(3)]
-    content = {
-        "images": images,
-        "annotations": notes,
-        "categories": [{"id": k, "name": f"c{k}"} for k in (0, 1)],
-    }
-    (folder / "coco.json").write_text(json.dumps(content))
-    return read(DataConfig(path=str(folder / "coco.json"), **options))
+PARTS = [{"image_id": k, "category_id": k % 2} for k in range(3)]
+RESULT = [{"type": "choices", "value": {"choices": ["dog"]}}]
+XML = "<annotation><filename>{}.png</filename><object><name>dog</name></object></annotation>"
+READERS = {
+    "table": ("x.csv", {"x.csv": "file,label\nx.png,dog\na.png,cat\nb.png,dog\n"}),
+    "COCO": ("x.json", {"x.json": json.dumps({
+        "images": [{"id": k, "file_name": f"{name}.png"} for k, name in enumerate("xab")],
+        "annotations": PARTS, "categories": [{"id": k, "name": f"c{k}"} for k in (0, 1)],
+    })}),
+    "Label Studio": ("x.json", {"x.json": json.dumps(
+        [{"data": {"image": f"{name}.png"}, "annotations": [{"result": RESULT}]} for name in "xab"]
+    )}),
+    "VOC": ("", {f"Annotations/{name}.xml": XML.format(name) for name in "abx"}),
+}  # fmt: skip
 
 
-def label_studio(folder, **options):
-    result = [{"type": "choices", "value": {"choices": ["dog"]}}]
-    tasks = [{"data": {"image": f"{name}.png"}, "annotations": [{"result": result}]} for name in "xab"]
-    (folder / "tasks.json").write_text(json.dumps(tasks))
-    return read(DataConfig(path=str(folder / "tasks.json"), **options))
-
-
-def voc(folder, **options):
-    (folder / "Annotations").mkdir(exist_ok=True)
-    for name in "abx":
-        text = f"<annotation><filename>{name}.png</filename><object><name>dog</name></object></annotation>"
-        (folder / "Annotations" / f"{name}.xml").write_text(text)
-    return read(DataConfig(path=str(folder), images=str(folder), **options))
-
-
-@pytest.mark.parametrize("reader", [coco, label_studio, voc])
-def test_one_policy_for_all_readers(picture, tmp_path, reader):
+@pytest.mark.parametrize(("path", "texts"), READERS.values(), ids=READERS)
+def test_one_policy_for_all_readers(folder_of, path, texts):
+    folder = folder_of("a.png b.png", texts)
+    path, images = folder / path, str(folder)
+    with pytest.raises(InputError, match=r"there is no file 'x\.\w+'.*data\.missing=skip\.$"):
+        opened(path, images=images)
+    assert {path.stem for path in opened(path, images=images, missing="skip").inputs} == {"a", "b", "x"}
     for name in "ab":
-        picture(f"{name}.png")
-    with pytest.raises(InputError, match=r"there is no file 'x\.\w+'.*data\.missing=skip"):
-        reader(tmp_path)
-    assert {path.stem for path in reader(tmp_path, missing="skip").inputs} == {"a", "b", "x"}
+        (folder / f"{name}.png").unlink()
+    with pytest.raises(InputError, match="3 of 3 files are missing") as caught:
+        opened(path, images=images, missing="skip")
+    assert "data.missing" not in str(caught.value)
 
 
 def test_find_files_of_other_packages_stops(tmp_path):
@@ -200,16 +188,3 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
         except InputError as error:
             found.append(str(error))
     assert found[0] == found[1]
-
-
-def test_files_of_a_listed_folder_are_not_looked_for(tmp_path, monkeypatch):
-    names = [f"{number}.jpg" for number in range(100)]
-    for name in names:
-        (tmp_path / name).touch()
-    (tmp_path / "99.jpg").unlink()
-    looked_for = []
-    real = places.is_file
-    monkeypatch.setattr(places, "is_file", lambda path: looked_for.append(path.name) or real(path))
-    found = locate_names(tmp_path, [[name] for name in names], "row {}".format, "skip")
-    assert found == names
-    assert looked_for == ["99.jpg"]

@@ -9,8 +9,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -34,22 +32,7 @@ from spml.labels import ObservedLabels
 from spml.runs.predict.features import cached_features
 from tests.data.cached import PIXELS, Counting, files
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {folder_of_tests!r})
-from pathlib import Path
-from cached import PIXELS, Counting
-from spml.runs.predict.features import cached_features
-from spml.data.matrix import ImageArray
-
-class Killed(Counting):
-    def forward(self, images):
-        if self.batches == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().forward(images)
-
-cached_features(Killed(), ImageArray(PIXELS), Path({folder!r}), key="k", batch_size=4, workers={workers})
-"""
+FORK = multiprocessing.get_context("fork")
 EXPECTED = PIXELS.reshape(11, 16).astype(np.float32)
 ROW, RECORD = 16 * 4, 8 + 32 + 4 * 32 + 32  # bytes of a row of features, and of a record of four rows
 
@@ -158,18 +141,26 @@ def test_rows_that_another_process_added_before_this_one_writes(tmp_path: Path) 
 # -- killed and damaged ----------------------------------------------------------------------------------
 
 
+def compute_until_killed(folder: Path, workers: int) -> None:
+    class Killed(Counting):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            if self.batches == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().forward(images)
+
+    cached_features(Killed(), ImageArray(PIXELS), folder, key="k", batch_size=4, workers=workers)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_next_process_continues_after_a_kill(tmp_path: Path, workers: int) -> None:
-    folder = tmp_path / "killed"
-    script = KILLED.format(
-        folder_of_tests=str(Path(__file__).parents[1]), folder=str(folder), workers=workers
-    )
-    killed = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    batches, steps, lines = resume(folder)
+    killed = FORK.Process(target=compute_until_killed, args=(tmp_path, workers))
+    killed.start()
+    killed.join(120)
+    assert killed.exitcode == -signal.SIGKILL
+    batches, steps, lines = resume(tmp_path)
     assert (batches, steps) == (1, [8, 3])
     assert "features of 11 samples: 8 of them computed before" in lines
-    assert len(stored(folder)) == 2
+    assert len(stored(tmp_path)) == 2
 
 
 MANY = ImageArray(PIXELS.repeat(20, 0) + np.tile(np.arange(20, dtype=np.uint8), 11)[:, None, None, None])
@@ -188,9 +179,9 @@ def compute_slowly(folder: Path) -> None:
 
 def test_several_processes_killed_at_random_moments(tmp_path: Path) -> None:
     """Three at a time, killed one after the other, until one of them finishes."""
-    start, moments, ended = multiprocessing.get_context("fork").Process, random.Random(0), list[int | None]()
+    moments, ended = random.Random(0), list[int | None]()
     while 0 not in ended:
-        running = [start(target=compute_slowly, args=(tmp_path,)) for _ in range(3)]
+        running = [FORK.Process(target=compute_slowly, args=(tmp_path,)) for _ in range(3)]
         for process in running:
             process.start()
         for process in running:

@@ -22,6 +22,7 @@ from spml.data.images.decoding import FORMATS
 from spml.data.images.image_files import ImageFiles, check_images
 from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
+from tests.helpers.photos import scene
 
 
 def pixels(path: Path, size: int = 8) -> np.ndarray:
@@ -39,6 +40,10 @@ def reason(path: Path, max_pixels: int = 10**6) -> str:
     return check_images([path], max_pixels=max_pixels)[1][0]
 
 
+def grey(value: float, kind: object) -> Image.Image:
+    return Image.fromarray(np.full((8, 8), value, kind))
+
+
 def test_resizes_without_crop(tmp_path, picture):
     path = picture("a.png", (40, 10))
     expected = np.asarray(Image.open(path).resize((8, 8), Image.Resampling.BILINEAR))
@@ -49,41 +54,40 @@ def test_resizes_without_crop(tmp_path, picture):
         ImageFiles([path], [""], size=8, interpolation="cubic")
 
 
-def test_colour_modes(tmp_path):
-    path = tmp_path / "x.png"
-    half = np.zeros((8, 8, 4), np.uint8)
-    half[:, 4:] = (255, 0, 0, 255)
-    Image.fromarray(half).save(path)  # the left half is transparent
-    assert pixels(path)[0, 0].tolist() == [255, 255, 255]
-    assert pixels(path)[0, 7].tolist() == [255, 0, 0]
+WHITE = [255, 255, 255]
+PALETTE = Image.new("P", (8, 8), 1)
+PALETTE.putpalette([0, 0, 0, 10, 200, 30])
+CLEAR = Image.new("RGBA", (8, 8), (10, 200, 30, 0))
+MODES = {
+    "palette": (PALETTE, "x.png", {}, [10, 200, 30]),
+    "a transparent colour of a palette": (PALETTE, "x.png", {"transparency": 1}, WHITE),
+    "an opacity per colour": (PALETTE, "x.png", {"transparency": bytes([255, 51])}, [206, 244, 210]),
+    "GIF": (PALETTE, "x.gif", {"transparency": 1}, WHITE),
+    "a transparent colour": (Image.new("RGB", (8, 8)), "x.png", {"transparency": (0, 0, 0)}, WHITE),
+    "a transparent grey": (Image.new("L", (8, 8), 10), "x.png", {"transparency": 10}, WHITE),
+    "transparent": (CLEAR, "x.png", {}, WHITE),
+    "transparent WebP": (CLEAR, "x.webp", {}, WHITE),
+    "transparent TIFF": (CLEAR, "x.tif", {}, WHITE),
+    "transparent grey": (Image.new("LA", (8, 8), (0, 0)), "x.png", {}, WHITE),
+    "black and white": (Image.new("1", (8, 8), 1), "x.png", {}, WHITE),
+    "16 bits, which Pillow would clip": (grey(0x8040, np.uint16), "x.png", {}, [0x80] * 3),
+    "16 bits in 32": (grey(0x8040, np.int32), "x.tif", {}, [0x80] * 3),
+    "16 bits in TIFF": (grey(0x8040, ">u2"), "x.tif", {}, [0x80] * 3),
+    "CMYK": (Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "x.jpg", {"quality": 100}, [255, 0, 0]),
+}
 
-    palette = Image.new("P", (8, 8), 1)
-    palette.putpalette([0, 0, 0, 10, 200, 30])
-    palette.save(path)
-    assert pixels(path)[3, 3].tolist() == [10, 200, 30]
-    palette.save(path, transparency=1)
-    assert pixels(path)[3, 3].tolist() == [255, 255, 255]
 
-    deep = np.full((8, 8), 0x8040, np.uint16)
-    Image.fromarray(deep).save(path)  # 16-bit grey: Pillow's own conversion would give 255
-    assert pixels(path)[3, 3].tolist() == [0x80] * 3
+@pytest.mark.parametrize(("image", "name", "options", "expected"), MODES.values(), ids=MODES)
+def test_colour_modes(tmp_path, image, name, options, expected):
+    image.save(tmp_path / name, **options)
+    nearly = pytest.approx(expected, abs=8 if image.mode == "CMYK" else 0)
+    assert pixels(tmp_path / name)[3, 3].tolist() == nearly
 
-    Image.new("LA", (8, 8), (0, 0)).save(path)
-    assert pixels(path)[3, 3].tolist() == [255, 255, 255]
-    Image.new("1", (8, 8), 1).save(path)
-    assert pixels(path)[3, 3].tolist() == [255, 255, 255]
 
-    jpeg = tmp_path / "x.jpg"
-    Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(jpeg, quality=100)
-    assert pixels(jpeg)[3, 3].tolist() == pytest.approx([255, 0, 0], abs=8)
-
-    floats = tmp_path / "x.tif"
-    Image.new("F", (8, 8), 0.5).save(floats)
-    assert "range is not known" in reason(floats)
-    Image.fromarray(np.full((8, 8), 70_000, np.int32)).save(floats)
-    assert "range is not known" in reason(floats)
-    Image.fromarray(np.full((8, 8), 0x8040, np.int32)).save(floats)
-    assert pixels(floats)[3, 3].tolist() == [0x80] * 3
+@pytest.mark.parametrize("image", [grey(0.5, np.float32), grey(70_000, np.int32)])
+def test_pixels_whose_range_is_not_known(tmp_path, image):
+    image.save(tmp_path / "x.tif")
+    assert "range is not known" in reason(tmp_path / "x.tif")
 
 
 def chunk(name: bytes, data: bytes) -> bytes:
@@ -113,25 +117,6 @@ def test_sixteen_bits(tmp_path, colour_type, pixel, expected):
     path = tmp_path / "x.png"
     path.write_bytes(png(colour_type, 16, (b"\0" + struct.pack(f">{len(pixel)}H", *pixel) * 8) * 8))
     assert pixels(path)[3, 3].tolist() == expected
-    if colour_type == 0:
-        Image.fromarray(np.full((8, 8), 0x8040, ">u2")).save(tmp_path / "x.tif")
-        assert pixels(tmp_path / "x.tif")[3, 3].tolist() == expected
-
-
-def test_transparency_is_laid_over_white(tmp_path):
-    path = tmp_path / "x.png"
-    palette = Image.new("P", (8, 8), 1)
-    palette.putpalette([0, 0, 0, 10, 200, 30])
-    palette.save(path, transparency=bytes([255, 51]))  # one opacity per colour: 51 of 255 is a fifth
-    assert pixels(path)[3, 3].tolist() == [206, 244, 210]
-    palette.save(tmp_path / "x.gif", transparency=1)
-    assert pixels(tmp_path / "x.gif")[3, 3].tolist() == [255, 255, 255]
-    for mode, colour in (("RGB", (10, 200, 30)), ("L", 10)):
-        Image.new(mode, (8, 8), colour).save(path, transparency=colour)  # one transparent colour
-        assert pixels(path)[3, 3].tolist() == [255, 255, 255]
-    for name in ("x.webp", "x.tif"):
-        Image.new("RGBA", (8, 8), (10, 200, 30, 0)).save(tmp_path / name)
-        assert pixels(tmp_path / name)[3, 3].tolist() == [255, 255, 255]
 
 
 @pytest.mark.parametrize("name", ["x.gif", "x.webp", "x.png", "x.tif", "x.mpo"])
@@ -171,20 +156,15 @@ def test_exif_orientation(tmp_path, orientation, suffix):
     assert ((pixels(path) > 127) == (UPRIGHT[orientation] > 127)).all()
 
 
+@pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "gif", "bmp", "tif", "avif"])
-def test_truncation_is_detected(tmp_path, picture, suffix):
-    path = picture(f"x.{suffix}", (64, 64))
+def test_truncation_is_detected(picture, suffix, progressive):
+    path = picture(f"x.{suffix}", (64, 64), progressive=progressive)  # which only JPEG heeds
     assert check_images([path], max_pixels=10**6)[1] == {}
     data = path.read_bytes()
     for share in (0.3, 0.6, 0.9):
         path.write_bytes(data[: int(len(data) * share)])
         assert reason(path).startswith(("damaged", "not an image"))
-
-
-def test_truncation_of_progressive_jpeg_is_detected(tmp_path, picture):
-    path = picture("x.jpg", (64, 64), progressive=True)
-    path.write_bytes(path.read_bytes()[:-200])
-    assert reason(path).startswith("damaged: image file is truncated")
 
 
 def test_reasons(tmp_path, picture):
@@ -225,28 +205,6 @@ def test_a_file_that_changes_during_a_run(picture):
     with pytest.raises(SpmlError, match=r"x\.png: can't be read.*do not change the data") as caught:
         images.fetch([0])
     assert caught.value.exit_code == 1
-
-
-def test_flip_depends_on_seed_epoch_and_row_only(picture):
-    paths = [picture(f"{row}.png") for row in range(40)]
-    images = opened(paths, flip=True)
-    plain = images.fetch(range(40), None).numpy()
-
-    def flipped(seed: int, epoch: int, rows: list[int]) -> list[bool]:
-        batch = images.fetch(rows, Augment(seed, epoch)).numpy()
-        for got, row in zip(batch, rows, strict=True):
-            assert (got == plain[row]).all() or (got == plain[row][:, :, ::-1]).all()
-        return [not (got == plain[row]).all() for got, row in zip(batch, rows, strict=True)]
-
-    everything = list(range(40))
-    first = flipped(0, 0, everything)
-    assert 8 < sum(first) < 32
-    assert flipped(0, 0, everything[::-1]) == first[::-1]
-    assert flipped(0, 0, [7]) == [first[7]]
-    assert flipped(0, 1, everything) != first
-    assert flipped(1, 0, everything) != first
-    assert not np.array_equal(images.fetch(everything, Augment(0, 0)), plain)
-    assert np.array_equal(opened(paths, flip=False).fetch(everything, Augment(0, 0)), plain)
 
 
 def test_the_papers_transform(picture):
@@ -309,16 +267,9 @@ def test_a_loader_decodes_once_for_all_views(picture, decoded):
 # -- large photos ----------------------------------------------------------------------------------------
 
 
-def photo(path: Path, size: tuple[int, int], **options: object) -> Path:
-    """Write a smooth picture with edges, which unlike noise looks the same when it is reduced."""
-    y, x = np.mgrid[: size[1], : size[0]] / max(size)
-    waves = np.stack([np.sin(9 * x), np.cos(7 * y), ((x - 0.4) ** 2 + (y - 0.3) ** 2 < 0.03) - 0.5], 2)
-    Image.fromarray(np.uint8(127.5 + 120 * waves)).save(path, **options)
-    return path
-
-
 def test_draft_decodes_large_jpegs_smaller(tmp_path):
-    large = photo(tmp_path / "large.jpg", (800, 600), quality=90)
+    large = tmp_path / "large.jpg"
+    scene(800, 600).save(large, quality=90)
     plain, draft = opened([large], 64), opened([large], 64, draft=True)
     with Image.open(large) as image:
         image.draft(None, (128, 128))
@@ -333,28 +284,27 @@ def test_draft_decodes_large_jpegs_smaller(tmp_path):
     assert draft.fingerprint() != plain.fingerprint()
 
 
-def test_draft_is_a_setting(tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / name).mkdir()
-        photo(tmp_path / name / "a.jpg", (800, 600), quality=90)
-        photo(tmp_path / name / "b.jpg", (640, 800), quality=90)
-    plain, draft = (
-        open_dataset(DataConfig(path=str(tmp_path), val_share=0.5, draft=draft, same_content="keep"), size=64)
-        for draft in (False, True)
-    )
-    for split, samples in plain.splits.items():
-        files = [tmp_path / name for name in samples.ids]
-        pixels = draft.splits[split].inputs.fetch(range(2), None)
-        assert pixels.equal(opened(files, 64, draft=True).fetch(range(2)))
-        assert not pixels.equal(samples.inputs.fetch(range(2), None))
-
-
 def test_draft_does_not_affect_small_images_and_other_formats(tmp_path):
-    small = photo(tmp_path / "small.jpg", (250, 200))  # half of it would be less than twice the size
-    other = photo(tmp_path / "other.png", (800, 600))
-    turned = photo(tmp_path / "turned.jpg", (250, 800))
-    for path in (small, other, turned):
+    # Half of 250 pixels would be less than twice the size.
+    for name, *size in (("small.jpg", 250, 200), ("turned.jpg", 250, 800), ("other.png", 800, 600)):
+        path = tmp_path / name
+        scene(*size).save(path)
         assert opened([path], 64, draft=True).fetch([0]).equal(opened([path], 64).fetch([0]))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"draft": True, "decoder": "torchvision", "flip": False, "crop": 0.5, "max_pixels": 999},
+        {"draft": False, "decoder": "pillow", "flip": True, "crop": 1.0, "max_pixels": 10**6},
+    ],
+)
+def test_settings_of_the_data_are_those_of_its_images(tmp_path, picture, settings):
+    for name in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"):
+        picture(name)
+    data = open_dataset(DataConfig(path=str(tmp_path), **settings), size=64)
+    for samples in data.splits.values():
+        assert {name: getattr(samples.inputs, name) for name in settings} == settings
 
 
 def test_take_fingerprint_and_pickle(picture):

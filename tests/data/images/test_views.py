@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -161,16 +162,14 @@ def test_weak_views_are_flips_and_shifts(channels, flip):
     count, height, width = 600, 16, 25
     pixels = noise(count, channels, height, width)
     views = image_views(pixels, range(count), WEAK, flip=flip)
-    changes = []
-    for was, got in zip(pixels, views, strict=True):
-        matches = [
-            (mirror, down, right)
-            for mirror in (False, True) for down in range(-2, 3) for right in range(-3, 4)
-            if (shifted(was[:, :, ::-1] if mirror else was, down, right) == got).all()
-        ]  # fmt: skip
-        assert len(matches) == 1
-        changes += matches
-    mirrored, down, right = map(np.array, zip(*changes, strict=True))
+    flat = pixels.reshape(-1, height, width)  # so that all are shifted at once
+    changes = [*itertools.product((False, True), range(-2, 3), range(-3, 4))]
+    matches = [
+        (shifted(flat[..., ::-1] if mirror else flat, *shift).reshape(views.shape) == views).all((1, 2, 3))
+        for mirror, *shift in changes
+    ]
+    assert (np.sum(matches, axis=0) == 1).all()
+    mirrored, down, right = np.array(changes)[np.argmax(matches, axis=0)].T
     # Four standard deviations around the expected counts of 300, 120 and 86.
     assert (abs(mirrored.sum() - 300) < 49) if flip else not mirrored.any()
     assert all(abs((down == moved).sum() - 120) < 40 for moved in range(-2, 3))

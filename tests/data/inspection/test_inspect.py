@@ -23,42 +23,6 @@ def photos(tmp_path):
     return write_odd_photos(tmp_path)
 
 
-def test_counts_of_a_table(photos):
-    inspection = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
-    assert (inspection.name, inspection.kind, inspection.samples, inspection.extent) == (
-        "data",
-        "image",
-        6,
-        "partial",
-    )
-    assert inspection.splits == {"train": 4, "val": 1, "test": 1}
-    counts = {c.name: (c.positive, c.negative, c.unknown, dict(c.by_split)) for c in inspection.classes}
-    assert counts == {
-        "horse": (3, 0, 3, {"train": 2, "val": 1, "test": 0}),
-        "Traffic Light": (3, 0, 3, {"train": 3, "val": 0, "test": 0}),
-        "traffic_light": (1, 1, 4, {"train": 0, "val": 0, "test": 1}),
-        "horses": (0, 2, 4, {"train": 0, "val": 0, "test": 0}),
-    }
-    assert inspection.labels_per_sample == {1: 5, 2: 1}
-    assert inspection.mean_labels == pytest.approx(7 / 6)
-    assert inspection.nothing_known == 0
-    assert inspection.without_positive["train"] == ("traffic_light", "horses")
-    assert inspection.without_positive["val"] == ("Traffic Light", "traffic_light", "horses")
-    assert inspection.rare == ("horse", "Traffic Light", "traffic_light")
-    assert inspection.names == (Proposal("traffic_light", "Traffic Light", TWIN),)
-    assert any("4 columns stand for a class" in note for note in inspection.notes)
-
-
-def test_unreadable_files_are_not_duplicates(tmp_path, picture):
-    picture("cat/1.png")
-    picture("dog/1.png", size=(9, 9))
-    for name in ("cat/2.png", "dog/2.png"):
-        (tmp_path / name).write_bytes(b"")
-    inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.6))
-    assert len(inspection.unreadable) == 2
-    assert inspection.duplicates == ()
-
-
 def test_equal_samples_with_different_labels(tmp_path):
     nan = np.nan
     for last, differ in (([1, 0, nan], False), ([1, nan, nan], True), ([1, 1, nan], True), ([1, 0, 1], True)):
@@ -68,21 +32,24 @@ def test_equal_samples_with_different_labels(tmp_path):
         assert (group.ids, group.labels_differ) == (("0", "1", "2", "3"), differ)
 
 
-def test_zeros_of_both_signs_are_equal(tmp_path):
-    np.savez(tmp_path / "x.npz", X=np.array([[0.0, 1], [-0.0, 1], [2, 1]]), Y=np.eye(3))
-    (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
-    assert group.ids == ("0", "1")
-
-
-def test_a_class_is_rare_below_ten_positives(tmp_path):
-    labels = np.zeros((30, 3), np.uint8)
-    labels[:20, 0], labels[:10, 1], labels[:9, 2] = 1, 1, 1
-    np.savez(tmp_path / "x.npz", X=np.eye(30), Y=labels, classes=np.array(["a", "b", "c"]))
-    assert inspect(DataConfig(path=str(tmp_path / "x.npz"))).rare == ("c",)
-
-
-def test_duplicates_unreadable_files_and_sizes(photos):
+def test_a_table_of_images(photos):
     inspection = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
+    assert (inspection.name, inspection.kind, inspection.samples) == ("data", "image", 6)
+    assert (inspection.extent, inspection.nothing_known) == ("partial", 0)
+    assert inspection.splits == {"train": 4, "val": 1, "test": 1}
+    counts = {c.name: (c.positive, c.negative, c.unknown, dict(c.by_split)) for c in inspection.classes}
+    assert counts == {
+        "horse": (3, 0, 3, {"train": 2, "val": 1, "test": 0}),
+        "Traffic Light": (3, 0, 3, {"train": 3, "val": 0, "test": 0}),
+        "traffic_light": (1, 1, 4, {"train": 0, "val": 0, "test": 1}),
+        "horses": (0, 2, 4, {"train": 0, "val": 0, "test": 0}),
+    }
+    assert inspection.mean_labels == pytest.approx(7 / 6)
+    assert inspection.without_positive["train"] == ("traffic_light", "horses")
+    assert inspection.without_positive["val"] == ("Traffic Light", "traffic_light", "horses")
+    assert inspection.rare == ("horse", "Traffic Light", "traffic_light")
+    assert inspection.names == (Proposal("traffic_light", "Traffic Light", TWIN),)
+    assert any("4 columns stand for a class" in note for note in inspection.notes)
     groups = [(d.ids, d.splits, d.across, d.labels_differ) for d in inspection.duplicates]
     assert groups == [
         (("a.png", "copy.png"), ("train", "test"), True, True),
@@ -105,6 +72,33 @@ def test_duplicates_unreadable_files_and_sizes(photos):
     assert "thumbnails" not in inspection.to_dict()
     assert inspection.to_dict()["width"] == [10, 20, 30]
     assert inspection.to_dict()["labels_per_sample"] == {"1": 5, "2": 1}
+
+
+def test_rare_classes_and_zeros_of_both_signs(tmp_path):
+    labels = np.zeros((30, 3), np.uint8)
+    labels[:20, 0], labels[:10, 1], labels[:9, 2] = 1, 1, 1
+    matrix = np.eye(30)
+    matrix[1] = -0.0
+    matrix[2] = 0
+    np.savez(tmp_path / "x.npz", X=matrix, Y=labels, classes=np.array(["a", "b", "c"]))
+    inspection = inspect(DataConfig(path=str(tmp_path / "x.npz")))
+    assert inspection.rare == ("c",)
+    assert [group.ids for group in inspection.duplicates] == [("1", "2")]
+
+
+def test_sizes_are_those_of_the_upright_images_that_can_be_used(tmp_path, picture):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture("cat/1.jpg", (40, 20), exif=exif)
+    picture("dog/1.jpg", (40, 20))
+    path = picture("cat/2.png", (50, 20))
+    path.write_bytes(path.read_bytes()[:-30])
+    for name in ("cat/3.png", "dog/2.png"):
+        (tmp_path / name).write_bytes(b"")
+    inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.6))
+    assert (inspection.width, inspection.height) == ((20, 30, 40), (20, 30, 40))
+    assert len(inspection.unreadable) == 3
+    assert inspection.duplicates == ()
 
 
 def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
@@ -135,26 +129,6 @@ def test_classes_take_turns_with_examples(tmp_path, picture):
     assert sum(name.startswith("cat") for name in names) == 6
 
 
-def test_the_size_of_a_truncated_image_does_not_count(tmp_path, picture):
-    for number in range(2):
-        picture(f"cat/{number}.png", (30 + number, 20))
-        picture(f"dog/{number}.png", (32 + number, 20))
-    path = picture("cat/2.png", (50, 20))
-    path.write_bytes(path.read_bytes()[:-30])
-    inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.5))
-    assert len(inspection.unreadable) == 1
-    assert inspection.width == (30, 31.5, 33)
-
-
-def test_size_is_that_of_the_upright_image(tmp_path, picture):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    picture("cat/1.jpg", (40, 20), exif=exif)
-    picture("dog/1.jpg", (40, 20))
-    inspection = inspect(DataConfig(path=str(tmp_path)))
-    assert (inspection.width, inspection.height) == ((20, 30, 40), (20, 30, 40))
-
-
 def test_what_training_would_see_or_refuse(photos):
     inspection = inspect(DataConfig(path=str(photos)))
     assert "1 of 6 images can't be used, more than data.max_unreadable = 0.01" in inspection.refused
@@ -182,7 +156,7 @@ def test_hidden_and_held_out_labels_are_counted_apart(tmp_path):
     )
     assert inspection.splits == {"all": 100}
     with pytest.raises(InputError, match="observe_share"):
-        inspect(DataConfig(path=str(tmp_path / "x.npz"), observe="fraction", observe_share=2.0))
+        inspect(DataConfig(path="nowhere", observe="fraction", observe_share=2.0))
 
 
 def test_feature_sets(tmp_path):
@@ -244,6 +218,10 @@ def test_embedded_digits():
     assert inspection.width == (40, 40, 40)
     assert inspection.thumbnails.shape == (12, 1, 40, 40)
     assert inspection.duplicates == ()
+    assert inspection.splits == {"train": 4000, "val": 1000, "test": 1000}
+    assert inspection.training[0].startswith(
+        "digits: train 4,000, val 1,000, test 1,000 samples; 10 classes; fully labelled"
+    )
 
 
 def test_progress_counts_every_sample(photos, monkeypatch):
@@ -275,33 +253,17 @@ def test_real_data(shared):
     assert (coco.refused, coco.unreadable, coco.duplicates) == ("", (), ())
 
 
-TRUTH = [[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 0]]
-OBSERVED = [[0, 1, 0, 0], [0, -1, 0, 1], [0, 0, 1, 0]]  # -1 and the last +1 are wrong
-
-
-def test_counts_of_each_class():
-    truth = ObservedLabels.from_multi_hot(TRUTH, unlisted="negative")
-    observed = ObservedLabels.from_ternary(OBSERVED)
-    counts = count_positives(observed, truth)
-    assert counts.observed.tolist() == [0, 1, 1, 1]
-    assert counts.hidden.tolist() == [2, 1, 1, 0]
-    assert counts.wrong.tolist() == [0, 0, 1, 0]
-
-
-def test_counts_without_the_true_labels():
-    counts = count_positives(ObservedLabels.from_ternary(OBSERVED), None)
-    assert counts.observed.tolist() == [0, 1, 1, 1]
-    assert (counts.hidden, counts.wrong) == (None, None)
-
-
-def test_against_dense_matrices():
+def test_counts_are_those_of_dense_matrices():
     generator = np.random.default_rng(0)
     truth, observed = generator.integers(0, 2, (200, 9)), generator.integers(-1, 2, (200, 9))
-    counts = count_positives(
-        ObservedLabels.from_ternary(observed), ObservedLabels.from_multi_hot(truth, unlisted="negative")
-    )
+    given = ObservedLabels.from_ternary(observed)
+    counts = count_positives(given, ObservedLabels.from_multi_hot(truth, unlisted="negative"))
+    assert counts.observed.tolist() == (observed == 1).sum(0).tolist()
     assert counts.hidden.tolist() == ((truth == 1) & (observed != 1)).sum(0).tolist()
     assert counts.wrong.tolist() == ((truth == 0) & (observed == 1)).sum(0).tolist()
+    alone = count_positives(given, None)
+    assert alone.observed.tolist() == counts.observed.tolist()
+    assert (alone.hidden, alone.wrong) == (None, None)
 
 
 @pytest.fixture
@@ -316,28 +278,25 @@ def features(tmp_path):
     return tmp_path / "x.npz"
 
 
-def test_means_of_each_split(features):
-    data = open_dataset(DataConfig(path=str(features), unlisted="negative", observe="single"))
-    assert label_means(data) == {
-        "train": LabelMeans(4, 2.0, 3.0, 1.0, 0.0, 1.0, 0.0),
-        "val": LabelMeans(2, 1.5, 3.5, 1.0, 0.0, 0.5, 0.0),
-        "test": LabelMeans(2, 3.0, 2.0, 1.0, 0.0, 2.0, 0.0),
-    }
-    data = open_dataset(
-        DataConfig(path=str(features), unlisted="negative", observe="single", observe_all_negatives=True)
-    )
-    assert label_means(data)["train"] == LabelMeans(4, 2.0, 3.0, 1.0, 3.0, 1.0, 0.0)
+SINGLE = {"unlisted": "negative", "observe": "single"}
 
 
-def test_means_of_wrong_positives(features):
-    """Each wrong positive hides one true label more."""
-    config = DataConfig(path=str(features), unlisted="negative", observe="single", observe_noise=0.999999)
-    assert label_means(open_dataset(config))["train"] == LabelMeans(4, 2.0, 3.0, 1.0, 0.0, 2.0, 1.0)
-
-
-def test_means_without_the_true_labels(features):
-    means = label_means(open_dataset(DataConfig(path=str(features))))
-    assert means["train"] == LabelMeans(4, None, None, 2.0, 0.0, None, None)
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (SINGLE, LabelMeans(4, 2.0, 3.0, 1.0, 0.0, 1.0, 0.0)),
+        ({**SINGLE, "observe_all_negatives": True}, LabelMeans(4, 2.0, 3.0, 1.0, 3.0, 1.0, 0.0)),
+        # Each wrong positive hides one true label more.
+        ({**SINGLE, "observe_noise": 0.999999}, LabelMeans(4, 2.0, 3.0, 1.0, 0.0, 2.0, 1.0)),
+        ({}, LabelMeans(4, None, None, 2.0, 0.0, None, None)),
+    ],
+)
+def test_means_of_labels(features, settings, expected):
+    means = label_means(open_dataset(DataConfig(path=str(features), **settings)))
+    assert means["train"] == expected
+    if settings == SINGLE:
+        assert means["val"] == LabelMeans(2, 1.5, 3.5, 1.0, 0.0, 0.5, 0.0)
+        assert means["test"] == LabelMeans(2, 3.0, 2.0, 1.0, 0.0, 2.0, 0.0)
 
 
 def test_the_report_has_them(features, tmp_path):

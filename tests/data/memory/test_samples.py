@@ -16,7 +16,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, start_opening
 from spml.data.images.image_files import ImageFiles, MemoryImage
-from spml.data.matrix import FeatureMatrix, check_finite
+from spml.data.matrix import FeatureMatrix
 from spml.data.memory import read_samples
 from tests.helpers import write_image
 
@@ -249,16 +249,3 @@ def test_a_memory_map_is_not_copied(tmp_path):
         assert np.shares_memory(inputs._matrix, np.asarray(samples))
         assert inputs.fetch([5]).tolist() == [(np.arange(1000) % 7).tolist()]
         assert peak < mapped.nbytes / 4
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e39])
-def test_features_are_finite(value):
-    wrong = X.astype(float)
-    wrong[1, 0] = value
-    with pytest.raises(InputError) as error:
-        check_finite(read(wrong)[1], "memory")
-    shown = "nan" if value != value else "inf"
-    assert str(error.value) == (
-        f"memory: X holds {shown} at row 1, column 0 (counted from 0). Every feature must be a finite "
-        "float32 number: fill in or remove missing values."
-    )

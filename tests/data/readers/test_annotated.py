@@ -8,8 +8,7 @@ import re
 import pytest
 
 from spml.common.errors import InputError
-from spml.config import DataConfig
-from spml.data.readers import read
+from tests.helpers.records import opened, samples_of
 
 
 def coco(names, categories=("cat", "dog")):
@@ -30,11 +29,9 @@ def xml(name, label):
 
 
 def content(path, **options):
-    records = read(DataConfig(path=str(path), **options))
-    labels = [";".join(names) for names in records.labels.to_names(records.classes)]
-    splits = records.split or [""] * len(labels)
+    records = opened(path, **options)
     assert [str(file) for file in records.inputs] == [str(path / name) for name in records.ids]
-    return dict(zip(records.ids, zip(labels, splits, strict=True), strict=True)), records
+    return samples_of(records), records
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_images_elsewhere_keep_their_names(folder_of, picture, tmp_path_factory)
     images = tmp_path_factory.mktemp("images")
     for name in ("1.png", "2.png"):
         (images / name).write_bytes((path / "1.png").read_bytes())
-    records = read(DataConfig(path=str(path), images=str(images)))
+    records = opened(path, images=str(images))
     assert records.ids == ("1.png", "2.png")
     assert list(records.inputs) == [images / "1.png", images / "2.png"]
 
@@ -149,22 +146,22 @@ def test_unlisted_holds_for_classes_that_a_part_does_not_have(folder_of):
     assert records.labels.full
 
 
-def test_class_folders_count_and_a_note_names_the_file(folder_of):
-    path = folder_of("cat/1.png dog/2.png", {"metadata.csv": "file_name,text\ncat/1.png,a cat\n"})
-    samples, records = content(path)
-    assert samples == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}
-    assert records.notes[1:] == (
-        f"metadata.csv is not read, because class folders give the labels. To read it instead: spml data "
-        f"inspect {path}/metadata.csv",
-    )
-
-
-def test_files_that_can_not_be_read_do_not_matter_next_to_class_folders(folder_of):
-    texts = {"broken.json": "{", "classes.csv": "id,name\n1,cat\n"}
+@pytest.mark.parametrize(
+    ("texts", "note"),
+    [
+        (
+            {"metadata.csv": "file_name,text\ncat/1.png,a cat\n"},
+            "metadata.csv is not read, because class folders give the labels. To read it instead: spml data "
+            "inspect {}/metadata.csv",
+        ),
+        ({"broken.json": "{", "classes.csv": "id,name\n1,cat\n"}, "2 files are not read: 1 .json, 1 .csv."),
+    ],
+)
+def test_files_next_to_class_folders_are_not_read(folder_of, texts, note):
     path = folder_of("cat/1.png dog/2.png", texts)
     samples, records = content(path)
     assert samples == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}
-    assert "2 files are not read: 1 .json, 1 .csv." in records.notes
+    assert records.notes[1:] == (note.format(path),)
 
 
 TABLE = "file,label\n1.png,cat\n2.png,dog\n"
@@ -190,7 +187,7 @@ TABLE = "file,label\n1.png,cat\n2.png,dog\n"
 def test_refused(folder_of, images, texts, message):
     path = folder_of(images, texts)
     with pytest.raises(InputError) as caught:
-        read(DataConfig(path=str(path)))
+        opened(path)
     assert re.search(message, str(caught.value)), caught.value
 
 
@@ -200,8 +197,8 @@ def test_links_out_of_the_folder_are_refused(folder_of, tmp_path_factory):
     path = folder_of("1.png 2.png", {})
     (path / "a.csv").symlink_to(outside)
     with pytest.raises(InputError, match=r"is a link to .*secret\.csv', outside the folder"):
-        read(DataConfig(path=str(path)))
+        opened(path)
     (path / "a.csv").unlink()
     (path / "1.xml").symlink_to(outside)
     with pytest.raises(InputError, match=r"1\.xml' is a link to .*secret\.csv', outside the folder"):
-        read(DataConfig(path=str(path)))
+        opened(path)

@@ -16,9 +16,9 @@ from spml.common.documents import load_json, read_outline
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import read
 from spml.data.readers.coco import KEYS, Document
 from tests.helpers.originals import DELETE, set_value
+from tests.helpers.records import opened, sizes_of
 
 IMAGES = [
     {"id": 7, "file_name": "a.png", "width": 20, "height": 10},
@@ -40,22 +40,14 @@ def document(**changes):
 
 
 @pytest.fixture
-def write(tmp_path, picture):
-    """Write a document, and the images that it names in the same folder."""
+def write(folder_of):
+    """Function that writes a document, and images without their suffix .png below the same folder."""
 
     def make(content=None, name="instances_x.json", images="a b c"):
-        for image in images.split():
-            picture(f"{image}.png")
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document() if content is None else content))
-        return path
+        files = " ".join(f"{image}.png" for image in images.split())
+        return folder_of(files, {name: json.dumps(document() if content is None else content)}) / name
 
     return make
-
-
-def opened(path, **options):
-    return read(DataConfig(path=str(path), **options))
 
 
 def test_labels_and_order(write):
@@ -87,21 +79,18 @@ def test_boxes_are_clipped_and_measured(write):
     assert objects.distance.tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("missing", ["bbox", "width"])
-def test_annotations_without_box(write, missing):
+def test_annotations_without_box(write):
     content = document()
-    if missing == "bbox":
-        del content["annotations"][1]["bbox"]
-        content["annotations"][2]["bbox"] = None
-    else:
-        del content["images"][0]["width"]
-        content["images"][1]["height"] = None
+    del content["annotations"][1]["bbox"]
+    content["annotations"][2]["bbox"] = None
     objects = opened(write(content)).objects
-    if missing == "bbox":
-        assert (objects.row.tolist(), objects.column.tolist()) == ([1, 1], [1, 2])
-        assert objects.area.tolist() == [0.25, 0.0]
-    else:
-        assert objects is None
+    assert (objects.row.tolist(), objects.column.tolist()) == ([1, 1], [1, 2])
+    assert objects.area.tolist() == [0.25, 0.0]
+    for annotation in content["annotations"]:
+        annotation.pop("bbox", None)
+    records = opened(write(content))
+    assert records.objects is None
+    assert not any("usable" in note for note in records.notes)
 
 
 @pytest.mark.parametrize(
@@ -127,19 +116,13 @@ def test_labels_of_annotations_without_usable_box_are_used(write, box):
         open_dataset(DataConfig(path=str(path), unlisted="negative", observe="size"), size=8)
 
 
-@pytest.mark.parametrize("size", [0, -1, math.nan, "20", [], True])
+@pytest.mark.parametrize("size", [None, 0, -1, math.nan, "20", [], True, 1 << 64])
 def test_boxes_in_images_of_a_wrong_size_are_not_measured(write, size):
     content = document()
     content["images"][1]["width"] = size
     records = opened(write(content))
-    assert records.objects.row.tolist() == [0]
+    assert records.objects.area.tolist() == pytest.approx([0, 0.25, 0, 0] if size == 1 << 64 else [0.25])
     assert not any("usable" in note for note in records.notes)
-
-
-def test_a_size_beyond_64_bits(write):
-    content = document()
-    content["images"][1]["width"] = 1 << 64
-    assert opened(write(content)).objects.area.tolist() == pytest.approx([0, 0.25, 0, 0])
 
 
 def test_categories_of_the_same_name_are_one_class(write):
@@ -180,6 +163,16 @@ def test_a_category_that_only_groups_others_is_no_class(write):
     assert opened(write(content)).classes == ("animals", "dog", "cat", "bird", "cow")
 
 
+@pytest.mark.parametrize(("one", "other"), [(["y"], ""), ({}, ""), (5, ""), ("y", "x")])
+def test_supercategories_that_group_nothing(write, one, other):
+    """They are no names, or each category is that of the other."""
+    categories = [
+        {"id": 1, "name": "x", "supercategory": one},
+        {"id": 2, "name": "y", "supercategory": other},
+    ]
+    assert opened(write(document(categories=categories, annotations=[]))).classes == ("x", "y")
+
+
 def test_a_group_that_one_split_uses_is_a_class(write, tmp_path):
     for number, part in enumerate(("train", "val")):
         images = [{"id": 1, "file_name": f"{'ab'[number]}.png"}]
@@ -192,18 +185,6 @@ def test_a_group_that_one_split_uses_is_a_class(write, tmp_path):
     records = opened(tmp_path)
     assert records.classes == ("dog", "cat", "bird")
     assert records.labels.to_ternary().tolist() == [[0, 1, 0], [0, 1, 0]]
-
-
-@pytest.mark.parametrize("odd", [["animals"], {}, 5])
-def test_a_supercategory_that_is_no_name_groups_nothing(write, odd):
-    content = document()
-    content["categories"][0]["supercategory"] = odd
-    assert opened(write(content)).classes == ("dog", "cat", "bird")
-
-
-def test_categories_that_group_one_another_are_classes(write):
-    categories = [{"id": 1, "name": "x", "supercategory": "y"}, {"id": 2, "name": "y", "supercategory": "x"}]
-    assert opened(write(document(categories=categories, annotations=[]))).classes == ("x", "y")
 
 
 @pytest.mark.parametrize("path", ["x.json", "./x.json", "../here/x.json", "{}/here/x.json"])
@@ -241,13 +222,45 @@ def test_names_that_lead_back_to_the_folder(write, picture, monkeypatch, tmp_pat
     assert opened("x.json").ids == ("a.png", "b.png", "c.png")
 
 
-def test_paths_of_another_machine(write, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "images"),
+    [
+        ("x.json", "images/{}"),
+        ("annotations/x.json", "images/{}"),
+        ("annotations/instances_val2017.json", "val2017/{}"),
+        ("annotations/instances_val2017.json", "images/val2017/{}"),
+        ("annotations/instances_val2017.json", "val/{}"),
+        ("annotations/instances_x.json", "x/{}"),
+        ("annotations/x.json", "{}"),
+    ],
+)
+def test_where_images_are(write, name, images):
+    records = opened(write(name=name, images=" ".join(map(images.format, "abc"))))
+    assert records.ids == ("a.png", "b.png", "c.png")
+    assert all(path.is_file() for path in records.inputs)
+
+
+HERE, ELSEWHERE = {"images": "{}/img"}, {"images": "nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "first", "options", "message"),
+    [
+        ("other/x.json", "a b c", "a.png", {}, r"images\[0\]: there is no file 'a\.png' in .*/other \(3 of 3 "
+         r".* holds 'x\.json'\."),
+        ("x.json", "a b c", "a.png", ELSEWHERE, r"data\.images: 'nowhere' is not a folder"),
+        ("annotations/x.json", "img/a", "C:\\Users\\me\\a.png", HERE,
+         r"images\[0\]: 'C:.*/img holds 'a\.png': remove 'C:.*me\\\\' from"),
+        ("annotations/x.json", "images/a", "C:\\Users\\me\\a.png", {},
+         r"images\[0\]: 'C:.*/images holds 'a\.png': remove 'C:"),
+    ],
+)  # fmt: skip
+def test_images_that_are_not_there(write, tmp_path, name, images, first, options, message):
     content = document()
-    content["images"][0]["file_name"] = "C:\\Users\\me\\a.png"
-    with pytest.raises(InputError, match=r"images\[0\]: 'C:.*/img holds 'a\.png': remove 'C:.*me\\\\' from"):
-        opened(write(content, "annotations/x.json", "img/a"), images=str(tmp_path / "img"))
-    with pytest.raises(InputError, match=r"images\[0\]: 'C:.*/images holds 'a\.png': remove 'C:"):
-        opened(write(content, "annotations/x.json", "images/a"))
+    content["images"][0]["file_name"] = first
+    path = write(content, name, images)
+    with pytest.raises(InputError, match=message):
+        opened(path, **{key: value.format(tmp_path) for key, value in options.items()})
 
 
 def test_huge_boxes_stay_finite(write):
@@ -287,38 +300,6 @@ def test_names_of_lvis(tmp_path, picture):
     assert records.ids == ("train2017/1.png", "val2017/2.png", "val2017/3.png")
 
 
-@pytest.mark.parametrize(
-    ("name", "images"),
-    [
-        ("x.json", "{}.png"),
-        ("x.json", "images/{}.png"),
-        ("annotations/x.json", "images/{}.png"),
-        ("annotations/instances_val2017.json", "val2017/{}.png"),
-        ("annotations/instances_val2017.json", "images/val2017/{}.png"),
-        ("annotations/instances_val2017.json", "val/{}.png"),
-        ("annotations/instances_x.json", "x/{}.png"),
-        ("annotations/x.json", "{}.png"),
-    ],
-)
-def test_where_images_are(write, picture, name, images):
-    for image in "abc":
-        picture(images.format(image))
-    records = opened(write(name=name, images=""))
-    assert records.ids == ("a.png", "b.png", "c.png")
-    assert all(path.is_file() for path in records.inputs)
-
-
-def test_the_folder_above_is_not_searched_without_reason(write, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"images\[0\]: there is no file 'a\.png' in .*/other \(3 of 3 .* holds 'x\.json'\.",
-    ):
-        opened(write(name="other/x.json"))
-    assert opened(tmp_path / "other" / "x.json", images=str(tmp_path)).ids == ("a.png", "b.png", "c.png")
-    with pytest.raises(InputError, match=r"data\.images: 'nowhere' is not a folder"):
-        opened(tmp_path / "other" / "x.json", images="nowhere")
-
-
 def test_folder_with_splits(write, picture, tmp_path):
     for part, name in (("train2017", "1"), ("train2017", "2"), ("val2017", "1"), ("test", "9")):
         picture(f"images/{part}/{name}.png")
@@ -347,12 +328,7 @@ def test_folder_with_splits(write, picture, tmp_path):
     assert records.labels.to_ternary().tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert (records.objects.row.tolist(), records.objects.column.tolist()) == ([1, 2, 3], [0, 1, 0])
     assert records.objects.area.tolist() == pytest.approx([0.02, 0.04, 0.02])
-    data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
-    assert {split: len(samples) for split, samples in data.splits.items()} == {
-        "train": 2,
-        "val": 1,
-        "test": 1,
-    }
+    assert sizes_of(open_dataset(DataConfig(path=str(tmp_path)), size=8)) == {"train": 2, "val": 1, "test": 1}
     stated = opened(tmp_path, images=str(tmp_path / "images"))
     assert stated.ids[0] == "test/9.png"
     (tmp_path / "annotations" / "instances_minival.json").write_text("{}")
@@ -362,9 +338,7 @@ def test_folder_with_splits(write, picture, tmp_path):
 
 def test_folder_with_one_file(write, tmp_path):
     write(name="annotations/instances_all.json")
-    records = opened(tmp_path)
-    assert records.split is None
-    assert records.ids == ("a.png", "b.png", "c.png")
+    assert (opened(tmp_path).split, opened(tmp_path).ids) == (None, ("a.png", "b.png", "c.png"))
 
 
 def test_folder_whose_files_list_categories_in_another_order(write, tmp_path):
@@ -386,45 +360,29 @@ def test_folder_whose_files_do_not_fit(write, tmp_path):
         opened(tmp_path)
 
 
-def changed(path, value):
-    """A valid document in which one value is replaced, or removed by DELETE."""
-    content = document()
-    set_value(content, path, value)
-    return content
-
-
 BAD = [
     (["images"], {}, r": images: expected a list, got an object"),
     (["images"], [], r": images is empty"),
     (["categories"], [], r": categories is empty"),
     (["annotations"], None, r": annotations: expected a list, got null"),
-    (["images", 1], 3, r"images\[1\]: expected an object, got an integer"),
     (["images", 1, "id"], DELETE, r"images\[1\]: there is no field `id`"),
     (["images", 1, "id"], True, r"images\[1\]\.id: expected an integer or a string, got true or false"),
     (["images", 1, "id"], 7, r"images\[1\]\.id: 7 is also the id of .*images\[0\]\."),
     (["images", 1, "file_name"], DELETE, r"images\[1\]: there is no field `file_name`"),
-    (["images", 1, "file_name"], 5, r"images\[1\]\.file_name: expected a string, got an integer"),
     (["images", 1, "file_name"], "a.png", r"images\[1\]: names 'a\.png', which .*images\[0\] names, too"),
     (["images", 1, "file_name"], "./a.png", r"images\[1\]: names 'a\.png', which"),
     (["images", 1, "file_name"], "x.png", r"images\[1\]: there is no file 'x\.png' in"),
     (["images", 0, "file_name"], "x.png", r"images\[0\]: there is no file 'x\.png' in .*data\.images"),
     (["images", 1, "file_name"], "../a.png", r"images\[1\]: '\.\./a\.png' lies outside .*remove '\.\./'"),
     (["images", 0, "file_name"], "../x.png", r"images\[0\]: '\.\./x\.png' lies outside .*data\.images"),
-    (["images", 0, "file_name"], "/etc/passwd", r"images\[0\]: '/etc/passwd' lies outside"),
-    (["images", 1, "file_name"], "a\0", r"images\[1\]: .* holds a character"),
-    (["images", 1, "file_name"], "x" * 300, r"images\[1\]: .* is longer than"),
-    (["images", 1, "neg_category_ids"], 4, r"images\[1\]\.neg_category_ids: expected a list, got an integer"),
     (["images", 1, "neg_category_ids"], [[4]], r"neg_category_ids\[0\]: expected an integer or a string"),
     (["images", 1, "neg_category_ids"], [9, 8], r"neg_category_ids\[1\]: there is no category with the id 8"),
     (["images", 1, "neg_category_ids"], [9, 2], r"images\[1\]: 'cat' is in neg_category_ids.*an annotation"),
-    (["categories", 1], [], r"categories\[1\]: expected an object, got a list"),
     (["categories", 1, "name"], " ", r"categories\[1\]\.name: the class name ' ' is empty"),
     (["categories", 1, "name"], "a\nb", r"categories\[1\]\.name: the class name 'a\\nb' holds control"),
     (["categories", 1, "name"], "\ud800", r"categories\[1\]\.name: the class name .* holds control"),
-    (["categories", 1, "name"], None, r"categories\[1\]\.name: expected a string, got null"),
     (["categories", 1, "id"], 9, r"categories\[1\]\.id: 9 is also the id of .*categories\[0\]\."),
     (["annotations", 2], None, r"annotations\[2\]: expected an object, got null"),
-    (["annotations", 2, "image_id"], DELETE, r"annotations\[2\]: there is no field `image_id`"),
     (["annotations", 2, "image_id"], "3", r"annotations\[2\]\.image_id: there is no image with the id '3'"),
     (["annotations", 2, "image_id"], 3.0, r"annotations\[2\]\.image_id: expected an integer or a string"),
     (["images", 2], {**IMAGES[2], "neg_category_ids": [9], "not_exhaustive_category_ids": [9]},
@@ -438,17 +396,12 @@ BAD = [
 
 @pytest.mark.parametrize(("path", "value", "message"), BAD)
 def test_bad_values(write, path, value, message):
+    content = document()
+    set_value(content, path, value)
     with pytest.raises(InputError, match=message) as caught:
-        opened(write(changed(path, value)))
+        opened(write(content))
     assert "instances_x.json" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_annotations_of_which_none_states_a_box(write):
-    content = document()
-    for annotation in content["annotations"]:
-        del annotation["bbox"]
-    assert not any("usable" in note for note in opened(write(content)).notes)
 
 
 def test_a_link_that_leaves(write, tmp_path, picture):
@@ -552,4 +505,4 @@ def test_coco128(shared):
     ]
     assert np.allclose(records.objects.area, areas, atol=0.002)
     data = open_dataset(DataConfig(path=str(folder)), size=16)
-    assert {split: len(samples) for split, samples in data.splits.items()} == {"train": 126, "val": 128}
+    assert sizes_of(data) == {"train": 126, "val": 128}

@@ -9,9 +9,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from spml.config import DataConfig
-from spml.data import Augment, open_dataset
+from spml.data import Augment
 from spml.data.assemble import to_dataset
 from spml.data.readers import digits
+from tests.helpers.records import sizes_of
 
 
 def test_pixels_and_labels_are_pinned():
@@ -35,11 +36,7 @@ def test_splits_and_truth():
     config = DataConfig(path="digits", observe="single")
     records = digits.make_digits(300, 100, 50)
     data = to_dataset(records, config, records.inputs, {})
-    assert {name: len(samples) for name, samples in data.splits.items()} == {
-        "train": 300,
-        "val": 100,
-        "test": 50,
-    }
+    assert sizes_of(data) == {"train": 300, "val": 100, "test": 50}
     assert data.splits["val"].ids[:2] == ("val/0", "val/1")
     assert data.classes[7] == "seven"
     for name, samples in data.splits.items():
@@ -95,15 +92,3 @@ def test_digits_are_placed_with_little_overlap():
     assert digits._place([[0, 0], [12, 5]], 10, 40, boxes) == (12, 5, 10)
     assert digits._place([[0, 0], [4, 0]], 10, 40, boxes) == (4, 0, 10)
     assert digits._place([[9, 9], [20, 20]], 10, 40, boxes) == (9, 9, 10)
-
-
-def test_the_whole_set():
-    data = open_dataset(DataConfig(path="digits"))
-    assert {name: len(samples) for name, samples in data.splits.items()} == {
-        "train": 4000,
-        "val": 1000,
-        "test": 1000,
-    }
-    assert data.notes[0].startswith(
-        "digits: train 4,000, val 1,000, test 1,000 samples; 10 classes; fully labelled"
-    )

@@ -58,15 +58,18 @@ def test_pair_of_files(save, tmp_path, name):
     assert records.inputs.fetch([3, 1]).tolist() == X[[3, 1]].tolist()
 
 
-def test_a_pair_that_disagrees_is_refused(save):
-    labels = {"Y": Y, "classes": np.array(["a", "b", "c"][: Y.shape[1]])}
-    names = np.array([f"n{row}" for row in range(len(X))])
+def test_pairs_that_are_refused(save, tmp_path):
+    names = np.array(list("wxyz"))
     save("set_X.npz", X=X, names=names)
-    path = save("set_Y.npz", **labels, names=names)
+    path = save("set_Y.npz", Y=Y, names=names)
     assert read_features(path, DataConfig()).ids == tuple(names)
-    save("set_Y.npz", **labels, names=names[::-1])
+    save("set_Y.npz", Y=Y, names=names[::-1])
     with pytest.raises(InputError, match=r"set_Y\.npz: names differs from names in set_X\.npz: ambiguous"):
         read_features(path, DataConfig())
+    scipy.sparse.save_npz(path, scipy.sparse.csc_matrix(Y))
+    for name in ("set_X.npz", "set_Y.npz"):
+        with pytest.raises(InputError, match=r"set_Y\.npz: the arrays of Y .*: the format is .*csc.*call Y"):
+            read_features(tmp_path / name, DataConfig())
 
 
 def test_missing_names(save):
@@ -75,6 +78,13 @@ def test_missing_names(save):
     assert "has no class names" in records.notes[0]
     assert records.labels.to_multi_hot().tolist() == Y.tolist()
     assert records.split is None
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_what_to_write(save, monkeypatch):
+    path = save(X=X, Y=Y)
+    monkeypatch.setattr("os.sysconf", lambda name: 10)
+    with pytest.raises(InputError, match=r"its arrays take .* do not fit into memory.* X_00000\.npy"):
+        read_features(path, DataConfig())
 
 
 @pytest.mark.parametrize(
@@ -97,13 +107,6 @@ def test_label_conventions(array, unlisted, expected, meaning):
     assert labels.to_ternary().tolist() == expected
     assert meaning in note
     assert labels.full == (0 not in np.array(expected))
-
-
-def test_what_does_not_fit_into_memory_is_refused_with_what_to_write(save, monkeypatch):
-    path = save(X=X, Y=Y)
-    monkeypatch.setattr("os.sysconf", lambda name: 10)
-    with pytest.raises(InputError, match=r"its arrays take .* do not fit into memory.* X_00000\.npy"):
-        read_features(path, DataConfig())
 
 
 CSR_LABELS = [
@@ -138,15 +141,6 @@ def test_sparse_labels(save, tmp_path, array, dtype, unlisted, expected, meaning
     assert records.split == ("train", "train", "test")
 
 
-def test_a_pair_with_another_sparse_format_is_refused(save, tmp_path):
-    save("set_X.npz", X=X)
-    scipy.sparse.save_npz(tmp_path / "set_Y.npz", scipy.sparse.csc_matrix(Y))
-    message = r"set_Y\.npz: the arrays of Y are not a valid CSR matrix: the format is .*csc.*call Y\.tocsr"
-    for name in ("set_X.npz", "set_Y.npz"):
-        with pytest.raises(InputError, match=message):
-            read_features(tmp_path / name, DataConfig())
-
-
 def test_explicit_zeros_are_zeros():
     matrix = scipy.sparse.csr_matrix((np.array([1, 0, 1, 0.0]), [0, 1, 1, 0], [0, 2, 4]), shape=(2, 2))
     assert matrix.nnz == 4
@@ -154,20 +148,6 @@ def test_explicit_zeros_are_zeros():
     matrix.data[1] = np.nan
     assert read_labels([("x", matrix)], (), "unknown")[0].to_ternary().tolist() == [[1, 0], [-1, 1]]
     assert matrix.nnz == 4, "the argument is not changed"
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ([1, 2], "row 1, column 1 is 2"),
-        ([1, 0.5], "row 1, column 1 is 0.5"),
-        ([np.nan, -1], "Y holds NaN, but .* holds -1"),
-    ],
-)
-def test_bad_sparse_labels(data, message):
-    matrix = scipy.sparse.csr_matrix((np.array(data, float), [0, 1], [0, 1, 2]), shape=(2, 2))
-    with pytest.raises(InputError, match=message):
-        read_labels([("x.npz", matrix)], (), "unknown")
 
 
 @pytest.mark.parametrize(
@@ -183,11 +163,15 @@ def test_bad_sparse_labels(data, message):
         ([0.0, 1.0], "must be integers"),
         ([["a", "b"]], "Y must hold numbers"),
         ([[[1]]], "Y must hold numbers, one row per sample"),
+        (scipy.sparse.csr_matrix([[1.0, 0], [0, 2]]), "row 1, column 1 is 2"),
+        (scipy.sparse.csr_matrix([[1.0, 0], [0, 0.5]]), "row 1, column 1 is 0.5"),
+        (scipy.sparse.csr_matrix([[np.nan, 0], [0, -1]]), "Y holds NaN, but .* holds -1"),
     ],
 )
 def test_bad_labels(array, message):
+    array = array if scipy.sparse.issparse(array) else np.array(array)
     with pytest.raises(InputError, match=message):
-        read_labels([("x.npz", np.array(array))], ("a", "b"), "unknown")
+        read_labels([("x.npz", array)], ("a", "b"), "unknown")
 
 
 def bad(array, row, column, value):
@@ -239,21 +223,20 @@ SPARSE = {
             r"numbers in shape .* 1 to 10,000,000 columns and .*; got float64 \(2, 1000000000000\)",
         ),
         ({**SPARSE, "format": np.array(b"csc"), "Y": Y[:2]}, "the format is b'csc', so call X.tocsr"),
+        (
+            {"X": X[:2], **{f"Y_{key}": array for key, array in SPARSE.items()}, "Y_shape": [2, 10**12]},
+            "Y has 1,000,000,000,000 columns; expected 1 to 1,000,000",
+        ),
+        (
+            {"X": X[:2], **{f"Y_{key}": array for key, array in SPARSE.items()}, "Y_indices": [0, 9]},
+            "the arrays of Y are not a valid CSR matrix",
+        ),
     ],
 )
 def test_bad_files(save, arrays, message):
     with pytest.raises(InputError, match=message) as caught:
         open_dataset(DataConfig(path=str(save(**arrays))))
     assert "data.npz" in str(caught.value)
-
-
-def test_sparse_labels_that_lie(save):
-    wide = {f"Y_{key}": value for key, value in {**SPARSE, "shape": np.array([2, 10**12])}.items()}
-    with pytest.raises(InputError, match="Y has 1,000,000,000,000 columns; expected 1 to 1,000,000"):
-        read_features(save(X=X[:2], **wide), DataConfig())
-    outside = {f"Y_{key}": value for key, value in {**SPARSE, "indices": np.array([0, 9])}.items()}
-    with pytest.raises(InputError, match="the arrays of Y are not a valid CSR matrix"):
-        read_features(save(X=X[:2], **outside), DataConfig())
 
 
 def test_prediction_needs_no_labels(save):
@@ -279,6 +262,7 @@ def test_matrices_agree(tmp_path):
     assert len({features.fingerprint() for features in kinds}) == 1
     assert FeatureMatrix(dense).take([0, 1]).fingerprint() != FeatureMatrix(dense).take([1, 0]).fingerprint()
     assert FeatureMatrix(dense.reshape(4, 9)).fingerprint() != kinds[0].fingerprint()
+    check_finite(FeatureMatrix(np.full((10, 10), 3e38, np.float32)), "x")  # although their sum is not
 
 
 NUMBERS = ["?", "i1", "u1", "<u2", "<i8", "<f2", ">f2", "<f4", ">f4", "<f8", "g"]
@@ -304,10 +288,6 @@ def test_a_file_in_column_order_is_kept_row_by_row(save):
     features = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
     assert features._matrix.flags.c_contiguous
     assert features.fetch(range(4)).tolist() == X.tolist()
-
-
-def test_check_finite_takes_large_numbers():
-    check_finite(FeatureMatrix(np.full((10, 10), 3e38, np.float32)), "x")
 
 
 def test_image_array():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,40 +14,29 @@ from hypothesis import strategies as st
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import read
 from spml.data.readers.folder import read_folder
+from tests.helpers.records import observed_of, opened, samples_of, sizes_of
 
 
-def test_classes_ids_and_hold_out(tmp_path, picture):
-    for name in (
-        "dog/1.png",
-        "dog/sub/2.jpg",
-        "dog/3.png",
-        "cat/1.JPG",
-        "cat/2.png",
-        ".hidden/1.png",
-        "cat/.x.png",
-    ):
-        picture(name)
-    (tmp_path / "cat" / "Thumbs.txt").write_text("not an image")
-    data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
+def test_classes_ids_and_hold_out(tmp_path, folder_of):
+    images = "dog/1.png dog/sub/2.jpg dog/3.png cat/1.JPG cat/2.png .hidden/1.png cat/.x.png"
+    config = DataConfig(path=str(folder_of(images, {"cat/Thumbs.txt": "not an image"})))
+    data = open_dataset(config, size=8)
     assert data.classes == ("cat", "dog")
     assert data.name == tmp_path.name
-    assert {name: len(samples) for name, samples in data.splits.items()} == {"train": 4, "val": 1}
-    seen = {
-        sample: row
-        for samples in data.splits.values()
-        for sample, row in zip(samples.ids, samples.observed.to_ternary().tolist(), strict=True)
-    }
-    assert seen == {
-        "cat/1.JPG": [1, 0],
-        "cat/2.png": [1, 0],
-        "dog/1.png": [0, 1],
-        "dog/3.png": [0, 1],
-        "dog/sub/2.jpg": [0, 1],
+    assert sizes_of(data) == {"train": 4, "val": 1}
+    assert observed_of(data) == {
+        "cat/1.JPG": ["cat"],
+        "cat/2.png": ["cat"],
+        "dog/1.png": ["dog"],
+        "dog/3.png": ["dog"],
+        "dog/sub/2.jpg": ["dog"],
     }
     assert data.splits["train"].observed.single_positive
     assert data.truth == {}
+    full = open_dataset(replace(config, unlisted="negative"), size=8)
+    assert set(full.truth) == {"train", "val"}
+    assert all(samples.observed.full for samples in full.splits.values())
     assert data.kind == "image"
     assert data.decoded
     assert "1 file is not read: 1 .txt." in data.notes
@@ -55,15 +45,6 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     assert "1 folder inside class folders: dog/sub. Their names are not used as classes" in " ".join(
         data.notes
     )
-
-
-def test_unlisted_negative_makes_it_fully_labelled(tmp_path, picture):
-    for name in ("dog/1.png", "dog/2.png", "cat/1.png"):
-        picture(name)
-    data = open_dataset(DataConfig(path=str(tmp_path), unlisted="negative"), size=8)
-    assert set(data.truth) == {"train", "val"}
-    assert all(labels.full for labels in data.truth.values())
-    assert data.splits["train"].observed.full
 
 
 @pytest.mark.parametrize("name", ["cat\n", "c\udcffat", "c\u2028at"])
@@ -81,11 +62,8 @@ def test_names_that_cannot_be_written(tmp_path, picture, name):
 def content(path):
     """Label and split of each sample of a folder, its classes, and its notes as one text."""
     records = read_folder(path, DataConfig())
-    labels = [name for (name,) in records.labels.to_names(records.classes)]
-    splits = records.split or [""] * len(labels)
-    samples = {name: (label, split) for name, label, split in zip(records.ids, labels, splits, strict=True)}
     assert [str(file) for file in records.inputs] == [str(path / name) for name in records.ids]
-    return samples, records.classes, " ".join(records.notes)
+    return samples_of(records), records.classes, " ".join(records.notes)
 
 
 @pytest.mark.parametrize(
@@ -237,20 +215,7 @@ TEXTS = {
     "x.txt": "0 1 1",
 }
 folder_names = st.sampled_from(
-    [
-        "a",
-        "b",
-        "c,a",
-        "train",
-        "Training",
-        "val",
-        "test",
-        "seg_train",
-        "seg_test",
-        "images",
-        "labels",
-        "__MACOSX",
-    ]
+    ["a", "b", "c,a", "train", "Training", "val", "test", "seg_train", "seg_test", "images", "__MACOSX"]
 )
 trees = st.lists(
     st.tuples(st.lists(folder_names, max_size=4), st.sampled_from(["1.png", "2.png", "3.png", *TEXTS])),
@@ -272,7 +237,7 @@ def test_no_image_is_lost_without_a_note(tree):
             if file.endswith(".png") and "__MACOSX" not in folders:
                 images.add((place / file).relative_to(path).as_posix())
         try:
-            records = read(DataConfig(path=name))
+            records = opened(name)
         except InputError:
             return
         left_out = [

@@ -10,8 +10,8 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import read
 from spml.runs.predict.sidecars import packet
+from tests.helpers.records import names_of, opened
 
 
 def iptc(*keywords, utf8=False):
@@ -38,13 +38,6 @@ def by_other(*labels):
     return packet(labels).replace('x:xmptk="spml"', 'x:xmptk="XMP Core 6.0"')
 
 
-def labels_of(records):
-    found = {name: set() for name in records.ids}
-    for row, column in zip(*records.labels.entries(1), strict=True):
-        found[records.ids[row]].add(records.classes[column])
-    return found
-
-
 def test_keywords_in_files_and_next_to_them(tmp_path):
     save(tmp_path / "trip" / "iptc.jpg", keywords=[b"Strand", "Möwe".encode("latin-1")])
     save(tmp_path / "trip" / "xmp.jpg", xmp=by_other("dog", "beach").encode())
@@ -56,15 +49,15 @@ def test_keywords_in_files_and_next_to_them(tmp_path):
     (tmp_path / "raw.xmp").write_text(by_other("dog"))
     save(tmp_path / "none.jpg")
     (tmp_path / "none.jpg.xmp").write_text(by_other())
-    records = read(DataConfig(path=str(tmp_path), keywords=True))
-    assert labels_of(records) == {
-        "trip/iptc.jpg": {"Strand", "Möwe"},
-        "trip/xmp.jpg": {"dog", "beach"},
-        "xmp.tif": {"cat"},
-        "both.jpg": {"dog", "ball & chain"},
-        "beside.png": {"cat"},
-        "raw.jpg": {"dog"},
-        "none.jpg": set(),
+    records = opened(tmp_path, keywords=True)
+    assert names_of(records) == {
+        "trip/iptc.jpg": ["Möwe", "Strand"],
+        "trip/xmp.jpg": ["beach", "dog"],
+        "xmp.tif": ["cat"],
+        "both.jpg": ["ball & chain", "dog"],
+        "beside.png": ["cat"],
+        "raw.jpg": ["dog"],
+        "none.jpg": [],
     }
     assert "6 of 7 photos have keywords, 6 different ones." in " ".join(records.notes)
     assert "4 keywords are in one photo only, such as Möwe, Strand, ball & chain" in " ".join(records.notes)
@@ -76,31 +69,28 @@ def test_predictions_are_no_labels_until_another_program_has_saved_them(tmp_path
     for name in ("a.jpg", "b.jpg"):
         save(tmp_path / name, xmp=by_other("dog").encode())
         (tmp_path / f"{name}.xmp").write_text(packet(["cat"]))
-    records = read(DataConfig(path=str(tmp_path), keywords=True))
+    records = opened(tmp_path, keywords=True)
     assert records.classes == ("dog",)
     assert "2 sidecars hold predictions of spml, which are not read as labels." in records.notes
     (tmp_path / "a.jpg.xmp").write_text(by_other("cat"))
-    assert labels_of(read(DataConfig(path=str(tmp_path), keywords=True)))["a.jpg"] == {"cat", "dog"}
+    assert names_of(opened(tmp_path, keywords=True))["a.jpg"] == ["cat", "dog"]
 
 
 def test_photos_without_keywords_and_files_are_refused(tmp_path):
     save(tmp_path / "a.jpg")
     with pytest.raises(InputError, match="none of 1 photo has a keyword"):
-        read(DataConfig(path=str(tmp_path), keywords=True))
+        opened(tmp_path, keywords=True)
     with pytest.raises(InputError, match="name a folder of them"):
-        read(DataConfig(path=str(tmp_path / "a.jpg"), keywords=True))
+        opened(tmp_path / "a.jpg", keywords=True)
 
 
 def test_entities_are_refused_and_damaged_photos_have_no_keywords(tmp_path):
     save(tmp_path / "a.jpg", keywords=[b"dog"])
     (tmp_path / "b.jpg").write_bytes(b"\xff\xd8 no photo")
-    assert labels_of(read(DataConfig(path=str(tmp_path), keywords=True))) == {
-        "a.jpg": {"dog"},
-        "b.jpg": set(),
-    }
+    assert names_of(opened(tmp_path, keywords=True)) == {"a.jpg": ["dog"], "b.jpg": []}
     (tmp_path / "a.jpg.xmp").write_text('<!DOCTYPE x [<!ENTITY e "ee">]><x>&e;</x>')
     with pytest.raises(InputError, match=r"a\.jpg\.xmp: has a document type or entities"):
-        read(DataConfig(path=str(tmp_path), keywords=True))
+        opened(tmp_path, keywords=True)
 
 
 def test_a_sidecar_that_leads_out_of_the_folder_is_refused(tmp_path):
@@ -108,7 +98,7 @@ def test_a_sidecar_that_leads_out_of_the_folder_is_refused(tmp_path):
     (tmp_path / "other.xmp").write_text(by_other("secret"))
     (tmp_path / "photos" / "a.jpg.xmp").symlink_to(tmp_path / "other.xmp")
     with pytest.raises(InputError, match=r"a\.jpg\.xmp"):
-        read(DataConfig(path=str(tmp_path / "photos"), keywords=True))
+        opened(tmp_path / "photos", keywords=True)
 
 
 @pytest.mark.parametrize("words", [["--data.keywords"], ["--data.keywords", "true"], ["data.keywords=true"]])

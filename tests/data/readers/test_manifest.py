@@ -12,9 +12,10 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import prepare
-from spml.data.readers import Source, read
+from spml.data.readers import Source
 from spml.data.readers.manifest import is_manifest
 from tests.data.benchmarks.layouts import LAYOUTS
+from tests.helpers.records import opened
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +24,6 @@ def root(tmp_path_factory):
     LAYOUTS["voc2012"](folder)
     prepare("voc2012", folder)
     return folder
-
-
-def opened(path, **options):
-    return read(DataConfig(path=str(path), **options))
 
 
 def test_classes_without_positives_count_as_in_publications(root, tmp_path):

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spml.common.errors import InputError
-from spml.config import DataConfig
-from spml.data.readers import read
+from tests.helpers.records import opened, samples_of
 
 BOX = " .5 .5 .2 .2\n"
-
-
-def content(path, **options):
-    records = read(DataConfig(path=str(path), **options))
-    labels = [";".join(names) for names in records.labels.to_names(records.classes)]
-    return dict(zip(records.ids, zip(labels, records.split or [""] * 9, strict=False), strict=True)), records
 
 
 @pytest.mark.parametrize(
@@ -45,8 +38,8 @@ def content(path, **options):
     ],
 )  # fmt: skip
 def test_layouts(folder_of, images, texts, expected):
-    samples, records = content(folder_of(images, texts))
-    assert samples == expected
+    records = opened(folder_of(images, texts))
+    assert samples_of(records) == expected
     assert records.classes == ("cat", "dog")
     assert records.classes_given
     assert "not read" not in " ".join(records.notes)
@@ -56,12 +49,12 @@ def test_notes_and_unlisted(folder_of):
     path = folder_of(
         "images/1.png images/2.png", {"data.yaml": "names: [cat, dog]", "labels/1.txt": "0" + BOX}
     )
-    assert content(path)[1].notes == (
+    assert opened(path).notes == (
         f"{path.name} was read as a YOLO export.",
         "1 object of 2 classes.",
         "1 image has no text file, so no known label: images/2.png.",
     )
-    ternary = content(path, unlisted="negative")[1].labels.to_ternary().tolist()
+    ternary = opened(path, unlisted="negative").labels.to_ternary().tolist()
     assert ternary == [[1, -1], [-1, -1]]
 
 
@@ -84,9 +77,9 @@ def test_notes_and_unlisted(folder_of):
 def test_mistakes(folder_of, images, texts, message):
     path = folder_of(images, {"data.yaml": "names: [cat, dog]", **texts})
     with pytest.raises(InputError, match=message):
-        read(DataConfig(path=str(path)))
+        opened(path)
 
 
 def test_names_without_labels_are_no_export(folder_of):
     path = folder_of("cat/1.png dog/2.png", {"classes.txt": "cat\ndog\n"})
-    assert content(path)[0] == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}
+    assert samples_of(opened(path)) == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}

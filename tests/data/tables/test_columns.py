@@ -8,68 +8,28 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.tables.names import is_plural, split_flag
 from spml.data.tables.rows import read_table
-
-
-def names(records):
-    return dict(zip(records.ids, records.labels.to_names(records.classes), strict=True))
-
-
-FILES = ("file", "File", "filename", "FILE_NAME", "image", "img", "path", "Image Path", "id", "photo")
-LABELS = ("label", "Labels", "tag", "tags", "Category", "categories", "class", "CLASSES", "keywords", "Genre")
-
-
-@pytest.mark.parametrize(("file", "label"), zip(FILES, LABELS, strict=True))
-def test_usual_names(table, file, label):
-    for delimiter in ",;\t":
-        rows = [(file, label), ("a.png", "cat"), ("b.png", "dog")]
-        records = read_table(table(*map(delimiter.join, rows)), DataConfig())
-        assert names(records) == {"a.png": ["cat"], "b.png": ["dog"]}
-        used = " ".join(records.notes)
-        usual = label.lower() in ("label", "labels")
-        assert (f"images are those of the column {file!r}" in used) == (file.lower() != "file")
-        assert (f"labels are those of the column {label!r}" in used) == (not usual)
+from tests.helpers.records import names_of
 
 
 def test_names_for_several():
-    several = (
-        "labels",
-        "Finding Labels",
-        "tags_en",
-        "attribute_ids",
-        "keywords",
-        "tag list",
-        "Label(s)",
-        "imageTags",
-    )
-    one = (
-        "label",
-        "class",
-        "species",
-        "diagnosis",
-        "genus",
-        "status",
-        "Finding",
-        "primary_label",
-        "common_name",
-    )
-    assert [name for name in several if not is_plural(name)] == []
-    assert [name for name in one if is_plural(name)] == []
+    several = [
+        "labels", "Finding Labels", "tags_en", "attribute_ids", "imageTags", "Label(s)", "tag list",
+    ]  # fmt: skip
+    one = [
+        "label", "class", "species", "diagnosis", "genus", "status", "Finding", "primary_label", "common_name"
+    ]  # fmt: skip
+    assert [name for name in [*several, *one] if is_plural(name)] == several
 
 
 def test_flags_of_splits():
     flags = {
-        "is_train": "train",
-        "is_training_image": "train",
-        "isValid": "val",
-        "is_val": "val",
-        "is test": "test",
-        "in_train_set": "train",
-        "IsTest": "test",
-        "is_cat": "",
-        "train": "",
-        "is_trained": "",
+        "train": ("is_train", "is_training_image", "in_train_set"),
+        "val": ("isValid", "is_val"),
+        "test": ("is test", "IsTest"),
+        "": ("is_cat", "train", "is_trained"),
     }
-    assert {name: split_flag(name) for name in flags} == flags
+    for split, names in flags.items():
+        assert {*map(split_flag, names)} == {split}
 
 
 READ = {
@@ -126,6 +86,12 @@ READ = {
         {"label_column": "grade", "present_above": 0}, {"a.png": [], "b.png": ["grade"]}),
     "predictions as truth": (["file,labels,scores", "a.png,cat,0.9", "b.png,dog,0.8"],
         {"label_column": "labels"}, {"a.png": ["cat"], "b.png": ["dog"]}),
+    "names from Windows": (["FILE_NAME,Label", ".\\a.png,cat", ".\\b.png,dog"], {},
+        {"a.png": ["cat"], "b.png": ["dog"]}),
+    "lists in brackets": (["file,labels", "a.png,\"['cat', 'dog']\"", "b.png,['dog']"], {},
+        {"a.png": ["cat", "dog"], "b.png": ["dog"]}),
+    "names of one's own": (["no,photo no,species", "x,a.png,cat", "x,b.png,dog"],
+        {"file_column": "photo no", "label_column": "species"}, {"a.png": ["cat"], "b.png": ["dog"]}),
     "a part without a split": (["file,label,fold", "a.png,cat,1", "b.png,dog,2"], {"split": "ignore"},
         {"a.png": ["cat"], "b.png": ["dog"]}),
 }  # fmt: skip
@@ -133,7 +99,7 @@ READ = {
 
 @pytest.mark.parametrize(("lines", "options", "expected"), READ.values(), ids=READ)
 def test_which_column_is_what(table, lines, options, expected):
-    assert names(read_table(table(*lines), DataConfig(**options))) == expected
+    assert names_of(read_table(table(*lines), DataConfig(**options))) == expected
 
 
 def label(*columns):
@@ -199,6 +165,13 @@ REFUSED = {
         "was written by `spml predict`"),
     "folders of files elsewhere": (["File,RelativePath,label", "a.png,cam1,cat"], {},
         r"there is no file 'cam1/a\.png'.*folder of each file is that of the column 'RelativePath'"),
+    "an id without a file": (["id,label", "a,cat", "x,dog"], {}, r"row 3: there is no file 'x' in "),
+    "an unknown split": (["file,label,when", "a.png,x,dev"], {"split_column": "wen"},
+        r"split_column=wen: no column has this name; .*Did you mean when"),
+    "present and absent": (["file,label,present", "a.png,cat,1", "a.png,cat,1", "a.png,cat,0"], {},
+        r"rows 2 and 4 both name 'a\.png', but contradict each other .*'cat'"),
+    "present and marked as absent": (["file,tags", "a.png,dog;-sea", "a.png,sea", "b.png,dog"], {},
+        r"rows 2 and 3 both name 'a\.png', but contradict .* about 'sea'"),
 }  # fmt: skip
 
 
@@ -212,9 +185,7 @@ def test_what_is_asked(table, lines, options, message):
 def test_names_without_suffix(table, picture):
     picture("1.5.jpg")
     records = read_table(table("image_id,label", "a,cat", "b.png,dog", "1.5,dog"), DataConfig())
-    assert names(records) == {"a.png": ["cat"], "b.png": ["dog"], "1.5.jpg": ["dog"]}
-    with pytest.raises(InputError, match=r"row 3: there is no file 'x' in "):
-        read_table(table("id,label", "a,cat", "x,dog"), DataConfig())
+    assert names_of(records) == {"a.png": ["cat"], "b.png": ["dog"], "1.5.jpg": ["dog"]}
     picture("a.jpg")
     with pytest.raises(InputError, match=r"row 2: 'a' fits 'a\.jpg' and 'a\.png'"):
         read_table(table("id,label", "a,cat"), DataConfig())
@@ -254,8 +225,6 @@ def test_a_split_under_another_name(table, header, cells, expected):
 def test_stated_split_column(table):
     path = table("file,label,when,subset", "a.png,x,dev,train", "b.png,y,train,val")
     assert read_table(path, DataConfig(split_column="when")).split == ("val", "train")
-    with pytest.raises(InputError, match=r"split_column=wen: no column has this name; .*Did you mean when"):
-        read_table(path, DataConfig(split_column="wen"))
 
 
 def test_what_is_not_used_is_said(table):
@@ -284,25 +253,14 @@ def test_a_column_beside_file_and_label_says_what_is_present(table):
     says = "data.csv: 'present' says whether the label of a row is present (1) or absent (0)."
     assert says in records.notes
     records = read_table(table("file,label,occluded", *lines), DataConfig())
-    assert names(records) == {"a.png": ["cat", "dog"], "b.png": ["cat", "cow"]}
+    assert names_of(records) == {"a.png": ["cat", "dog"], "b.png": ["cat", "cow"]}
     one_each = table("file,label,verified", "a.png,cat,1", "b.png,dog,0", "c.png,cat,1")
     records = read_table(one_each, DataConfig())
     assert records.labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 0]]
     assert "data.csv: columns that are not used: 'verified' (no file has several rows)." in records.notes
-    for name, yes, no in (
-        ("present", "1", "0"),
-        ("polarity", "+", "-"),
-        ("label_type", "positive", "negative"),
-    ):
+    for name, yes, no in (("polarity", "+", "-"), ("label_type", "positive", "negative")):
         path = table(f"file,label,{name}", f"a.png,cat,{yes}", f"b.png,dog,{yes}", f"c.png,cat,{no}")
         assert read_table(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [0, 1], [-1, 0]]
-    many = [f"{name}.png,cat,{k % 2}" for k, name in enumerate("abcde" * 300)]
-    with pytest.raises(InputError, match=r"row 1502: the column 'score' holds '0\.7', but 1 and 0 in other"):
-        read_table(table("file,label,score", *many, "a.png,dog,0.7"), DataConfig())
-    with pytest.raises(
-        InputError, match=r"rows 2 and 4 both name 'a\.png', but contradict each other .*'cat'"
-    ):
-        read_table(table("file,label,present", "a.png,cat,1", "a.png,cat,1", "a.png,cat,0"), DataConfig())
 
 
 def test_marks_as_people_write_them(table):
@@ -331,17 +289,17 @@ def test_absent_and_doubtful_labels_of_tables(table):
         records = read_table(path, DataConfig(unlisted=unlisted))
         assert records.classes == ("dog", "sea", "sun")
         assert records.labels.to_ternary().tolist() == [[1, -1, 1], [0, 1, other], [other, 1, other]]
-    with pytest.raises(InputError, match=r"rows 2 and 3 both name 'a\.png', but contradict .* about 'sea'"):
-        read_table(table("file,tags", "a.png,dog;-sea", "a.png,sea", "b.png,dog"), DataConfig())
 
 
-def test_a_cell_beyond_the_first_rows_that_is_no_mark(table):
-    lines = [f"{name}.png,1,0" for name in "abcde" * 300]
-    with pytest.raises(
-        InputError, match=r"row 1502: column 'dog' holds 'two', but a column that stands for a class"
-    ):
-        read_table(table("file,dog,cat", *lines, "a.png,two,0"), DataConfig())
-    with pytest.raises(
-        InputError, match=r"row 1502: column 'cat' holds '3', .*pass data\.present_above=0\.$"
-    ):
-        read_table(table("file,dog,cat", *lines, "a.png,1,3"), DataConfig())
+@pytest.mark.parametrize(
+    ("header", "usual", "last", "message"),
+    [
+        ("label,score", ("cat,0", "cat,1"), "dog,0.7", r"the column 'score' holds '0\.7', but 1 and 0 in"),
+        ("dog,cat", ("1,0", "1,0"), "two,0", "column 'dog' holds 'two', but a column that stands for"),
+        ("dog,cat", ("1,0", "1,0"), "1,3", r"column 'cat' holds '3', .*pass data\.present_above=0\.$"),
+    ],
+)
+def test_a_cell_beyond_the_first_rows_that_is_no_mark(table, header, usual, last, message):
+    lines = [f"{name}.png,{usual[k % 2]}" for k, name in enumerate("abcde" * 300)]
+    with pytest.raises(InputError, match="row 1502: " + message):
+        read_table(table(f"file,{header}", *lines, f"a.png,{last}"), DataConfig())

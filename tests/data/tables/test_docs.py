@@ -36,13 +36,18 @@ CELLS = [*rows("| cell | in a column | is read as |")]
 
 @pytest.mark.parametrize("name", code(ROLES["image"]))
 def test_names_for_images(table, name):
-    assert read_table(table(f"n,{name},label", "7,a.png,cat"), DataConfig()).ids == ("a.png",)
+    records = read_table(table(f"n,{name},label", "7,a.png,cat"), DataConfig())
+    assert records.ids == ("a.png",)
+    used = f"images are those of the column {name!r}"
+    assert (used in " ".join(records.notes)) == (name != "file")
 
 
 @pytest.mark.parametrize("name", code(ROLES["labels"]))
 def test_names_for_labels(table, name):
     records = read_table(table(f"file,{name},other", "a.png,cat,1", "b.png,dog,far"), DataConfig())
     assert records.classes == ("cat", "dog")
+    used = f"labels are those of the column {name!r}"
+    assert (used in " ".join(records.notes)) == (name not in ("label", "labels"))
 
 
 def test_columns_for_several(table):
@@ -51,17 +56,11 @@ def test_columns_for_several(table):
     assert records.labels.to_names(records.classes) == [["cat", "dog"]]
 
 
-@pytest.mark.parametrize("name", code(ROLES["split"]))
+@pytest.mark.parametrize("name", [*{*code(ROLES["split"])} - {"train", "dev", "eval"}])
 def test_names_for_splits(table, name):
-    words = code(ROLES["split"])
-    if name in ("train", "dev", "eval"):
-        return
-    cells = ("1", "0") if name.startswith("is_") else ("train", "dev")
-    assert name in words
-    records = read_table(
-        table(f"file,label,{name}", f"a.png,x,{cells[0]}", f"b.png,y,{cells[1]}"), DataConfig()
-    )
-    assert len({*records.split}) == 2
+    one, other = ("1", "0") if name.startswith("is_") else ("train", "dev")
+    path = table(f"file,label,{name}", f"a.png,x,{one}", f"b.png,y,{other}")
+    assert len({*read_table(path, DataConfig()).split}) == 2
 
 
 @pytest.mark.parametrize(("cell", "column", "meaning"), CELLS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,43 +44,24 @@ def test_a_folder_of_many_files_is_listed(
     assert looked_for == ["c.png"]
 
 
-def test_parquet(tmp_path: Path, picture: Picture) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    files = picture("a.png"), picture("sub/b.png")
-    names = ["sub/b.png", "a.png", "sub/b.png"]
-    parquet.write_table(pyarrow.table({"n": [1, 2, 3], "path": names}), tmp_path / "l.parquet")
-    assert read_file_list(tmp_path / "l.parquet", None) == (("sub/b.png", "a.png"), files[::-1])
-
-
 def test_names_relative_to_another_folder_and_absolute_ones_in_it(tmp_path: Path, picture: Picture) -> None:
     files = picture("images/a.png"), picture("images/b.png")
     (tmp_path / "l.csv").write_text(f"file\na.png\n{files[1]}\n")
     images = str(tmp_path / "images")
     assert read_file_list(tmp_path / "l.csv", images) == (("a.png", str(files[1])), files)
+    with pytest.raises(InputError, match="`images`: 'nowhere' is not a folder"):
+        read_file_list(tmp_path / "l.csv", "nowhere")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("file\na.png\nb.png\nc.png\n", r"l\.csv: row 3: there is no file 'b\.png' in .* \(2 of 3 files are"),
-        (
-            "file\nb.png\n",
-            r"no file 'b\.png' in [^(]*\. That folder holds 'a\.png', .* pass `images` with",
-        ),
+        ("file\nb.png\n", r"no file 'b\.png' in [^(]*\. That folder holds 'a\.png', .* pass `images` with"),
         ("file,n\n,1\n", r"l\.csv: row 2: the name of a file is empty"),
         ("file\n../x.png\n", r"row 2: '\.\./x\.png' lies outside the folder .* `images`"),
-        (
-            "name,n\na.png,1\n",
-            (
-                r"l\.csv: the header has no column `file` .* found: name, n\. Rename the column that names"
-                r" the images to `file`"
-            ),
-        ),
+        ("name,n\na.png,1\n", r"the header has no column `file` .* found: name, n\. Rename the column that"),
         ("file\n", "has no rows"),
-        ("", r"l\.csv: the file is empty"),
-        ('file\n"a.png\n', "is not valid CSV"),
     ],
 )
 def test_tables_that_can_not_be_used(tmp_path: Path, picture: Picture, text: str, message: str) -> None:
@@ -90,12 +70,6 @@ def test_tables_that_can_not_be_used(tmp_path: Path, picture: Picture, text: str
     with pytest.raises(InputError, match=message) as caught:
         read_file_list(tmp_path / "l.csv", None)
     assert "data.images" not in str(caught.value)
-
-
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    (tmp_path / "l.csv").write_text("file\na.png\n")
-    with pytest.raises(InputError, match=re.escape("`images`: 'nowhere' is not a folder.")):
-        read_file_list(tmp_path / "l.csv", "nowhere")
 
 
 def test_tables_next_to_images_and_folders(tmp_path: Path, picture: Picture) -> None:

@@ -10,6 +10,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.tables.formats import open_json_lines
 from spml.data.tables.rows import read_file_list, read_table
+from tests.helpers.records import names_of
 
 
 @pytest.fixture
@@ -26,10 +27,6 @@ def lines(tmp_path, picture):
     return write
 
 
-def names(records):
-    return dict(zip(records.ids, records.labels.to_names(records.classes), strict=True))
-
-
 def test_lists_and_text(lines):
     rows = [
         {"file_name": "a.png", "labels": ["cat", "big, dog"], "size": [3, 4], "meta": {"x": 1}},
@@ -40,7 +37,7 @@ def test_lists_and_text(lines):
     with pytest.raises(InputError, match=r"row 1 \(line of the file\): the split is ''"):
         read_table(lines(*rows), DataConfig())
     records = read_table(lines(*rows), DataConfig(split="ignore"))
-    assert names(records) == {"a.png": ["big, dog", "cat"], "b.png": [], "c.png": ["cat"]}
+    assert names_of(records) == {"a.png": ["big, dog", "cat"], "b.png": [], "c.png": ["cat"]}
     assert read_file_list(lines(*rows), None)[0] == ("a.png", "b.png", "c.png")
 
 
@@ -60,11 +57,7 @@ def test_a_column_per_class(lines):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [{"file": "a.png", "label": "cat"}, "{"],
-            r"line 2 is not a JSON object: .*; found '\{'\. Expected one",
-        ),
-        ([{"file": "a.png", "label": "cat"}, "[1]"], "line 2 is not a JSON object"),
+        ([{"file": "a.png", "label": "cat"}, "{"], r"line 2 is not a JSON object: .*; found '\{'\. Exp"),
         (["[" * 100_000], "line 1 is not a JSON object"),
         ([{"meta": {"x": 1}}], "no line holds an object with text, numbers or lists"),
         ([], "no line holds an object"),

@@ -9,8 +9,9 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data import list_inputs, list_samples, read_memory, start_opening
+from spml.data import list_inputs, list_samples, read_memory
 from spml.data.texts import MOST_CHARACTERS, Texts, decoded
+from tests.helpers.records import opened
 
 ROWS = (
     "id,title,abstract,year,label,split\n"
@@ -28,12 +29,8 @@ def table(tmp_path):
     return path
 
 
-def opened(path, text, **settings):
-    return start_opening(DataConfig(path=str(path), text=text, **settings)).records
-
-
 def test_rows_are_texts_and_columns_are_joined(table):
-    records = opened(table, "title, abstract")
+    records = opened(table, text="title, abstract")
     assert records.ids == ("a", "b", "d")
     assert list(records.inputs) == ["Cats purr\nThey sleep", "Dogs bärk", "Cows moo\nloud"]
     assert records.labels.to_names(records.classes) == [["cat"], ["dog"], ["cow"]]
@@ -41,62 +38,48 @@ def test_rows_are_texts_and_columns_are_joined(table):
     assert records.skipped == (("c", "no text"),)
     assert "t.csv: the texts are those of title, abstract." in records.notes
     assert "1 sample without text left out: 'c'." in records.notes
-    assert list(opened(table, "abstract").ids) == ["a", "d"]
+    assert list(opened(table, text="abstract").ids) == ["a", "d"]
+    table.write_text(ROWS + "a,Cats purr,They sleep,2001,dog,train\n", encoding="utf-8")
+    merged = opened(table, text="title,abstract")
+    assert merged.labels.to_names(merged.classes)[0] == ["cat", "dog"]
 
 
 def test_without_an_id_rows_are_named_by_their_number(table):
     table.write_text(ROWS.replace("id,", "key,", 1), encoding="utf-8")
-    assert tuple(opened(table, "title").ids) == ("2", "3", "5")
-    assert tuple(opened(table, "title", file_column="key").ids) == ("a", "b", "d")
+    assert tuple(opened(table, text="title").ids) == ("2", "3", "5")
+    assert tuple(opened(table, text="title", file_column="key").ids) == ("a", "b", "d")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("titel", "data.text=titel: no column has this name; found: id, title.*Did you mean title"),
-        ("year", "the column 'year' holds numbers, not text. Leave it out"),
-        (
-            "title,picture",
-            "'picture' holds names of image files, such as 'a.jpg'.*file_column=picture",
-        ),
-        ("empty", "the column 'empty' holds nothing in its first rows"),
-    ],
-)
-def test_columns_that_hold_no_text_are_refused(tmp_path, text, message):
-    path = tmp_path / "t.csv"
-    path.write_text("id,title,year,picture,empty,label\na,Cats,2001,a.jpg,,x\nb,Dogs,2002,b.png,,y\n")
+HEAD = b"id,title,year,picture,empty,label\n"
+REFUSED = {
+    "no such column": (b"a,Cats,2001,a.jpg,,x\n", "titel",
+        "data.text=titel: no column has this name; found: id, title.*Did you mean title"),
+    "numbers": (b"a,Cats,2001,a.jpg,,x\n", "year", "the column 'year' holds numbers, not text. Leave it out"),
+    "files": (b"a,Cats,2001,a.jpg,,x\nb,Dogs,2002,b.png,,y\n", "title,picture",
+        "'picture' holds names of image files, such as 'a.jpg'.*file_column=picture"),
+    "nothing": (b"a,Cats,2001,a.jpg,,x\n", "empty", "the column 'empty' holds nothing in its first rows"),
+    "blanks": (b"a, ,2001,a.jpg,,x\nb,,2002,b.png,,y\n", "title", "'title' holds nothing"),
+    "two texts": (b"a,Cats,,,,x\na,Dogs,,,,y\n", "title",
+        r"rows 2 and 3 both name 'a', with different texts.*file_column"),
+    "Latin-1": ("a,Bär,,,,x\n".encode("cp1252"), "title", "is not UTF-8: byte 0xe4 .*iconv -f CP1252"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "text", "message"), REFUSED.values(), ids=REFUSED)
+def test_columns_that_hold_no_text_are_refused(tmp_path, rows, text, message):
+    (tmp_path / "t.csv").write_bytes(HEAD + rows)
     with pytest.raises(InputError, match=message):
-        opened(path, text)
+        opened(tmp_path / "t.csv", text=text)
 
 
-def test_lists_are_no_text():
+def test_other_data_is_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.eye(3), Y=np.eye(3), classes=np.array(["a", "b", "c"]))
+    with pytest.raises(InputError, match=r"data.text=title names columns of a table, but this is"):
+        opened(tmp_path / "x.npz", text="title")
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"words": [["a", "b"], ["c"]], "label": ["x", "y"]})
     with pytest.raises(InputError, match=r"the column 'words' holds lists, not text. Join their entries"):
         read_memory(frame, None, DataConfig(text="words"))
-
-
-def test_rows_of_one_name_must_have_the_same_text(table):
-    table.write_text(ROWS + "a,Cats purr,They sleep,2001,dog,train\n", encoding="utf-8")
-    merged = opened(table, "title,abstract")
-    assert merged.labels.to_names(merged.classes)[0] == ["cat", "dog"]
-    table.write_text(ROWS + "a,Other,,2001,dog,train\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"rows 2 and 6 both name 'a', with different texts.*file_column"):
-        opened(table, "title,abstract")
-
-
-def test_other_data_and_other_encodings_are_refused(tmp_path):
-    latin = tmp_path / "latin.csv"
-    latin.write_bytes("id,title,label\na,Bär,x\nb,Hund,y\n".encode("cp1252"))
-    with pytest.raises(InputError, match=r"is not UTF-8: byte 0xe4 .*iconv -f CP1252"):
-        opened(latin, "title")
-    np.savez(tmp_path / "x.npz", X=np.eye(3), Y=np.eye(3), classes=np.array(["a", "b", "c"]))
-    with pytest.raises(InputError, match=r"data.text=title names columns of a table, but this is"):
-        opened(tmp_path / "x.npz", "title")
-    empty = tmp_path / "empty.csv"
-    empty.write_text("id,title,body,label\na, ,x,k\nb,,,m\n")
-    with pytest.raises(InputError, match="'title' holds nothing"):
-        opened(empty, "title")
 
 
 def test_texts_to_predict(table):

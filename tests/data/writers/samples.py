@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from scipy.sparse import csr_matrix
 
 from spml.data.matrix import FeatureMatrix
@@ -26,6 +27,11 @@ GUESSED = Inferred(
     np.array([0, 0, 1, 1, 2]),
     np.array([-1, 1, 1, 1, -1], np.int8),
     np.array([0.1, 0.75, 0.9, np.nan, np.nan]),
+)
+
+
+relaxed = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spml.common.errors import InputError
 from spml.runs.decide.inferred_labels import read_inferred
-from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records
-
-relaxed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records, relaxed
 
 
 def entries(inferred):
@@ -35,22 +30,14 @@ def test_predictions_as_csv_and_json_lines(folder, tmp_path):
         ("a.png", "", [0.3, 0.2, 0.1]),
         ("elsewhere.png", "cat", [0.9, 0.2, 0.1]),
     ]
-    with open(tmp_path / "p.csv", "w", newline="") as stream:
-        csv.writer(stream).writerows(
-            [
-                ["file", "labels", "fox", "dog", "cat"],
-                *([n, names, *scores[::-1]] for n, names, scores in rows),
-            ]
-        )
-    lines = [
-        {
-            "file": n,
-            "labels": names.split(";") if names else [],
-            "scores": dict(zip(("cat", "dog", "fox"), s, strict=True)),
-        }
-        for n, names, s in rows
-    ]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = ["file,labels,fox,dog,cat"]
+    table += [f"{name},{names},{fox},{dog},{cat}" for name, names, (cat, dog, fox) in rows]
+    (tmp_path / "p.csv").write_text("\n".join(table))
+    with open(tmp_path / "p.jsonl", "w") as stream:
+        for name, names, scores in rows:
+            scores = dict(zip(("cat", "dog", "fox"), scores, strict=True))
+            line = {"file": name, "labels": [*filter(None, names.split(";"))], "scores": scores}
+            stream.write(json.dumps(line) + "\n")
     for name in ("p.csv", "p.jsonl"):
         inferred, notes = read_inferred(tmp_path / name, records)
         assert entries(inferred) == [(1, 0, 1, 0.9), (1, 1, 1, 0.8)]
@@ -70,7 +57,7 @@ def test_predictions_may_name_files_from_where_one_is(folder, tmp_path, monkeypa
 
 def test_wide_predictions_are_read_row_by_row(tmp_path):
     classes = [f"class {number}" for number in range(4000)]
-    records = feature_records(np.zeros((300, 4000), np.int8), classes)
+    records = feature_records(np.zeros((120, 4000), np.int8), classes)
     cells = ",0.5" * 4000
     lines = [f"{name},class 7{cells}\n" for name in records.ids]
     (tmp_path / "p.csv").write_text(f"file,labels,{','.join(classes)}\n{''.join(lines)}")
@@ -78,7 +65,7 @@ def test_wide_predictions_are_read_row_by_row(tmp_path):
     inferred, _ = read_inferred(tmp_path / "p.csv", records)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert entries(inferred)[-1] == (299, 7, 1, 0.5)
+    assert entries(inferred)[-1] == (119, 7, 1, 0.5)
     assert peak < 10e6  # a hundred rows of cells take 20 MB
 
 
@@ -114,7 +101,6 @@ HEAD = "file,labels,cat,dog,fox\n"
         ("p.csv", HEAD + "a.png,cta,0,0,1\n", "the label 'cta' has no score. Did you mean cat"),
         ("p.csv", HEAD + "a.png,,0,0,1\na.png,,0,0,1\n", "holds 'a.png' twice"),
         ("p.csv", "file,labels,cow\na.png,cow,1\n", "has the class 'cow', which source does not have"),
-        ("p.csv", HEAD + '"a.png', "is not valid CSV"),
         ("p.csv", b"file,labels,cat\n\xff", "is not UTF-8"),
         ("p.jsonl", "{", "line 1: expected an object with file, labels and scores, .*truncated"),
         ("p.jsonl", "[" * 100_000, "line 1: expected an object with file, labels and scores, .*got `array`"),

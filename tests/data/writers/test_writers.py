@@ -12,9 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 import spml.data.writers as registry
 from spml.common import plugins
@@ -23,9 +22,16 @@ from spml.common.safe import CONTROL
 from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.data.records import Records
 from spml.data.tables.names import LABEL_COLUMNS, has_other_meaning
-from spml.data.writers import Inferred, find_writer, register_writer, write, writers
+from spml.data.writers import (
+    Inferred,
+    find_writer,
+    image_names,
+    named_from,
+    register_writer,
+    write,
+    writers,
+)  # fmt: skip
 from spml.data.writers.samples import leave_out_known
 from spml.labels import ObservedLabels
 from tests.data.writers.samples import (
@@ -37,15 +43,16 @@ from tests.data.writers.samples import (
     assert_same,
     feature_records,
     image_records,
+    relaxed,
 )  # fmt: skip
-
-relaxed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+from tests.helpers.records import opened
 
 
 def test_every_writer_is_tested_here():
-    assert set(writers()) == set(OUTPUTS)
+    assert list(writers()) == sorted(OUTPUTS)
+    assert find_writer("nan").suffix == ".npz"
+    with pytest.raises(InputError, match=r"unknown format 'cooc'\. Did you mean coco"):
+        find_writer("cooc")
 
 
 TRICKY = (
@@ -139,7 +146,7 @@ def test_features_come_back(tmp_path_factory, sparse, drawn):
     records = feature_records(matrix, classes, split, sparse)
     output = tmp_path_factory.getbasetemp() / "features.npz"
     write(records, output, "nan", inferred, overwrite=True)
-    read_back = read(DataConfig(path=str(output), unlisted=unlisted(matrix)))
+    read_back = opened(output, unlisted=unlisted(matrix))
     assert_same(read_back, records)
     assert read_back.ids == records.ids
     with np.load(output, allow_pickle=False) as file:
@@ -170,7 +177,7 @@ def test_inferred_labels_in_csv(folder):
         ["b c.png", "", "-1", "1", "cat:0.75", ""],
         ["sub/ä,ö;ü.png", "", "", "", r"d\;o\:g:", "fox:"],
     ]
-    assert_same(read(DataConfig(path=str(folder / "out.csv"))), image_records(folder, MATRIX, CLASSES))
+    assert_same(opened(folder / "out.csv"), image_records(folder, MATRIX, CLASSES))
 
 
 @relaxed
@@ -180,7 +187,7 @@ def test_csv_for_spreadsheets_is_read_with_a_note(folder, drawn):
     records, path = image_records(folder, matrix, ["=sum", *classes[1:]], split), folder / "out.csv"
     with csv_cells(True):
         write(records, path, "csv", inferred if len(inferred.rows) else None, overwrite=True)
-    found = read(DataConfig(path=str(path)))
+    found = opened(path)
     assert tuple(map(unguarded, found.classes)) == records.classes
     assert found.classes[0] == "'=sum"
     assert any('such as "\'=sum" may be from a file that was written with' in note for note in found.notes)
@@ -215,11 +222,8 @@ def test_inferred_labels_in_label_studio(folder):
     assert "predictions" not in tasks[0]
     assert [choices(a) for a in tasks[1]["annotations"]] == [[["fox"]]]
     (prediction,) = tasks[1]["predictions"]
-    assert (prediction["score"], prediction["model_version"], choices(prediction)) == (
-        0.75,
-        "spml",
-        [["cat"]],
-    )
+    assert (prediction["score"], prediction["model_version"]) == (0.75, "spml")
+    assert choices(prediction) == [["cat"]]
     assert "annotations" not in tasks[2]
     assert prediction["result"][0]["meta"] == {"scores": {"cat": 0.75}}
     assert "score" not in tasks[2]["predictions"][0]
@@ -241,7 +245,7 @@ def test_only_negatives_known_and_the_score_of_a_task(folder):
     (prediction,) = tasks[1]["predictions"]
     assert prediction["score"] == 0.6
     assert [part["meta"] for part in prediction["result"]] == [{"scores": {"d;o:g": 0.9, "fox": 0.6}}]
-    read_back = read(DataConfig(path=str(folder / "out.json")))
+    read_back = opened(folder / "out.json")
     assert read_back.labels.to_ternary().tolist() == [[-1, -1, -1], [1, 0, 0]]
 
 
@@ -256,7 +260,7 @@ def test_images_of_two_folders_are_named_from_the_one_above(folder, tmp_path):
     (tmp_path / "z").mkdir()
     (note,) = write(records, tmp_path / "z" / "out.csv", "csv")
     assert note.endswith(f"read it with data.images={tmp_path}")
-    read_back = read(DataConfig(path=str(tmp_path / "z" / "out.csv"), images=str(tmp_path)))
+    read_back = opened(tmp_path / "z" / "out.csv", images=str(tmp_path))
     assert read_back.ids == ("x/a.png", "y/b.png")
     assert read_back.labels.to_ternary().tolist() == [[1, 0], [0, 1]]
 
@@ -266,7 +270,7 @@ def test_an_annotation_beats_an_older_known_negative(folder):
     tasks = json.loads((folder / "out.json").read_text())
     tasks[1]["annotations"][0]["result"][0]["value"]["choices"] += ["d;o:g", "newt"]
     (folder / "out.json").write_text(json.dumps(tasks))
-    read_back = read(DataConfig(path=str(folder / "out.json")))
+    read_back = opened(folder / "out.json")
     assert read_back.classes == (*CLASSES, "newt")
     assert read_back.labels.to_ternary().tolist() == [[1, 0, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0]]
 
@@ -289,12 +293,7 @@ def test_inferred_labels_in_a_nan_matrix(folder):
         ("csv", "new.csv", ("cat", " dog", "x"), "the class name ' dog' would change when it is read back"),
         ("coco", "new.json", ("cat", "", "x"), "the class name '' would change"),
         ("nan", "new.npz", ("cat", "a\nb", "x"), "control characters"),
-        (
-            "csv",
-            "new.csv",
-            ("cat", "Split", "x"),
-            "the class 'Split' would be a column with another meaning",
-        ),
+        ("csv", "new.csv", ("cat", "Split", "x"), "the class 'Split' would be a column with another mea"),
         ("csv", "old", CLASSES, r"old: already exists\. Replace it \(`overwrite`\), or name another"),
         ("csv", "sub", CLASSES, "sub: is a folder"),
         ("csv", "none/new.csv", CLASSES, "none: no such folder. Make it"),
@@ -312,14 +311,6 @@ def test_refusals(folder, form, output, classes, message):
     assert (folder / "old").read_text() == "precious"
 
 
-def test_a_class_may_be_called_inferred_if_no_label_is(folder):
-    records = image_records(folder, MATRIX, ("inferred", "dog", "fox"))
-    write(records, folder / "out.csv", "csv", overwrite=True)
-    assert_same(read(DataConfig(path=str(folder / "out.csv"))), records)
-    with pytest.raises(InputError, match="'inferred' would be a column"):
-        write(records, folder / "out.csv", "csv", GUESSED, overwrite=True)
-
-
 def test_features_are_not_images(tmp_path):
     for form in ("csv", "coco", "labelstudio"):
         with pytest.raises(InputError, match="these samples are not image files"):
@@ -331,23 +322,42 @@ def test_features_are_not_images(tmp_path):
     )
 
 
+@pytest.mark.parametrize("form", OUTPUTS)
+@pytest.mark.parametrize("split", [None, ("train", "train", "test")])
+@pytest.mark.parametrize("above", [False, True])
+def test_images_elsewhere(folder, tmp_path, form, split, above):
+    """Names are relative to the folder of the data, or to a root that is stated."""
+    records = image_records(folder, MATRIX, CLASSES, split)
+    output = tmp_path / (OUTPUTS[form] if form != "coco" or split is None else "coco")
+    root = folder.parent if above else folder
+    note = write(named_from(records, root) if above else records, output, form)[0]
+    assert note.startswith(f"File names are relative to {root}" if above else "The images do not lie below")
+    assert note.endswith(f": read it with data.images={root}")
+    read_back = opened(output, images=str(root))
+    assert_same(read_back, records)
+    names = {f"{folder.name}/{name}" if above else name for name in FILES[:3]}
+    assert {*read_back.ids} == names
+    if form == "labelstudio":  # which has its own root, LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT
+        addresses = [task["data"]["image"] for task in json.loads(output.read_text())]
+        assert {parse_qs(urlsplit(address).query)["d"][0] for address in addresses} == names
+    inside = image_names(named_from(records, folder), folder)
+    assert inside == (list(FILES[:3]), ()), "a root that is the folder of the output needs no note"
+
+
 @pytest.mark.parametrize("name", ["a\\b.png", " a.png", "a\nb.png"])
 def test_file_names_that_would_change_are_refused(tmp_path, name):
-    Image.new("RGB", (4, 4)).save(tmp_path / name, format="PNG")
     records = image_records(tmp_path, MATRIX[:1], CLASSES)
-    records = Records(**{**vars(records), "ids": (name,), "inputs": (tmp_path / name,)})
+    records = dataclasses.replace(records, ids=(name,), inputs=(tmp_path / name,))
     with pytest.raises(InputError, match="would change when it is read back"):
         write(records, tmp_path / "out.csv", "csv")
 
 
-@pytest.mark.parametrize("form", OUTPUTS)
-@pytest.mark.parametrize("split", [None, ("train", "train", "test")])
-def test_images_elsewhere(folder, tmp_path, form, split):
-    records = image_records(folder, MATRIX, CLASSES, split)
-    output = tmp_path / (OUTPUTS[form] if form != "coco" or split is None else "coco")
-    note = write(records, output, form)[0]
-    assert note.endswith(f"read it with data.images={folder}")
-    assert_same(read(DataConfig(path=str(output), images=str(folder))), records)
+def test_a_class_may_be_called_inferred_if_no_label_is(folder):
+    records = image_records(folder, MATRIX, ("inferred", "dog", "fox"))
+    write(records, folder / "out.csv", "csv", overwrite=True)
+    assert_same(opened(folder / "out.csv"), records)
+    with pytest.raises(InputError, match="'inferred' would be a column"):
+        write(records, folder / "out.csv", "csv", GUESSED, overwrite=True)
 
 
 def test_coco_with_a_split_is_a_folder(folder, tmp_path):
@@ -376,27 +386,13 @@ def test_a_failure_keeps_the_old_file(folder, tmp_path, monkeypatch):
 
 def test_names_of_features_come_back(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.eye(2), Y=np.eye(2), classes=["a", "b"], feature_names=["red", "green"])
-    write(read(DataConfig(path=str(tmp_path / "x.npz"))), tmp_path / "y.npz", "nan")
-    assert read(DataConfig(path=str(tmp_path / "y.npz"))).feature_names == ("red", "green")
+    write(opened(tmp_path / "x.npz"), tmp_path / "y.npz", "nan")
+    assert opened(tmp_path / "y.npz").feature_names == ("red", "green")
 
 
-@pytest.fixture
-def empty_registry(monkeypatch):
+def test_two_modules_can_not_register_the_same_name(monkeypatch):
     monkeypatch.setattr(registry._REGISTRY, "entries", {})
 
-
-def test_writers_are_listed_by_name():
-    assert list(writers()) == sorted(writers())
-    assert {"csv", "coco", "labelstudio", "nan"} <= set(writers())
-    assert find_writer("nan").suffix == ".npz"
-
-
-def test_an_unknown_format_names_the_nearest_ones():
-    with pytest.raises(InputError, match=r"unknown format 'cooc'\. Did you mean coco"):
-        find_writer("cooc")
-
-
-def test_two_modules_can_not_register_the_same_name(empty_registry):
     def write(records, inferred, output):
         return {}, ()
 
