@@ -59,7 +59,7 @@ def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     rows = [f"{name},{'ab'[k % 2]},p{k // 5}" for k, name in enumerate(files)]
     (tmp_path / "table.csv").write_text("\n".join(["file,label,patient", *rows]))
     command = ["train", "table.csv", "--data.group", "patient", "--epochs", "1", "--output", "run"]
-    code, _, err = run(capsys, *command, *FAST, "--threads", "1")
+    code, _, err = run(capsys, *command, *FAST, "--threads 1")
     assert code == 0, err
     assert "groups by 'patient', of " in err
     config = spml.load("run").config.data
@@ -76,7 +76,7 @@ def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     ]
     assert held[0]
     assert held[0].isdisjoint(held[1])
-    code, _, err = run(capsys, "evaluate", "run", "table.csv", "--data.group", "patient")
+    code, _, err = run(capsys, "evaluate run table.csv --data.group patient")
     assert code == 0, err
     number = len({row.rpartition(",")[2] for row in rows})
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["groups"] == number
@@ -100,7 +100,7 @@ def test_an_audit_solves_the_head_without_whole_groups(trained, tmp_path, capsys
         lambda *arguments: parts.append((arguments, DRAW(*arguments))) or parts[-1][1],
     )
     flags = ["--folds", stated] if stated else []
-    code, _, err = run(capsys, "audit", folder, "--mean_labels", "2", "--output", tmp_path / "a", *flags)
+    code, _, err = run(capsys, "audit", folder, "--mean_labels 2 --output", tmp_path / "a", *flags)
     assert code == 0, err
     ((_, folds, _, groups), part) = parts[0]
     assert folds == (stated or 5)
@@ -116,7 +116,7 @@ def test_more_folds_than_groups(tmp_path, capsys):
     code, _, err = run(capsys, "train", path, *flags, *HIDE)
     assert code == 0, err
     audit = ["audit", tmp_path / "run", "--mean_labels", "2", "--output", tmp_path / "audit"]
-    assert "folds=5 is too many for 3 groups of training samples" in fails(capsys, *audit, "--folds", "5")
+    assert "folds=5 is too many for 3 groups of training samples" in fails(capsys, *audit, "--folds 5")
     code, out, err = run(capsys, *audit)
     assert code == 0, err
     assert "3 solutions of ridge" in out + err
@@ -124,7 +124,7 @@ def test_more_folds_than_groups(tmp_path, capsys):
 
 def test_one_group_is_refused(tmp_path, capsys):
     path = write_features(tmp_path / "f.npz", groups=1)
-    said = fails(capsys, "train", path, "--data.group", "patient", "--output", tmp_path / "run", *HIDE)
+    said = fails(capsys, "train", path, "--data.group patient --output", tmp_path / "run", *HIDE)
     assert "all 300 training samples are in one group (data.group), so none can be held out" in said
     assert not (tmp_path / "run").exists()
 
@@ -187,7 +187,7 @@ def test_groups_of_arrays_and_of_the_estimator(tmp_path):
 def test_samples_to_label_know_their_groups(trained, tmp_path, capsys):
     _, folder = trained
     sheet = tmp_path / "sample.csv"
-    code, out, err = run(capsys, "audit", "sample", folder, "--rows", "20", "--output", sheet)
+    code, out, err = run(capsys, "audit sample", folder, "--rows 20 --output", sheet)
     assert code == 0, err
     assert "groups. Each was drawn by itself, not with its group" in out
     held_out = read_held_out(folder)

@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.review.progress import Selection
 from spml.review.session import Review
@@ -21,44 +20,36 @@ from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.decide.inferred_labels import _from_table
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
-from tests.helpers.commands import fails
-from tests.helpers.exported import computed, opened
-from tests.helpers.features import make_weights
-from tests.helpers.photo_runs import CLASSES, train_on, write_photos
-from tests.helpers.serving import client_of
+from tests.helpers.commands import execute, fails
+from tests.helpers.exported import check_exported_images
+from tests.helpers.photo_runs import CLASSES, train_on
+from tests.helpers.serving import check_served_windows, client_of
 
 BACKBONE = "test_convnext"
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    make_weights(folder / "weights.safetensors", BACKBONE, 96)
-    return write_photos(folder / "photos", count=80)
-
-
-def train_local(photos, output, **settings):
-    weights = str(photos.parent.parent / "weights.safetensors")
+def train_local(coloured, output, **settings):
+    weights = str(coloured.parent.parent / "weights.safetensors")
     model = {"backbone": BACKBONE, "weights": weights, "frozen": "yes", "local": "on"}
     model |= settings.pop("model", {})
     settings = {"method": "auto", "mean_labels": 1.5, **settings}
-    return train_on(photos, output, data={"size": 96}, model=model, **settings)
+    return train_on(coloured, output, data={"size": 96}, model=model, **settings)
 
 
 @pytest.fixture(scope="module")
-def run(photos, tmp_path_factory):
-    return spml.load(train_local(photos, tmp_path_factory.mktemp("runs") / "local"))
+def run(local_run):
+    return spml.load(local_run)
 
 
 @pytest.fixture(scope="module")
-def whole(photos, tmp_path_factory):
+def whole(coloured, tmp_path_factory):
     """A run of the same images that scores them as a whole."""
-    return spml.load(train_local(photos, tmp_path_factory.mktemp("runs") / "whole", model={"local": "off"}))
+    return spml.load(train_local(coloured, tmp_path_factory.mktemp("runs") / "whole", model={"local": "off"}))
 
 
 @pytest.fixture(scope="module")
-def images(photos):
-    return sorted(photos.parent.glob("*.png"))[:10]
+def images(coloured):
+    return sorted(coloured.parent.glob("*.png"))[:10]
 
 
 def scores_by_hand(run, images):
@@ -121,9 +112,9 @@ def test_the_run_says_what_it_has_tried(run):
     assert run.settings.model.local == "on"
 
 
-def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):
+def test_probabilities_add_up_to_the_stated_number_of_labels(run, coloured):
     """Which the held-out scores of other heads have settled: the final head must be on their scale."""
-    predicted = run.predict(photos.parent)
+    predicted = run.predict(coloured.parent)
     assert 1.2 < float(predicted.scores.sum(1).mean()) < 1.9
 
 
@@ -137,7 +128,7 @@ def test_batches_and_a_saved_copy_give_the_same(run, images):
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
     output = tmp_path / f"labels.{suffix}"
-    main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
+    execute("predict", run.folder, *images, "--where --output", output)
     expected = run.predict(images, where=True)
     if suffix == "csv":
         with open(output, newline="") as stream:
@@ -161,41 +152,23 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
 
 def test_a_file_with_windows_can_be_read_again(run, images, tmp_path):
     output = tmp_path / "labels.csv"
-    main(["predict", str(run.folder), *map(str, images), "--where", "--output", str(output)])
+    execute("predict", run.folder, *images, "--where --output", output)
     guesses = list(_from_table(output))
     assert [[name for name, _, _ in guess.labels] for guess in guesses] == run.predict(images).labels
 
 
-@pytest.mark.parametrize("format", ["onnx", "torch-export"])
-def test_exported_models_score_windows(run, images, tmp_path, format):
-    file = run.export(tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format=format)
-    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
-    with torch.inference_mode():
-        expected = run.model(pixels).numpy()
-    rows = pixels.permute(0, 2, 3, 1).contiguous()
-    if format == "onnx":
-        found = computed(opened(file)[0], rows.numpy())["logits"]
-    else:
-        outputs = torch.export.load(file).module()(rows)
-        found = (outputs["logits"] if isinstance(outputs, dict) else outputs[0]).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+def test_exported_models_score_windows(run, images, tmp_path):
+    """An ONNX file with windows is that of two sizes; both formats are written from the same graph."""
+    check_exported_images(run, images, tmp_path, "torch-export")
 
 
 def test_the_server_says_where_if_it_is_asked(run, images):
-    expected = run.predict(images[:2], where=True)
-    with client_of(run.folder) as client:
-        files = [("images", (path.name, path.read_bytes(), "image/png")) for path in images[:2]]
-        found = client.post("/predict?where=1", files=files).json()["predictions"]
-        assert "where" not in client.post("/predict", files=files).json()["predictions"][0]
-    for each, labels, windows in zip(found, expected.labels, expected.where, strict=True):
-        assert each["labels"] == labels
-        assert list(each["where"]) == labels
-        np.testing.assert_allclose(list(each["where"].values()), windows, atol=1e-4)
+    check_served_windows(run, images[:2])
 
 
 def test_an_audit_and_its_review_say_where(run, tmp_path, capsys):
     audit = tmp_path / "audit"
-    main(["audit", str(run.folder), "--output", str(audit), "--top", "20", "--folds", "2"])
+    execute("audit", run.folder, "--output", audit, "--top 20 --folds 2")
     with open(audit / "missing.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     folder = run.trained_on.rpartition("/")[0]
@@ -228,8 +201,8 @@ def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):
     np.testing.assert_allclose(found, kept.scores.array, atol=1e-4)
 
 
-def test_heads_that_are_solved_without_a_part_score_windows(photos, tmp_path, monkeypatch):
-    run = spml.load(train_local(photos, tmp_path / "run", method="", model={"head": "ridge"}))
+def test_heads_that_are_solved_without_a_part_score_windows(coloured, tmp_path, monkeypatch):
+    run = spml.load(train_local(coloured, tmp_path / "run", method="", model={"head": "ridge"}))
     scored, use_windows = [], out_of_fold.use_windows
 
     def watched(build, *rest):
@@ -238,7 +211,7 @@ def test_heads_that_are_solved_without_a_part_score_windows(photos, tmp_path, mo
         return fitted
 
     monkeypatch.setattr(out_of_fold, "use_windows", watched)
-    main(["audit", str(run.folder), "--output", str(tmp_path / "audit"), "--folds", "2"])
+    execute("audit", run.folder, "--output", tmp_path / "audit", "--folds 2")
     assert scored == [True, True]
 
 
@@ -257,8 +230,8 @@ def test_a_run_without_windows_can_not_say_where(whole, images, capsys):
         )
 
 
-def test_trained_heads_score_windows(photos, tmp_path, images):
-    run = spml.load(train_local(photos, tmp_path / "run", method="em", epochs=3))
+def test_trained_heads_score_windows(coloured, tmp_path, images):
+    run = spml.load(train_local(coloured, tmp_path / "run", method="em", epochs=3))
     top = run.classifier.top
     pixels = torch.stack([run.transform(Image.open(path)) for path in images])
     with torch.inference_mode():
@@ -271,15 +244,15 @@ def test_trained_heads_score_windows(photos, tmp_path, images):
     np.testing.assert_allclose(
         run.predict(images).scores, 1 / (1 + np.exp(-expected.astype(np.float64))), atol=1e-4
     )
-    # The windows of held-out photos are kept with their scores.
+    # The windows of held-out coloured are kept with their scores.
     held_out = read_held_out(run.folder)
-    paths = [photos.parent / name for name in held_out.ids]
+    paths = [coloured.parent / name for name in held_out.ids]
     _, inputs = run.list_inputs([*map(str, paths)])
     located = [batch.windows for batch in run.stream(inputs, Engine(workers=0), where=True)]
     np.testing.assert_array_equal(held_out.windows, np.concatenate(located))
 
 
-def test_thresholds_do_not_load_the_network_for_the_windows_of_photos(run, photos, tmp_path, monkeypatch):
+def test_thresholds_do_not_load_the_network_for_the_windows_of_photos(run, coloured, tmp_path, monkeypatch):
     folder = shutil.copytree(run.folder, tmp_path / "run")
 
     def photos_of(page):
@@ -292,22 +265,22 @@ def test_thresholds_do_not_load_the_network_for_the_windows_of_photos(run, photo
     before = photos_of((folder / "report.html").read_text())
     assert before[1] > 0
     (folder / "report.html").write_text("old")
-    main(["thresholds", str(folder), "--target", "labels"])
+    execute("thresholds", folder, "--target labels")
     assert photos_of((folder / "report.html").read_text())[0] > 0
     assert photos_of((folder / "report.html").read_text())[1] > 0
 
 
-def test_few_held_out_samples_do_not_decide(photos, tmp_path):
+def test_few_held_out_samples_do_not_decide(coloured, tmp_path):
     """Ridge regression is judged by the 20 validation samples alone."""
     run = spml.load(
-        train_local(photos, tmp_path / "run", method="", model={"head": "ridge", "local": "auto"})
+        train_local(coloured, tmp_path / "run", method="", model={"head": "ridge", "local": "auto"})
     )
     assert run.classifier.top.local is None
     assert run.summary["local"] is None
 
 
-def test_a_network_without_windows_is_refused_before_it_is_trained(photos, tmp_path, capsys):
-    said = fails(capsys, "train", "digits", "--local", "on", "--output", tmp_path / "run")
+def test_a_network_without_windows_is_refused_before_it_is_trained(coloured, tmp_path, capsys):
+    said = fails(capsys, "train digits --local on --output", tmp_path / "run")
     assert "local=on: the features of backbone small_cnn are not the mean of its map" in said
     assert "local=crops" in said
     assert not (tmp_path / "run").exists()
@@ -316,6 +289,6 @@ def test_a_network_without_windows_is_refused_before_it_is_trained(photos, tmp_p
 def test_windows_of_feature_files_are_refused(tmp_path, capsys):
     path = tmp_path / "features.npz"
     np.savez(path, X=np.eye(40, dtype=np.float32), Y=np.eye(2, dtype=np.uint8).repeat(20, 0))
-    said = fails(capsys, "train", path, "--local", "on", "--output", tmp_path / "run")
+    said = fails(capsys, "train", path, "--local on --output", tmp_path / "run")
     assert "the data holds one feature vector of each sample" in said
     assert not (tmp_path / "run").exists()

@@ -19,6 +19,7 @@ from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
 from spml.runs.settle.resolve import run_folder
+from tests.helpers.commands import refusal
 from tests.helpers.features import make_features
 from tests.helpers.photos import make_photos
 
@@ -187,9 +188,9 @@ def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
         "`overwrite`."
     )
     for other in ((changed, y), (x, y[:, ::-1])):
-        with pytest.raises(InputError) as error:
-            spml.train(*other, classes=CLASSES, output=run.folder, resume=True, **QUICK)
-        assert str(error.value) == message
+        assert (
+            refusal(spml.train, *other, classes=CLASSES, output=run.folder, resume=True, **QUICK) == message
+        )
 
 
 @pytest.mark.long
@@ -310,9 +311,7 @@ def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from
     ],
 )
 def test_labels_that_do_not_suit_a_run(run, arrays, y, message):
-    with pytest.raises(InputError) as error:
-        run.evaluate(arrays[0][:2], y)
-    assert str(error.value) == message.format(run=run.folder)
+    assert refusal(run.evaluate, arrays[0][:2], y) == message.format(run=run.folder)
 
 
 def test_named_features_are_those_of_the_training(folder, arrays):
@@ -332,9 +331,7 @@ def test_named_features_are_those_of_the_training(folder, arrays):
         (lambda: run.predict(folder / "swapped.npz"), ("f0", 0, "f1", "in another order")),
         (lambda: run.evaluate(renamed, arrays[1]), ("f9", 9, "g", "others")),
     ):
-        with pytest.raises(InputError) as error:
-            attempt()
-        assert str(error.value) == message.format(*parts)
+        assert refusal(attempt) == message.format(*parts)
     assert (run.predict(swapped[list(run.feature_names)]).scores == expected).all()
 
 
@@ -359,9 +356,7 @@ def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
          "y, classes, split and groups belong to samples in memory, but the data is named by its path: leave "
          "them out, or pass the samples themselves."),
     ):  # fmt: skip
-        with pytest.raises(InputError) as error:
-            attempt()
-        assert str(error.value) == message
+        assert refusal(attempt) == message
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
@@ -391,9 +386,7 @@ def test_settings_have_the_names_of_the_command_line(folder, arrays):
     ],
 )  # fmt: skip
 def test_wrong_settings_are_refused_before_the_data_is_looked_at(settings, message):
-    with pytest.raises(InputError) as error:
-        spml.train({"not": "data"}, **settings)
-    assert str(error.value) == message
+    assert refusal(spml.train, {"not": "data"}, **settings) == message
 
 
 def test_labels_and_settings_do_not_go_with_a_complete_configuration(folder):

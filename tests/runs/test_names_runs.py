@@ -136,7 +136,7 @@ def test_names_make_pseudo_labels(folder, run, tmp_path, method):
 
 
 def test_an_audit_has_the_names_as_a_second_opinion(capsys, run, plain, folder):
-    _, _, said = command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.6")
+    _, _, said = command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels 1.6")
     missing = read_audit(folder / "audit").missing
     texts = run.classifier.top.head.heads[-1]
     pixels = [np.asarray(Image.open(folder / "scenes" / each.file)).transpose(2, 0, 1) for each in missing]
@@ -151,7 +151,7 @@ def test_an_audit_has_the_names_as_a_second_opinion(capsys, run, plain, folder):
     agreed = expected.count("yes")
     assert 0 < agreed < len(missing)
     assert f"names: agree with {agreed} of {len(missing)} listed labels (column by_name)" in said
-    command(capsys, "audit", plain.folder, "--output", folder / "plain audit", "--mean_labels", "1.6")
+    command(capsys, "audit", plain.folder, "--output", folder / "plain audit", "--mean_labels 1.6")
     assert {each.by_name for each in read_audit(folder / "plain audit").missing} == {""}
 
 
@@ -221,7 +221,7 @@ def test_settings_that_do_not_go_together(capsys, folder, tmp_path, words, messa
 def test_what_does_not_suit_is_refused(capsys, folder, tmp_path):
     table = folder / "scenes" / "labels.csv"
     assert "no model with one is named: pass names=MODEL" in fails(
-        capsys, "train", table, "--model.prompts", "p.txt"
+        capsys, "train", table, "--model.prompts p.txt"
     )
     features = tmp_path / "x.npz"
     np.savez(features, X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
@@ -295,7 +295,7 @@ def test_from_photos_without_labels_to_a_run_that_learned(capsys, folder, untagg
     assert code == 0
     assert "photos: 120 photos without labels" in said
     assert "no label is known yet: scores are those of the names of the classes alone" in said
-    _, told, _ = command(capsys, "audit", "sample", tmp_path / "cold", "--rows", 80)
+    _, told, _ = command(capsys, "audit sample", tmp_path / "cold", "--rows", 80)
     sheet = tmp_path / "cold" / "sample.csv"
     assert f"{sheet}: 80 samples, drawn at random" in told
     # The page finds the photos, and lists the classes by their names' scores.
@@ -320,7 +320,7 @@ def test_from_photos_without_labels_to_a_run_that_learned(capsys, folder, untagg
     finally:
         labelling.store.close()
     tags = sheet.with_suffix(".labelled.csv")
-    code, said, _ = command(capsys, "audit", "use", sheet, tmp_path / "cold")
+    code, said, _ = command(capsys, "audit use", sheet, tmp_path / "cold")
     assert (code, tags.is_file()) == (0, True)
     train = f"spml train {tags} --data.images {untagged / 'photos'} --data.unlisted negative"
     train += f" --names {folder / 'clip'}"
@@ -427,20 +427,18 @@ def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_pa
     listed = ["--data.classes", untagged / "names.txt"]
     clip = ["--names", folder / "clip"]
     assert "pass names=MODEL" in fails(capsys, *train, *listed)
-    code, _, said = command(
-        capsys, *train, *listed, *clip, "--local", "crops", "--model.names_lda", "yes", "--overwrite"
-    )
+    code, _, said = command(capsys, *train, *listed, *clip, "--local crops --model.names_lda yes --overwrite")
     assert code == 0
     assert "names: fitted to 120 photos and their crops by LDA" in said
     assert "its best of 4 crops and its best of 9 count alike" in said
     shutil.rmtree(tmp_path / "run")
     said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
     assert "epochs, mean_labels would have no effect: leave it out" in said
-    assert "model.local would have no effect" in fails(capsys, *train, *listed, *clip, "--local", "on")
+    assert "model.local would have no effect" in fails(capsys, *train, *listed, *clip, "--local on")
     table = folder / "scenes" / "labels.csv"
-    said = fails(capsys, "train", table, *clip, "--model.names_lda", "yes", "--output", tmp_path / "run")
+    said = fails(capsys, "train", table, *clip, "--model.names_lda yes --output", tmp_path / "run")
     assert "model.names_lda is for photos without labels" in said
-    assert "model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen", "no")
+    assert "model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen no")
     assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
     many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))
     (tmp_path / "many.txt").write_text(many)

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 import spml
-from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data.matrix import FeatureMatrix, mean_of_parts
 from spml.data.readers.features import read_features
 from spml.data.readers.shards import read_shards
-from tests.helpers.commands import fails
-from tests.helpers.exported import computed, opened
+from tests.helpers.commands import execute, fails
+from tests.helpers.exported import check_exported
 from tests.helpers.serving import client_of
 
 SAMPLES, PARTS, WIDTH, CLASSES = 240, 4, 6, ("cat", "dog", "fox")
@@ -137,7 +136,7 @@ def test_features_that_do_not_suit_are_refused(run, folder, arrays, tmp_path, ca
         assert f"scores 4 parts of each sample, X of shape (N, 4, 6), but the data has {found}" in said
     said = fails(capsys, "predict", run.folder, folder / "new.npz", "--where")
     assert "takes features, which have no place in an image" in said
-    said = fails(capsys, "train", folder / "train.npz", "--local", "crops", "--output", tmp_path / "run")
+    said = fails(capsys, "train", folder / "train.npz", "--local crops --output", tmp_path / "run")
     assert "local=crops scores parts of images" in said
     broken = parts.copy()
     broken[3, 1, 2] = np.inf
@@ -163,19 +162,11 @@ def test_a_model_of_means_takes_parts(folder, arrays, tmp_path):
     np.testing.assert_allclose(run.predict(parts).scores, run.predict(parts.mean(1)).scores, atol=1e-6)
 
 
-@pytest.mark.parametrize("format", ["onnx", "torch-export"])
-def test_exported_models_score_parts(run, arrays, tmp_path, format):
+@pytest.mark.parametrize("form", ["onnx", "torch-export"])
+def test_exported_models_score_parts(run, arrays, tmp_path, form):
     parts = arrays[0][NEW]
-    file = run.export(tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format=format)
-    expected = by_hand(run, parts)
-    if format == "onnx":
-        session, described = opened(file)
-        assert described["input"]["shape"] == ["batch", PARTS, WIDTH]
-        found = computed(session, parts)["logits"]
-    else:
-        outputs = torch.export.load(file).module()(torch.from_numpy(parts))
-        found = (outputs["logits"] if isinstance(outputs, dict) else outputs[0]).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    about = check_exported(run, torch.from_numpy(parts), by_hand(run, parts), tmp_path, form)
+    assert about is None or about["input"]["shape"] == ["batch", PARTS, WIDTH]
 
 
 def test_the_server_takes_parts(run, arrays):
@@ -196,13 +187,13 @@ def test_the_server_takes_parts(run, arrays):
 
 
 def test_an_audit_and_a_copy_of_the_data_keep_the_parts(run, folder, arrays, tmp_path, capsys):
-    main(["audit", str(run.folder), "--output", str(tmp_path / "audit"), "--folds", "2"])
+    execute("audit", run.folder, "--output", tmp_path / "audit", "--folds 2")
     with open(tmp_path / "audit" / "missing.csv", newline="") as stream:
         assert {row.get("where", "") for row in csv.DictReader(stream)} <= {""}
-    main(["data", "convert", str(folder / "train.npz"), str(tmp_path / "b.npz"), "--format", "nan"])
+    execute("data convert", folder / "train.npz", tmp_path / "b.npz", "--format nan")
     np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], arrays[0][: NEW.start])
     capsys.readouterr()
-    main(["data", "inspect", str(folder / "train.npz")])
+    execute("data inspect", folder / "train.npz")
     assert "6 per sample (mean of 4 parts)" in capsys.readouterr().out
 
 

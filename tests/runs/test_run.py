@@ -16,6 +16,7 @@ from spml.data.images.image_files import ImageFiles
 from spml.runs.network import Transform
 from spml.runs.predict.predictions import Predictions
 from tests.helpers import write_image
+from tests.helpers.commands import refusal
 from tests.helpers.features import make_features
 
 
@@ -70,9 +71,7 @@ def test_a_transform_prepares_an_image_as_prediction_does(tmp_path):
     ],
 )
 def test_a_transform_refuses_what_it_can_not_prepare(image, message):
-    with pytest.raises(InputError) as error:
-        Transform(8, "bicubic")(image)
-    assert str(error.value) == message
+    assert refusal(Transform(8, "bicubic"), image) == message
 
 
 def test_summary_and_history_are_those_of_the_folder(run):
@@ -143,9 +142,7 @@ def test_predictions_become_a_frame():
 
 def test_a_frame_without_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InputError) as error:
-        PREDICTIONS.to_frame()
-    assert str(error.value) == (
+    assert refusal(PREDICTIONS.to_frame) == (
         "The package pandas is not installed. Install what this needs: "
         "pip install pyarrow pandas (the extra `tables`)."
     )

@@ -21,11 +21,11 @@ from spml.runs.fit.solve import HeldOutJudge
 from spml.runs.settle.like import like_run
 from spml.runs.settle.resolve import candidate_sizes, open_for_backbone
 from tests.helpers.commands import fails
-from tests.helpers.exported import computed, opened
+from tests.helpers.exported import check_exported_images
 from tests.helpers.features import make_weights
 from tests.helpers.logits import keep_own_labels
 from tests.helpers.photo_runs import train_on, write_photos
-from tests.helpers.serving import client_of
+from tests.helpers.serving import check_served_windows
 
 BACKBONE = "test_convnext"
 
@@ -165,30 +165,13 @@ def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path)
         assert np.corrcoef(found[:, column], total[:, column])[0, 1] > 0.99  # 64 pixels are made of 96
 
 
-@pytest.mark.parametrize("format", ["onnx", "torch-export"])
-def test_one_exported_file_has_both_sizes(run, images, tmp_path, format):
-    file = run.export(tmp_path / f"model.{'onnx' if format == 'onnx' else 'pt2'}", format=format)
-    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
-    with torch.inference_mode():
-        expected = run.model(pixels).numpy()
-    rows = pixels.permute(0, 2, 3, 1).contiguous()
-    if format == "onnx":
-        session, about = opened(file)
-        found = computed(session, rows.numpy())["logits"]
-        assert sorted(about["preparation"]["sizes"]) == [64, 96]
-    else:
-        found = torch.export.load(file).module()(rows)["logits"].detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+def test_one_exported_file_has_both_sizes(run, images, tmp_path):
+    about = check_exported_images(run, images, tmp_path, "onnx")
+    assert sorted(about["preparation"]["sizes"]) == [64, 96]
 
 
 def test_the_server_predicts_at_both_sizes(run, images):
-    expected = run.predict(images[:2], where=True)
-    with client_of(run.folder) as client:
-        files = [("images", (path.name, path.read_bytes(), "image/png")) for path in images[:2]]
-        found = client.post("/predict?where=1", files=files).json()["predictions"]
-    for each, labels, windows in zip(found, expected.labels, expected.where, strict=True):
-        assert each["labels"] == labels
-        np.testing.assert_allclose(list(each["where"].values()), windows, atol=1e-4)
+    check_served_windows(run, images[:2])
 
 
 def test_an_audit_solves_heads_of_both_sizes(run, photos, weights, tmp_path, monkeypatch):
@@ -340,11 +323,11 @@ def test_two_sizes_are_for_the_auto_head(photos, weights, tmp_path, capsys):
         "train", photos, "--data.unlisted", "negative", "--data.observe", "single", "--data.separator", " ",
         "--weights", weights, "--output", tmp_path / "run",
     ]  # fmt: skip
-    said = fails(capsys, *options, "--data.size", "64,96", "--method", "em")
+    said = fails(capsys, *options, "--data.size 64,96 --method em")
     assert "data.size=64,96: several sizes are averaged by the auto head" in said
-    said = fails(capsys, *options, "--data.size", "64,0")
+    said = fails(capsys, *options, "--data.size 64,0")
     assert "data.size=64,0: state one size, or two or three different ones above 0." in said
-    said = fails(capsys, *options, "--data.size", "large")
+    said = fails(capsys, *options, "--data.size large")
     assert "data.size must be auto, or numbers from 0 to 8192 such as 320 or 224,320, got 'large'" in said
     assert not (tmp_path / "run").exists()
 

@@ -125,7 +125,7 @@ def test_a_row_of_a_frame_is_one_text(run, new):
 
 def test_written_tables_have_the_texts(capsys, folder, table):
     words = ("data", "convert", table, folder / "marks.csv", "--format", "csv")
-    command(capsys, *words, "--data.text", "title,abstract")
+    command(capsys, *words, "--data.text title,abstract")
     config = DataConfig(path=str(folder / "marks.csv"), text="text")
     records, first = spml.data.start_opening(config).records, make_texts()[0]
     assert (records.ids[0], records.inputs[0]) == ("t0", f"{first[1]}\n{first[2]}")
@@ -133,7 +133,7 @@ def test_written_tables_have_the_texts(capsys, folder, table):
 
 
 def test_audit_and_review_show_texts(capsys, run, folder):
-    command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels", "1.5")
+    command(capsys, "audit", run.folder, "--output", folder / "audit", "--mean_labels 1.5")
     audit = read_audit(folder / "audit")
     assert audit.missing
     review = Review(folder / "audit", "ann", words=spml.load(run.folder).words_for)
@@ -168,20 +168,20 @@ def test_the_head_is_exported_with_the_words(run, folder):
 
 def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
     words = ("train", table, "--output", tmp_path / "run", "--data.text", "title,abstract")
-    assert "backbone 'resnet18' takes no texts" in fails(capsys, *words, "--backbone", "resnet18")
-    assert "backbone tfidf is fixed" in fails(capsys, *words, "--frozen", "no")
-    assert "the data holds texts: leave it out" in fails(capsys, *words, "--local", "on")
-    assert "the data holds texts: choose another head" in fails(capsys, *words, "--method", "lac")
+    assert "backbone 'resnet18' takes no texts" in fails(capsys, *words, "--backbone resnet18")
+    assert "backbone tfidf is fixed" in fails(capsys, *words, "--frozen no")
+    assert "the data holds texts: leave it out" in fails(capsys, *words, "--local on")
+    assert "the data holds texts: choose another head" in fails(capsys, *words, "--method lac")
     features = tmp_path / "x.npz"
     np.savez(features, X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
-    assert "takes texts, but x holds features" in fails(capsys, "train", features, "--backbone", "tfidf")
+    assert "takes texts, but x holds features" in fails(capsys, "train", features, "--backbone tfidf")
     assert "the model takes texts: give one table" in fails(capsys, "predict", run.folder, features)
     with pytest.raises(InputError, match="where a text is expected"):
         run.predict(np.zeros((2, 3)))
     alone = write_texts(tmp_path / "alone.csv", [[f"t{k}", f"word{k}", "", "ab"[k % 2]] for k in range(20)])
-    assert "have no word in common" in fails(capsys, "train", alone, "--data.text", "title")
+    assert "have no word in common" in fails(capsys, "train", alone, "--data.text title")
     rows = [[f"t{k}", "猫は寝ている", "", "ab"[k % 2]] for k in range(20)]
-    message = fails(capsys, "train", write_texts(tmp_path / "ja.csv", rows), "--data.text", "title")
+    message = fails(capsys, "train", write_texts(tmp_path / "ja.csv", rows), "--data.text title")
     assert "100% of the letters" in message
     assert "sentence-transformers:NAME" in message
     assert not (tmp_path / "run").exists()

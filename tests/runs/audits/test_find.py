@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from spml.runs.audits.find import Limits, run_audit
 from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
+from tests.helpers.features import arrays_of, copy_features
 
 ENGINE = Engine()
 HIDDEN = {"unlisted": "negative", "observe": "single"}
@@ -102,8 +104,8 @@ def test_scores_that_the_run_has_kept_are_not_computed_again(auto, tmp_path, mon
     assert found.how == f"held-out scores of {auto}"
 
 
-def test_an_auto_head_without_kept_scores_is_solved_again(features, auto, tmp_path):
-    run = make_run(features, tmp_path / "run", method="auto")
+def test_an_auto_head_without_kept_scores_is_solved_again(auto, tmp_path):
+    run = shutil.copytree(auto, tmp_path / "run")
     (run / "held_out.safetensors").unlink()
     _, data, found = scored(run, tmp_path)
     kept = read_held_out(auto)
@@ -150,22 +152,14 @@ def test_a_network_is_trained_again_only_if_asked_to(network, tmp_path):
         np.testing.assert_allclose(part_of(found, data, name), logits[name], atol=1e-5)
 
 
-def other_features(features, path, change):
-    with np.load(features) as arrays:
-        content = {name: arrays[name].copy() for name in arrays}
-    change(content)
-    np.savez(path, **content)
-    return path
+def shifted(features, path, **changed):
+    """Copy of a feature file with other samples, and some other arrays."""
+    return copy_features(features, path, X=arrays_of(features)["X"] + np.float32(0.01), **changed)
 
 
 def test_samples_that_the_run_never_saw_are_simply_predicted(features, ridge, tmp_path, monkeypatch):
     monkeypatch.setattr(out_of_fold, "SolvedHead", pytest.fail)
-
-    def shift(content):
-        content["X"] += 0.01
-
-    path = other_features(features, tmp_path / "new.npz", shift)
-    config = DataConfig(path=str(path), **HIDDEN)
+    config = DataConfig(path=str(shifted(features, tmp_path / "new.npz")), **HIDDEN)
     trained, data, found = scored(ridge, tmp_path / "audit", config)
     expected = [trained.logits(samples, ENGINE) for samples in data.splits.values()]
     np.testing.assert_allclose(found.scores, np.concatenate(expected), atol=1e-5)
@@ -173,12 +167,12 @@ def test_samples_that_the_run_never_saw_are_simply_predicted(features, ridge, tm
 
 
 def test_new_labels_of_known_samples_count_and_everything_is_fitted_again(features, ridge, tmp_path):
-    def relabel(content):
-        content["Y"][:5] = 1
-        content["Y"][5:100] = np.eye(4, dtype=content["Y"].dtype)[content["Y"][5:100].argmax(1)]
-        content["X"][200:] += 0.01
-
-    path = other_features(features, tmp_path / "new.npz", relabel)
+    arrays = arrays_of(features)
+    labels, matrix = arrays["Y"], arrays["X"]
+    labels[:5] = 1
+    labels[5:100] = np.eye(4, dtype=labels.dtype)[labels[5:100].argmax(1)]
+    matrix[200:] += 0.01
+    path = copy_features(features, tmp_path / "new.npz", X=matrix, Y=labels)
     config = DataConfig(path=str(path), unlisted="unknown")
     _, data, found = scored(ridge, tmp_path / "audit", config)
     assert found.how.startswith("5 solutions of ridge")
@@ -190,25 +184,17 @@ def test_new_labels_of_known_samples_count_and_everything_is_fitted_again(featur
 
 
 def test_training_data_that_has_gone_may_contain_any_sample(features, tmp_path):
-    path = other_features(features, tmp_path / "old.npz", lambda content: None)
+    path = copy_features(features, tmp_path / "old.npz")
     run = make_run(path, tmp_path / "run", method="gr", epochs=1)
-
-    def shift(content):
-        content["X"] += 0.01
-
-    new = other_features(features, tmp_path / "new.npz", shift)
     path.unlink()
-    _, _, found = scored(run, tmp_path / "audit", DataConfig(path=str(new), **HIDDEN))
+    new = DataConfig(path=str(shifted(features, tmp_path / "new.npz")), **HIDDEN)
+    _, _, found = scored(run, tmp_path / "audit", new)
     assert "300 samples may be scored" in found.warnings[0]
 
 
 def test_classes_in_another_order_keep_their_scores(features, ridge, tmp_path):
-    def reorder(content):
-        content["X"] += 0.01
-        content["Y"] = content["Y"][:, ::-1]
-        content["classes"] = content["classes"][::-1]
-
-    path = other_features(features, tmp_path / "new.npz", reorder)
+    turned = {"Y": arrays_of(features)["Y"][:, ::-1], "classes": list("dcba")}
+    path = shifted(features, tmp_path / "new.npz", **turned)
     trained, data, found = scored(ridge, tmp_path / "audit", DataConfig(path=str(path), **HIDDEN))
     assert data.classes == ("d", "c", "b", "a")
     expected = trained.logits(data.splits["train"], ENGINE)
@@ -260,10 +246,9 @@ def test_the_folder_holds_what_was_found(ridge, features, audited, tmp_path):
 def test_the_list_is_mostly_right(features, audited):
     """The features tell the classes, so that the first labels of the list are hidden positives."""
     _, audit, _ = audited
-    with np.load(features) as arrays:
-        truth, classes = arrays["Y"], arrays["classes"].tolist()
+    truth = arrays_of(features)["Y"]
     ids = {name: row for row, name in enumerate(read_observed(audit.about.config).ids)}
-    right = [truth[ids[line.file], classes.index(line.label)] for line in audit.missing]
+    right = [truth[ids[line.file], "abcd".index(line.label)] for line in audit.missing]
     assert np.mean(right) > 0.9
     assert abs(audit.about.expected - np.sum(right)) < 10
 
@@ -329,15 +314,15 @@ def test_k_priors_and_probabilities_come_from_fully_labelled_samples(ridge, tmp_
 @pytest.mark.parametrize(
     ("change", "settings", "message"),
     [
-        (lambda c: c.update(classes=np.asarray([*"abce"])), {}, "has the class 'e'"),
-        (lambda c: c.update(X=c["X"][:, :9]), {}, "takes 10 features per sample, but the data has 9"),
-        (lambda c: None, {"observe": "none"}, "every label is known"),
-        (lambda c: None, {"val_share": "much"}, "val_share"),
-        (lambda c: None, {"path": "nowhere.npz"}, "no such file"),
+        ({"classes": [*"abce"]}, {}, "has the class 'e'"),
+        ({"X": np.zeros((300, 9), np.float32)}, {}, "takes 10 features per sample, but the data has 9"),
+        ({}, {"observe": "none"}, "every label is known"),
+        ({}, {"val_share": "much"}, "val_share"),
+        ({}, {"path": "nowhere.npz"}, "no such file"),
     ],
 )
 def test_data_that_does_not_suit_is_named(features, ridge, tmp_path, change, settings, message):
-    path = other_features(features, tmp_path / "new.npz", change)
+    path = copy_features(features, tmp_path / "new.npz", **change)
     with pytest.raises(InputError, match=message):
         run_audit(ridge, {"path": str(path), **settings}, output=tmp_path / "audit", engine=ENGINE)
     assert not (tmp_path / "audit").exists()
@@ -357,10 +342,10 @@ def test_arguments_that_do_not_suit_are_named(ridge, tmp_path, options, message)
         run_audit(ridge, {}, output=tmp_path / "audit", engine=ENGINE, **options)
 
 
-def test_a_folder_without_a_finished_run_is_named(ridge, features, tmp_path):
+def test_a_folder_without_a_finished_run_is_named(ridge, tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         run_audit(tmp_path / "none", {}, output=tmp_path / "audit", engine=ENGINE)
-    run = make_run(features, tmp_path / "run", model={"head": "lda"})
+    run = shutil.copytree(ridge, tmp_path / "run")
     (run / "config.yaml").unlink()
     with pytest.raises(InputError, match=r"config\.yaml: is missing"):
         run_audit(run, {}, output=tmp_path / "audit", engine=ENGINE)

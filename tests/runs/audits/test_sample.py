@@ -16,7 +16,7 @@ from spml.decisions import fit_calibration, hidden_probabilities, priors_from_sh
 from spml.runs.audits.sample import read_common_scores, sample_for_audit, scores_of_sample
 from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
 from tests.helpers.audits import CLASSES, read_sheet
-from tests.helpers.commands import fails
+from tests.helpers.commands import execute, fails
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_stated_k_takes_the_place_of_that_of_the_run(runs):
 def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path, capsys):
     sheet = tmp_path / "s.csv"
     before = sha256_file(folder / "ridge" / "held_out.safetensors")
-    main(["audit", "sample", str(folder / "ridge"), "--rows", "25", "--seed", "2", "--output", str(sheet)])
+    execute("audit sample", folder / "ridge", "--rows 25 --seed 2 --output", sheet)
     said = capsys.readouterr().out
     rows = read_sheet(sheet)
     held_out = read_held_out(folder / "ridge", CLASSES)
@@ -126,12 +126,12 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
 
 def test_without_k_the_command_says_what_can_not_be_computed(folder, tmp_path, capsys):
     output = ["--rows", "20", "--output", str(tmp_path / "s.csv")]
-    main(["audit", "sample", str(folder / "unknown"), *output])
+    execute("audit sample", folder / "unknown", *output)
     said = capsys.readouterr().out
     assert "K, the mean labels per sample, is not known, so it can't be computed how precise" in said
     assert "±" not in said
     assert json.loads((tmp_path / "s.json").read_text())["forecast"] is None
-    main(["audit", "sample", str(folder / "unknown"), *output, "--mean_labels", "2", "--overwrite"])
+    execute("audit sample", folder / "unknown", *output, "--mean_labels 2 --overwrite")
     assert "K             ±" in capsys.readouterr().out
 
 
@@ -146,7 +146,7 @@ def test_samples_and_labels_of_data_that_is_named(folder, tmp_path, capsys):
     matrix = np.vstack([np.ones(4), labels])[:, ::-1]
     np.savez(data, X=np.ones((41, 10)), Y=matrix, names=np.array(more), classes=np.array(list("dcba")))
     sheet = tmp_path / "s.csv"
-    main(["audit", "sample", str(folder / "ridge"), str(data), "--rows", "40", "--output", str(sheet)])
+    execute("audit sample", folder / "ridge", data, "--rows 40 --output", sheet)
     assert "from 40 samples with held-out scores" in capsys.readouterr().out
     rows = read_sheet(sheet)
     assert {row["file"] for row in rows} == set(held_out.ids[:40])
@@ -161,7 +161,7 @@ def test_what_can_not_be_drawn(folder, tmp_path, capsys):
     ridge, output = folder / "ridge", ["--output", tmp_path / "s.csv"]
 
     def refused(*arguments):
-        said = fails(capsys, "audit", "sample", *arguments, *output)
+        said = fails(capsys, "audit sample", *arguments, *output)
         assert not any(tmp_path.glob("s.*"))
         return said
 
@@ -189,17 +189,15 @@ def test_a_table_that_exists_is_not_replaced(folder, tmp_path, capsys):
     sheet.write_text("labels of an hour")
     assert "already exists. Replace it" in fails(capsys, *command)
     assert sheet.read_text() == "labels of an hour"
-    main([*command, "--overwrite"])
+    execute(*command, "--overwrite")
     assert len(read_sheet(sheet)) == 20
 
 
 def test_a_run_of_which_all_labels_are_known_needs_no_audit(folder, tmp_path, capsys):
     run = tmp_path / "full"
     full = ["--data.unlisted", "negative", "--head", "ridge", "--threads", "1", "--output", str(run)]
-    main(["train", str(folder / "features.npz"), *full])
-    assert "all labels of all 60 samples are known already" in fails(
-        capsys, "audit", "sample", run, "--rows", "20"
-    )
+    execute("train", folder / "features.npz", *full)
+    assert "all labels of all 60 samples are known already" in fails(capsys, "audit sample", run, "--rows 20")
 
 
 def test_runs_without_common_samples_or_classes(folder, tmp_path, capsys, runs):
@@ -208,10 +206,10 @@ def test_runs_without_common_samples_or_classes(folder, tmp_path, capsys, runs):
     renamed = held_out._replace(ids=tuple(f"new {name}" for name in held_out.ids))
     write_held_out(lda, renamed, CLASSES[::-1])
     try:
-        said = fails(capsys, "audit", "sample", ridge, lda, "--rows", "20", "--output", tmp_path / "s.csv")
+        said = fails(capsys, "audit sample", ridge, lda, "--rows 20 --output", tmp_path / "s.csv")
         assert "no sample has held-out scores of both this run and" in said
         (lda / "held_out.safetensors").unlink()
-        said = fails(capsys, "audit", "sample", lda, "--rows", "20", "--output", tmp_path / "s.csv")
+        said = fails(capsys, "audit sample", lda, "--rows 20 --output", tmp_path / "s.csv")
         assert "held_out.safetensors: is missing" in said
     finally:
         write_held_out(lda, held_out, CLASSES[::-1])

@@ -11,7 +11,6 @@ import pytest
 
 import spml
 from spml.audit.selection import select_by_audit
-from spml.cli.main import main
 from spml.decisions import (
     Target,
     f1_cuts,
@@ -25,7 +24,7 @@ from spml.runs.audits.use import use_audit
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.folder.layout import clear
 from tests.helpers.audits import CLASSES, read_sheet
-from tests.helpers.commands import fails
+from tests.helpers.commands import execute, fails
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def fill_in(path, truth, change=lambda number, row: row):
 def sheet(runs, truth, tmp_path, capsys):
     """A table of 40 samples, filled in."""
     path = tmp_path / "sample.csv"
-    main(["audit", "sample", str(runs["ridge"].folder), "--rows", "40", "--output", str(path)])
+    execute("audit sample", runs["ridge"].folder, "--rows 40 --output", path)
     fill_in(path, truth)
     capsys.readouterr()
     return path
@@ -138,7 +137,7 @@ def test_kinds_of_held_out_scores_that_differ_are_named(runs, sheet):
 
 def test_the_command_writes_thresholds_and_what_it_learned(runs, sheet, truth, tmp_path, capsys):
     used = use_audit(sheet, {name: runs[name] for name in ("ridge", "lda")})
-    main(["audit", "use", str(sheet), str(tmp_path / "ridge"), str(tmp_path / "lda")])
+    execute("audit use", sheet, tmp_path / "ridge", tmp_path / "lda")
     said = capsys.readouterr().out
     k, low, high = used.mean_labels
     assert f"K {k:.2f} labels per sample (95 % interval {low:.2f} to {high:.2f})" in said
@@ -159,11 +158,11 @@ def test_the_command_writes_thresholds_and_what_it_learned(runs, sheet, truth, t
 
 
 def test_a_stated_target(runs, sheet, tmp_path, capsys):
-    main(["audit", "use", str(sheet), str(tmp_path / "ridge"), "--target", "recall=0.7", "--per_class"])
+    execute("audit use", sheet, tmp_path / "ridge", "--target recall=0.7 --per_class")
     assert "recall=0.7, per class" in capsys.readouterr().out
     assert spml.load(tmp_path / "ridge").thresholds.target == Target("recall", 0.7, True)
     # The next audit keeps the target of the run.
-    main(["audit", "use", str(sheet), str(tmp_path / "ridge")])
+    execute("audit use", sheet, tmp_path / "ridge")
     assert spml.load(tmp_path / "ridge").thresholds.target == Target("recall", 0.7, True)
 
 
@@ -178,11 +177,11 @@ def test_preferred_classes_are_named_in_a_warning(tmp_path, capsys):
     shown = truth.argmax(1)
     np.savez(data, X=matrix, Y=shown, classes=np.array(list(CLASSES)), split=split)
     run, sheet = tmp_path / "biased", tmp_path / "s.csv"
-    main(["train", str(data), "--head", "ridge", "--threads", "1", "--output", str(run)])
-    main(["audit", "sample", str(run), "--rows", "150", "--output", str(sheet)])
+    execute("train", data, "--head ridge --threads 1 --output", run)
+    execute("audit sample", run, "--rows 150 --output", sheet)
     fill_in(sheet, {str(row): labels == 1 for row, labels in enumerate(truth)})
     capsys.readouterr()
-    main(["audit", "use", str(sheet), str(run)])
+    execute("audit use", sheet, run)
     said = capsys.readouterr().out
     assert "warning: frequent classes seem to have been preferred as known labels: a" in said
     told = json.loads((run / "audited.json").read_text())
@@ -198,7 +197,7 @@ def test_nothing_changes_where_the_table_is_refused(runs, sheet, truth, tmp_path
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
 
     def refused(*arguments):
-        said = fails(capsys, "audit", "use", *arguments)
+        said = fails(capsys, "audit use", *arguments)
         after = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
         assert {path: after[path] for path in before} == before
         assert not any(path.name == "audited.json" for path in after)
@@ -244,7 +243,7 @@ def test_a_table_of_another_run_is_refused(runs, sheet, tmp_path, capsys):
         learned=held_out.learned | named,
     )
     write_held_out(lda.folder, part, lda.classes)
-    said = fails(capsys, "audit", "use", sheet, tmp_path / "ridge", tmp_path / "lda")
+    said = fails(capsys, "audit use", sheet, tmp_path / "ridge", tmp_path / "lda")
     assert f"the model in {tmp_path / 'lda'} has learned from" in said
     assert not (tmp_path / "ridge" / "audited.json").exists()
 
@@ -254,5 +253,5 @@ def test_labels_that_contradict_known_ones_are_counted(runs, sheet, truth, tmp_p
     known = dict(zip(held_out.ids, held_out.labels.to_ternary(), strict=True))
     wrong = [row["file"] for row in read_sheet(sheet)][:2]
     fill_in(sheet, {**truth, **{name: truth[name] & (known[name] != 1) for name in wrong}})
-    main(["audit", "use", str(sheet), str(tmp_path / "ridge")])
+    execute("audit use", sheet, tmp_path / "ridge")
     assert "note: 2 known labels are not in the table" in capsys.readouterr().out

@@ -11,7 +11,6 @@ import pytest
 from scipy.special import expit
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.decisions import (
     Target,
@@ -32,8 +31,8 @@ from spml.runs.decide.policies import (
     write_thresholds,
 )
 from spml.runs.folder.held_out import HeldOut, read_held_out
-from tests.helpers.commands import fails
-from tests.helpers.features import HIDE
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import HIDE, arrays_of, copy_features, train_hidden
 
 CLASSES = tuple("abcd")
 
@@ -52,10 +51,7 @@ def simulate(samples=300, seed=0):
 @pytest.fixture(scope="module")
 def stated(features, tmp_path_factory):
     """A run with stated K."""
-    folder = tmp_path_factory.mktemp("runs") / "ridge"
-    options = ["--head", "ridge", "--threads", "1", "--mean_labels", "1.9", "--output", str(folder)]
-    main(["train", str(features), *HIDE, *options])
-    return folder
+    return train_hidden(features, tmp_path_factory.mktemp("runs") / "ridge", "--head ridge --mean_labels 1.9")
 
 
 @pytest.fixture
@@ -190,13 +186,9 @@ def test_training_decides_for_the_best_f1_of_each_class(stated):
 
 
 def test_full_labels_say_what_k_is(features, tmp_path):
-    main(
-        ["train", str(features), "--data.unlisted", "negative", "--head", "ridge", "--threads", "1"]
-        + ["--output", str(tmp_path / "run")]
-    )
+    execute("train", features, "--data.unlisted negative --head ridge --threads 1 --output", tmp_path / "run")
     policy = spml.load(tmp_path / "run").thresholds
-    with np.load(features) as content:
-        truth = content["Y"][content["split"] == "val"]
+    truth = arrays_of(features, "val")["Y"]
     assert policy.mean_labels.source == "labels"
     assert policy.mean_labels.value == pytest.approx(truth.sum(1).mean())
     assert [cut.support for cut in policy.classes] == pytest.approx(truth.sum(0))
@@ -223,29 +215,17 @@ def test_decisions_use_the_thresholds_of_the_run(run):
 
 def test_predict_and_evaluate_use_them(run, features, capsys, tmp_path):
     loaded = spml.load(run)
-    with np.load(features) as content:
-        chosen = content["split"] == "test"
-        truth = content["Y"][chosen] == 1
-        np.savez(tmp_path / "test.npz", X=content["X"][chosen])
-    scores = loaded.predict(tmp_path / "test.npz").scores
+    truth = arrays_of(features, "test")["Y"] == 1
+    test = copy_features(features, tmp_path / "test.npz", "test", Y=None, classes=None)
+    scores = loaded.predict(test).scores
     cuts = 1 / (1 + np.exp(-np.asarray(loaded.thresholds.logits)))
     for options, expected in (([], scores >= cuts), (["--thresholds", "0.25"], scores >= 0.25)):
         output = tmp_path / "predicted.jsonl"
-        main(
-            [
-                "predict",
-                str(run),
-                str(tmp_path / "test.npz"),
-                "--output",
-                str(output),
-                "--overwrite",
-                *options,
-            ]
-        )
+        execute("predict", run, test, "--output", output, "--overwrite", *options)
         labels = [json.loads(line)["labels"] for line in output.read_text().splitlines()]
         assert [[name in row for name in CLASSES] for row in labels] == expected.tolist()
         report = tmp_path / "report.json"
-        main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(report), *options])
+        execute("evaluate", run, features, *HIDE[:2], "--output", report, *options)
         hits = (expected & truth).sum()
         micro = json.loads(report.read_text())["thresholded"]["micro"]
         assert micro["precision"] == pytest.approx(hits / expected.sum())
@@ -264,10 +244,7 @@ def test_without_its_file_a_run_has_one_threshold_and_no_probabilities(run):
 
 
 def test_thresholds_of_another_run_are_refused(run, features, tmp_path, capsys):
-    main(
-        ["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--output", str(tmp_path / "lda")]
-    )
-    file = tmp_path / "lda" / "thresholds.json"
+    file = train_hidden(features, tmp_path / "lda", "--head lda") / "thresholds.json"
     assert "was decided for another model" in fails(capsys, "predict", run, features, "--thresholds", file)
     shutil.copy(file, run / "thresholds.json")
     assert "was decided for another model" in fails(capsys, "predict", run, features)
@@ -277,70 +254,46 @@ def test_thresholds_of_another_run_are_refused(run, features, tmp_path, capsys):
 
 
 def test_predictions_have_probabilities_where_k_is_known(run, features, tmp_path):
-    with np.load(features) as content:
-        np.savez(tmp_path / "new.npz", X=content["X"][:5])
+    new = tmp_path / "new.npz"
+    np.savez(new, X=arrays_of(features)["X"][:5])
     loaded = spml.load(run)
-    found = loaded.predict(tmp_path / "new.npz")
+    found = loaded.predict(new)
     knots = loaded.thresholds.calibration
     logits = np.log(found.scores / (1 - found.scores.astype(np.float64)))
     expected = np.interp(logits, knots.logits, knots.probabilities)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
-    main(["predict", str(run), str(tmp_path / "new.npz"), "--output", str(tmp_path / "p.csv")])
+    execute("predict", run, new, "--output", tmp_path / "p.csv")
     header, first = (tmp_path / "p.csv").read_text().splitlines()[:2]
     assert header.split(",")[6:] == [f"probability of {name}" for name in CLASSES]
     assert [float(cell) for cell in first.split(",")[6:]] == pytest.approx(found.probabilities[0], rel=1e-5)
-    assert loaded.predict(tmp_path / "new.npz", thresholds="global").probabilities is not None
+    assert loaded.predict(new, thresholds="global").probabilities is not None
     loaded.set_thresholds(mean_labels=1.2)
-    assert loaded.predict(tmp_path / "new.npz").probabilities.sum() < found.probabilities.sum()
+    assert loaded.predict(new).probabilities.sum() < found.probabilities.sum()
     (run / "thresholds.json").unlink()
-    assert spml.load(run).predict(tmp_path / "new.npz", thresholds="global").probabilities is None
-
-
-def test_there_are_no_probabilities_where_k_is_assumed(features, tmp_path):
-    main(
-        [
-            "train",
-            str(features),
-            *HIDE,
-            "--head",
-            "ridge",
-            "--threads",
-            "1",
-            "--output",
-            str(tmp_path / "run"),
-        ]
-    )
-    loaded = spml.load(tmp_path / "run")
-    assert loaded.predict(features).probabilities is None
-    assert "calibration" not in loaded.evaluate(features, unlisted="negative")
+    assert spml.load(run).predict(new, thresholds="global").probabilities is None
 
 
 def test_evaluation_measures_the_calibration(run, features, capsys, tmp_path):
     loaded = spml.load(run)
     found = loaded.evaluate(features, unlisted="negative")["calibration"]
-    with np.load(features) as content:
-        chosen = content["split"] == "test"
-        truth = content["Y"][chosen] == 1
-        np.savez(tmp_path / "test.npz", X=content["X"][chosen])
-    p = loaded.predict(tmp_path / "test.npz").probabilities
-    expected = calibration_error(p, truth)
+    test = arrays_of(features, "test")
+    expected = calibration_error(loaded.predict(test["X"]).probabilities, test["Y"] == 1)
     assert found["error"] == pytest.approx(expected.error, abs=1e-6)
     assert [each["count"] for each in found["bins"]] == expected.counts.tolist()
     for each, mean in zip(found["bins"], expected.expected, strict=True):
         assert each.get("expected", math.nan) == pytest.approx(mean, nan_ok=True)
     folder = tmp_path / "evaluation"
-    main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(folder)])
+    execute("evaluate", run, features, *HIDE[:2], "--output", folder)
     assert f"calibration error {100 * expected.error:.1f} % of the positives" in capsys.readouterr().out
     assert (folder / "reliability.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((folder / "comparison.json").read_text())["runs"][str(run)]["calibration"] == found
     (run / "thresholds.json").unlink()
-    main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(folder), "--thresholds", "global"])
+    execute("evaluate", run, features, *HIDE[:2], "--output", folder, "--thresholds global")
     assert not (folder / "reliability.png").exists()
 
 
 def test_training_without_k_states_nothing_and_says_how_to_learn_it(features, tmp_path, capsys):
-    folder = tmp_path / "a run"
-    main(["train", str(features), *HIDE, "--head", "ridge", "--threads", "1", "--output", str(folder)])
+    folder = train_hidden(features, tmp_path / "a run", "--head ridge")
     last = capsys.readouterr().err.splitlines()[-1]
     assert f"`spml audit sample '{folder}'`" in last
     assert "Without K, no precision or probability is estimated, and no missing label is listed" in last
@@ -351,22 +304,18 @@ def test_training_without_k_states_nothing_and_says_how_to_learn_it(features, tm
     assert content["calibration"] is None
     run = spml.load(folder)
     assert run.predict(str(features)).probabilities is None
+    assert "calibration" not in run.evaluate(features, unlisted="negative")
     assert run.summary["threshold"]["labels_per_sample"] == 1.5
     with pytest.raises(InputError, match="K is not known"):
         run.set_thresholds()
 
 
 def test_a_k_below_the_known_labels_is_refused_with_both_numbers(features, tmp_path, capsys):
-    def said(*command):
-        with pytest.raises(SystemExit) as stop:
-            main([*command])
-        assert stop.value.code == 2
-        return capsys.readouterr().err
-
     both = "mean_labels=0.9 is below 1, the mean number of labels that are known of a sample"
-    train = ["train", str(features), *HIDE, "--head", "ridge", "--threads", "1", "--output"]
-    assert both in said(*train, str(tmp_path / "run"), "--mean_labels", "0.9")
-    assert not (tmp_path / "run").exists()
-    main([*train, str(tmp_path / "run"), "--mean_labels", "1"])
-    assert both in said("thresholds", str(tmp_path / "run"), "--mean_labels", "0.9")
-    assert both in said("audit", str(tmp_path / "run"), "--mean_labels", "0.9")
+    run = tmp_path / "run"
+    train = ["train", features, *HIDE, "--head ridge --output", run]
+    assert both in fails(capsys, *train, "--mean_labels 0.9")
+    assert not run.exists()
+    train_hidden(features, run, "--head ridge --mean_labels 1")
+    for command in ("thresholds", "audit"):
+        assert both in fails(capsys, command, run, "--mean_labels 0.9")

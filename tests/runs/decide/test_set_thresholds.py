@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.decisions import (
     f1_cuts,
@@ -25,29 +24,22 @@ from spml.decisions import (
 )
 from spml.runs.folder.held_out import read_held_out
 from tests.helpers import write_image
-from tests.helpers.commands import fails
-from tests.helpers.features import HIDE
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import arrays_of, copy_features, logits_of, train_hidden
 
 CLASSES = tuple("abcd")
 
 
-@pytest.fixture(scope="module")
-def trained(features, tmp_path_factory):
-    """Runs without a stated K: held-out scores of validation samples, and of all labelled ones."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, options in (("ridge", ["--head", "ridge"]), ("auto", [])):
-        main(["train", str(features), *HIDE, *options, "--threads", "1", "--output", str(folder / name)])
-    return folder
-
-
 @pytest.fixture
-def runs(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / "runs")
+def runs(ridge_run, auto_run, tmp_path):
+    """Copies of runs without a stated K."""
+    for run in (ridge_run, auto_run):
+        shutil.copytree(run, tmp_path / "runs" / run.name)
+    return tmp_path / "runs"
 
 
 def truth_of(features, names):
-    with np.load(features) as content:
-        return content["Y"][np.asarray(names, int)] == 1
+    return arrays_of(features)["Y"][np.asarray(names, int)] == 1
 
 
 def write_sheet(path, features, names, **changed):
@@ -101,15 +93,14 @@ def test_each_target_is_decided_on_the_held_out_scores(runs):
 
 
 def test_k_of_training_is_remembered(features, tmp_path):
-    options = ["--head", "ridge", "--threads", "1", "--mean_labels", "1.7", "--output", str(tmp_path / "run")]
-    main(["train", str(features), *HIDE, *options])
+    train_hidden(features, tmp_path / "run", "--head ridge --mean_labels 1.7")
     (tmp_path / "run" / "thresholds.json").write_text("damaged")
     policy = spml.load(tmp_path / "run").set_thresholds()
     assert (policy.mean_labels.value, policy.mean_labels.source) == (1.7, "stated")
 
 
 def test_the_table_and_the_warnings_are_printed(runs, capsys):
-    main(["thresholds", str(runs / "ridge"), "--mean_labels", "1.9", "--target", "recall=0.8"])
+    execute("thresholds", runs / "ridge", "--mean_labels 1.9 --target recall=0.8")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "target recall=0.8; K = 1.9 labels per sample (stated)"
     assert lines[1] == "decided on 60 samples (held out)"
@@ -117,33 +108,28 @@ def test_the_table_and_the_warnings_are_printed(runs, capsys):
     policy = spml.load(runs / "ridge").thresholds
     cut = max(policy.classes, key=lambda cut: cut.support)
     assert lines[3].split()[:2] == [cut.name, f"{cut.threshold:.3g}"]
-    assert [line.removeprefix("warning: ") for line in lines if line.startswith("warning")] == [
-        *policy.warnings
-    ]
+    warned = [line.removeprefix("warning: ") for line in lines if line.startswith("warning")]
+    assert warned == [*policy.warnings]
     assert any("uniform draw" in line for line in policy.warnings)
     assert any("Only 60 samples" in line for line in policy.warnings)
 
 
 def test_settings_that_contradict_each_other_are_refused(runs, features, capsys):
     run = runs / "ridge"
-    said = fails(capsys, "thresholds", run, "--mean_labels", "2", "--audit", "x.csv")
+    said = fails(capsys, "thresholds", run, "--mean_labels 2 --audit x.csv")
     assert "pass `audit` or `mean_labels`, not both" in said
-    assert "`target` must be f1" in fails(capsys, "thresholds", run, "--target", "f3")
-    assert "between 0 and the 4 classes" in fails(capsys, "thresholds", run, "--mean_labels", "9")
-    assert "named twice" in fails(capsys, "thresholds", run, features, "--data.path", "x.npz")
+    assert "`target` must be f1" in fails(capsys, "thresholds", run, "--target f3")
+    assert "between 0 and the 4 classes" in fails(capsys, "thresholds", run, "--mean_labels 9")
+    assert "named twice" in fails(capsys, "thresholds", run, features, "--data.path x.npz")
 
 
 def test_a_run_without_held_out_scores_needs_data(runs, features, tmp_path, capsys):
     run = runs / "ridge"
     (run / "held_out.safetensors").unlink()
-    said = fails(capsys, "thresholds", run, "--mean_labels", "2.5")
+    said = fails(capsys, "thresholds", run, "--mean_labels 2.5")
     assert "held_out.safetensors: is missing" in said
-    with np.load(features) as content:
-        chosen = content["split"] == "test"
-        np.savez(
-            tmp_path / "new.npz", X=content["X"][chosen], Y=content["Y"][chosen], classes=content["classes"]
-        )
-    main(["thresholds", str(run), str(tmp_path / "new.npz"), "--mean_labels", "2.5"])
+    new = copy_features(features, tmp_path / "new.npz", "test")
+    execute("thresholds", run, new, "--mean_labels 2.5")
     assert spml.load(run).thresholds.rows.count == 80
 
 
@@ -151,22 +137,14 @@ def test_a_run_without_held_out_scores_needs_data(runs, features, tmp_path, caps
 
 
 def test_other_samples_are_scored_by_the_model(runs, features, tmp_path):
-    with np.load(features) as content:
-        chosen = content["split"] == "test"
-        matrix, truth = content["X"][chosen], content["Y"][chosen]
-    order = [2, 0, 3, 1]  # of the classes
-    path = tmp_path / "new.npz"
-    np.savez(path, X=matrix, Y=truth[:, order], classes=np.asarray(CLASSES)[order])
+    test, order = arrays_of(features, "test"), [2, 0, 3, 1]  # of the classes
+    truth, classes = test["Y"], np.asarray(CLASSES)[order]
+    path = copy_features(features, tmp_path / "new.npz", "test", Y=truth[:, order], classes=classes)
     run = spml.load(runs / "ridge")
     policy = run.set_thresholds(path, unlisted="negative")
     assert (policy.mean_labels.value, policy.mean_labels.source) == (truth.sum(1).mean(), "labels")
     assert (policy.rows.count, policy.rows.source) == (80, str(path))
-    import torch
-
-    from spml.models import load_classifier
-
-    with torch.no_grad():
-        scores = load_classifier(run.folder)[0](torch.from_numpy(matrix)).logits.numpy()
+    scores = logits_of(run.folder, test["X"])
     ternary = np.where(truth == 1, 1, -1).astype(np.int8)
     cuts = f1_cuts(scores, ternary, priors_from_shares(truth.sum(0), truth.sum(1).mean(), "labels"))
     assert policy.logits == pytest.approx(cuts.thresholds, abs=1e-5)
@@ -177,9 +155,8 @@ def test_other_samples_are_scored_by_the_model(runs, features, tmp_path):
 
 
 def test_data_with_other_classes_is_refused(runs, features, tmp_path, capsys):
-    with np.load(features) as content:
-        np.savez(tmp_path / "new.npz", X=content["X"], Y=content["Y"], classes=np.array(list("abce")))
-    assert "has the class 'e'" in fails(capsys, "thresholds", runs / "ridge", tmp_path / "new.npz")
+    new = copy_features(features, tmp_path / "new.npz", classes=list("abce"), split=None)
+    assert "has the class 'e'" in fails(capsys, "thresholds", runs / "ridge", new)
 
 
 # -- audits ----------------------------------------------------------------------------------------------
@@ -191,7 +168,7 @@ def test_an_audit_of_kept_samples_gives_k_and_probabilities(runs, features, tmp_
     rows = np.random.default_rng(0).permutation(len(kept.ids))[:50]
     names = [kept.ids[row] for row in rows]
     sheet = write_sheet(tmp_path / "sample.csv", features, names)
-    main(["thresholds", str(run), "--audit", str(sheet)])
+    execute("thresholds", run, "--audit", sheet)
     policy, truth = spml.load(run).thresholds, truth_of(features, names)
     labels = kept.labels.to_ternary()
     known = labels[rows] == 1
@@ -210,7 +187,7 @@ def test_an_audit_of_kept_samples_gives_k_and_probabilities(runs, features, tmp_
     )
     assert "uniform draw among its labels" not in out
     # Another target keeps what the audit told.
-    main(["thresholds", str(run), "--target", "recall=0.8"])
+    execute("thresholds", run, "--target recall=0.8")
     assert spml.load(run).thresholds.mean_labels == policy.mean_labels
     assert spml.load(run).thresholds.calibration == policy.calibration
 
@@ -218,20 +195,12 @@ def test_an_audit_of_kept_samples_gives_k_and_probabilities(runs, features, tmp_
 def test_other_samples_of_an_audit_are_predicted(runs, features, tmp_path):
     run = spml.load(runs / "ridge")
     kept = read_held_out(run.folder, CLASSES)
-    with np.load(features) as content:
-        val, test = (np.flatnonzero(content["split"] == name) for name in ("val", "test"))
-        chosen = np.r_[test[:40], val[:5]]
-        matrix, truth = content["X"][chosen], content["Y"][chosen]
+    val, test = arrays_of(features, "val"), arrays_of(features, "test")
+    matrix, truth = (np.concatenate([test[name][:40], val[name][:5]]) for name in ("X", "Y"))
     np.savez(tmp_path / "audit.npz", X=matrix, Y=truth, classes=np.array(CLASSES))
     policy = run.set_thresholds(audit=tmp_path / "audit.npz")
     assert policy.mean_labels.value == truth.sum(1).mean()
-    np.savez(tmp_path / "matrix.npz", X=matrix)
-    import torch
-
-    from spml.models import load_classifier
-
-    with torch.no_grad():
-        scores = load_classifier(run.folder)[0](torch.from_numpy(matrix)).logits.numpy()
+    scores = logits_of(run.folder, matrix)
     labels = kept.labels.to_ternary()
     calibration = fit_calibration(
         kept.scores, labels, priors_from_audit(kept.positives, truth == 1, samples=kept.total)
@@ -241,48 +210,41 @@ def test_other_samples_of_an_audit_are_predicted(runs, features, tmp_path):
 
 
 def test_what_the_model_has_learned_from_is_refused(runs, features, tmp_path, capsys):
-    with np.load(features) as content:
-        training = np.flatnonzero(content["split"] == "train")
-        matrix, truth = content["X"], content["Y"]
+    arrays = arrays_of(features)
+    training = np.flatnonzero(arrays["split"] == "train")
     sheet = write_sheet(tmp_path / "sheet.csv", features, training[:30])
     said = fails(capsys, "thresholds", runs / "ridge", "--audit", sheet)
     assert "has learned from '0' and has kept no other score of it" in said
     assert "spml audit sample" in said
     # Equal features are found, although row 0 of this file is another row there.
-    rows = training[30:60]
-    np.savez(tmp_path / "audit.npz", X=matrix[rows], Y=truth[rows], classes=np.array(CLASSES))
-    assert "has learned from '0'" in fails(
-        capsys, "thresholds", runs / "ridge", "--audit", tmp_path / "audit.npz"
-    )
+    more, rows = tmp_path / "audit.npz", training[30:60]
+    np.savez(more, X=arrays["X"][rows], Y=arrays["Y"][rows], classes=np.array(CLASSES))
+    assert "has learned from '0'" in fails(capsys, "thresholds", runs / "ridge", "--audit", more)
     # The auto head has scores of training samples that it was not fitted to.
-    main(["thresholds", str(runs / "auto"), "--audit", str(sheet)])
+    execute("thresholds", runs / "auto", "--audit", sheet)
     assert spml.load(runs / "auto").thresholds.rows.audited == 30
 
 
 def test_an_audit_that_is_not_complete_is_refused(runs, features, tmp_path, capsys):
-    run, names = runs / "auto", list(range(60))
-    with np.load(features) as content:
-        matrix, truth = content["X"][:60], content["Y"][:60].astype(np.int8)
-    for complete in ("", "no"):
-        sheet = write_sheet(tmp_path / "sheet.csv", features, names, complete=complete)
-        assert "sheet.csv: row 2: '0' is not complete" in fails(capsys, "thresholds", run, "--audit", sheet)
-    sheet = write_sheet(tmp_path / "few.csv", features, names[:19])
-    assert "few.csv: has 19 samples, but an audit needs at least 20" in fails(
-        capsys, "thresholds", run, "--audit", sheet
-    )
-    sheet = write_sheet(tmp_path / "other.csv", features, names, labels="a|e")
-    assert "row 2: 'e' is not a class" in fails(capsys, "thresholds", run, "--audit", sheet)
-    partial = np.where(truth == 1, 1, -1).astype(np.int8)
+    names, partial = list(range(60)), np.where(arrays_of(features)["Y"] == 1, 1, -1)
     partial[7, 2] = 0
-    np.savez(tmp_path / "partial.npz", X=matrix, Y=partial, classes=np.array(CLASSES))
-    assert "1 sample is not labelled in full, such as '7'" in fails(
-        capsys, "thresholds", run, "--audit", tmp_path / "partial.npz"
-    )
-    np.savez(tmp_path / "classes.npz", X=matrix, Y=truth, classes=np.array(list("abce")))
-    assert "has the class 'e', which the model" in fails(
-        capsys, "thresholds", run, "--audit", tmp_path / "classes.npz"
-    )
-    assert "no such file" in fails(capsys, "thresholds", run, "--audit", tmp_path / "nothing.csv").lower()
+    path, other = tmp_path / "sheet.csv", tmp_path / "other.npz"
+    for audit, message in (
+        (write_sheet(path, features, names, complete=""), "sheet.csv: row 2: '0' is not complete"),
+        (write_sheet(tmp_path / "no.csv", features, names, complete="no"), "row 2: '0' is not complete"),
+        (
+            write_sheet(tmp_path / "few.csv", features, names[:19]),
+            "few.csv: has 19 samples, but an audit needs at least 20",
+        ),
+        (write_sheet(tmp_path / "e.csv", features, names, labels="a|e"), "row 2: 'e' is not a class"),
+        (copy_features(features, other, Y=partial), "1 sample is not labelled in full, such as '7'"),
+        (
+            copy_features(features, tmp_path / "e.npz", classes=list("abce")),
+            "has the class 'e', which the model",
+        ),
+        (tmp_path / "nothing.csv", "no such file"),
+    ):
+        assert message in fails(capsys, "thresholds", runs / "auto", "--audit", audit)
 
 
 def test_audited_images_are_found_by_their_file(tmp_path, capsys):
@@ -291,16 +253,15 @@ def test_audited_images_are_found_by_their_file(tmp_path, capsys):
     rng = np.random.default_rng(0)
     for k in range(70):
         write_image(photos / "abc"[k % 3] / f"{k}.png")
-    options = ["--epochs", "1", "--threads", "1", "--data.workers", "0", "--model.backbone", "small_cnn"]
-    options += ["--data.size", "16"]
-    main(["train", str(photos), *options, "--output", str(tmp_path / "run")])
+    options = "--epochs 1 --threads 1 --data.workers 0 --model.backbone small_cnn --data.size 16"
+    execute("train", photos, options, "--output", tmp_path / "run")
     kept = read_held_out(tmp_path / "run", tuple("abc"))
     files = [photos / name for name in kept.ids]
     new = [write_image(tmp_path / "new" / f"{k}.png") for k in range(30)]
     path = tmp_path / "audit.csv"
     lines = [f"{file.relative_to(tmp_path)},{'abc'[rng.integers(3)]}" for file in [*files, *new]]
     path.write_text("file,label\n" + "\n".join(lines) + "\n")
-    main(["thresholds", str(tmp_path / "run"), "--audit", str(path), "--workers", "0"])
+    execute("thresholds", tmp_path / "run", "--audit", path, "--workers 0")
     policy = spml.load(tmp_path / "run").thresholds
     assert policy.rows.audited == len(kept.ids) + 30
     assert policy.mean_labels.value == 1.0
@@ -318,19 +279,13 @@ def test_audited_images_are_found_by_their_file(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["ridge", "auto"])
 def test_data_of_the_training_with_other_labels(name, runs, features, tmp_path):
     """Labels as they were before a review: samples of the training have held-out scores or are left out."""
-    import torch
-
-    from spml.models import load_classifier
-
     run = spml.load(runs / name)
     kept = read_held_out(run.folder, CLASSES)
-    with np.load(features) as content:
-        arrays = dict(content)
+    arrays = arrays_of(features)
     other = np.where(np.arange(4) == arrays["Y"].argmax(1)[:, None], 1, 0)
-    np.savez(tmp_path / "before.npz", **{**arrays, "Y": other})
-    policy = run.set_thresholds(tmp_path / "before.npz", mean_labels=1.9)
-    with torch.no_grad():
-        scores = load_classifier(run.folder)[0](torch.from_numpy(arrays["X"])).logits.numpy()
+    before = copy_features(features, tmp_path / "before.npz", Y=other)
+    policy = run.set_thresholds(before, mean_labels=1.9)
+    scores = logits_of(run.folder, arrays["X"])
     scores[np.asarray(kept.ids, int)] = kept.scores
     used = np.ones(len(scores), bool)
     used[np.asarray(sorted(kept.learned), int)] = False
@@ -344,8 +299,6 @@ def test_data_of_the_training_with_other_labels(name, runs, features, tmp_path):
 
 
 def test_data_that_the_model_has_learned_from_is_refused(runs, features, tmp_path):
-    with np.load(features) as content:
-        train = {key: content[key][content["split"] == "train"] for key in ("X", "Y")}
-        np.savez(tmp_path / "learned.npz", classes=content["classes"], **train)
+    learned = copy_features(features, tmp_path / "learned.npz", "train")
     with pytest.raises(InputError, match="has learned from all samples"):
-        spml.load(runs / "ridge").set_thresholds(tmp_path / "learned.npz", mean_labels=2.0)
+        spml.load(runs / "ridge").set_thresholds(learned, mean_labels=2.0)

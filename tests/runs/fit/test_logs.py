@@ -15,10 +15,11 @@ import timm
 from safetensors.torch import save_model
 
 import spml
-from spml.cli.main import main, parse
+from spml.cli.main import parse
 from spml.common.errors import InputError
 from spml.engine import Interrupted, Trainer
 from spml.runs.fit.logs import _LOGS
+from tests.helpers.commands import execute
 from tests.helpers.features import make_features
 from tests.helpers.photos import make_photos
 
@@ -305,7 +306,7 @@ def test_a_missing_package_is_named_before_the_training(settings, tmp_path, name
         importlib.util, "find_spec", lambda each, *rest: None if each == name else real(each, *rest)
     )
     with pytest.raises(SystemExit) as caught:
-        main(["train", settings["data"]["path"], "--output", str(tmp_path / "run"), "--logger", name])
+        execute("train", settings["data"]["path"], "--output", tmp_path / "run", "--logger", name)
     assert caught.value.code == 2
     assert f"pip install {name} (the extra `{name}`)." in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

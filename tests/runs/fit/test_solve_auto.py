@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.data import Samples
@@ -25,24 +24,26 @@ from spml.runs.fit import fine_tune, solve
 from spml.runs.folder import held_out
 from spml.runs.settle import resolve as resolving
 from spml.scores import InMemory
-from tests.helpers.commands import fails
-from tests.helpers.features import BACKBONE, HIDE, make_steps, make_weights
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import (
+    BACKBONE,
+    HIDE,
+    arrays_of,
+    copy_features,
+    logits_of,
+    make_steps,
+    make_weights,
+    train_hidden,
+)
 from tests.helpers.photos import make_photos
-
-
-@pytest.fixture(scope="module")
-def run(features, tmp_path_factory):
-    output = tmp_path_factory.mktemp("runs") / "auto"
-    main(["train", str(features), *HIDE, "--threads", "1", "--output", str(output)])
-    return output
 
 
 def summary_of(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
-def test_auto_is_the_default_on_features(run, capsys):
-    config, summary = read_yaml(run / "config.yaml"), summary_of(run)
+def test_auto_is_the_default_on_features(auto_run, capsys):
+    config, summary = read_yaml(auto_run / "config.yaml"), summary_of(auto_run)
     assert (config.method, config.model.head, config.model.scaling) == ("auto", "auto", "raw")
     assert summary["method"] == "auto"
     members = summary["members"]
@@ -53,23 +54,22 @@ def test_auto_is_the_default_on_features(run, capsys):
     assert all(member["space"].startswith(("standard", "sqrtl2")) for member in linear)
     assert summary["selected"]["mode"] == "observed"
     assert summary["test"]["mAP"] > 0.85
-    *tried, last = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    *tried, last = map(json.loads, (auto_run / "metrics.jsonl").read_text().splitlines())
     assert last["members"] == len(members)
     assert last["val/SP"] == summary["validation"]["val/SP"]
     assert len(tried) == 8 * (13 + 12)
     for member in linear:
         path = [t["score"] for t in tried if (t["space"], t["head"]) == (member["space"], member["head"])]
         assert max(path) == member["score"]
-    assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (auto_run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
-    command = ["train", str(features), *HIDE, "--epochs", "7", "--threads", "1"]
-    main([*command, "--output", str(tmp_path / "short")])
+    train_hidden(features, tmp_path / "short", "--epochs 7")
     printed = capsys.readouterr().err
     assert "member " not in printed
     assert len(printed.splitlines()) < 20
-    main([*command, "--verbose", "--output", str(tmp_path / "run")])
+    train_hidden(features, tmp_path / "run", "--epochs 7 --verbose")
     printed = capsys.readouterr().err
     assert "no method was passed, so auto is used" in printed
     assert "epochs has no effect" in printed
@@ -83,20 +83,18 @@ def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
 
 def test_a_penalty_that_was_not_solved_is_said_in_the_short_log(features, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(solve, "solve_path", partial(solve.solve_path, max_evaluations=2))
-    solver = ["--method", "an", "--optim.name", "lbfgs", "--threads", "1"]
-    main(["train", str(features), *HIDE, *solver, "--output", str(tmp_path / "run")])
+    train_hidden(features, tmp_path / "run", "--method an --optim.name lbfgs")
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("penalty ")]
     assert lines
     assert all(line.endswith("not converged") for line in lines)
 
 
-def test_the_saved_model_predicts_as_in_training(run, features):
-    loaded, summary = spml.load(run), summary_of(run)
+def test_the_saved_model_predicts_as_in_training(auto_run, features):
+    loaded, summary = spml.load(auto_run), summary_of(auto_run)
     result = loaded.evaluate(features, unlisted="negative")
     assert result["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
-    with np.load(features) as arrays:
-        rows = torch.from_numpy(arrays["X"][arrays["split"] == "test"])
-    classifier, card = load_classifier(run)
+    rows = torch.from_numpy(arrays_of(features, "test")["X"])
+    classifier, card = load_classifier(auto_run)
     assert card["method"]["name"] == "auto"
     torch.testing.assert_close(classifier(rows).logits, classifier.top.head(rows))
 
@@ -114,8 +112,7 @@ def steps(tmp_path):
 
 
 def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
-    output = tmp_path / "run"
-    main(["train", str(steps), *HIDE, "--threads", "1", "--verbose", "--output", str(output)])
+    output = train_hidden(steps, tmp_path / "run", "--verbose")
     printed, summary = capsys.readouterr().err, summary_of(output)
     forest = summary["members"][-1]
     assert (forest["space"], forest["head"], forest["penalty"]) == ("raw", "forest", None)
@@ -140,39 +137,29 @@ def test_features_of_a_network_have_no_forest(steps, tmp_path, monkeypatch):
 
     monkeypatch.setattr(solve.models, "fit_auto", stop)
     photos, weights = make_photos(tmp_path / "photos"), make_weights(tmp_path / "tiny.safetensors")
-    options = ["--model.weights", str(weights), "--model.backbone", BACKBONE, "--data.workers", "0"]
+    options = ["--model.weights", weights, "--model.backbone", BACKBONE, "--data.workers 0"]
     for source, extra in ((photos, options), (steps, HIDE)):
         with pytest.raises(SystemExit):
-            main(["train", str(source), *extra, "--threads", "1", "--output", f"{source}-run"])
+            execute("train", source, *extra, "--threads 1 --output", f"{source}-run")
     assert asked == [False, True]
 
 
 def test_the_threshold_is_that_of_held_out_scores(features, tmp_path):
     """The final model has seen the validation samples, so their scores by it would be too high."""
-    main(
-        ["train", str(features), *HIDE, "--threads", "1", "--mean_labels", "1.6"]
-        + ["--output", str(tmp_path / "run")]
-    )
-    loaded = spml.load(tmp_path / "run")
-    with np.load(features) as arrays:
-        val, truth = (arrays[name][arrays["split"] == "val"] for name in ("X", "Y"))
-    in_sample = load_classifier(tmp_path / "run")[0](torch.from_numpy(val)).logits.numpy()
+    run = train_hidden(features, tmp_path / "run", "--mean_labels 1.6")
+    loaded, val = spml.load(run), arrays_of(features, "val")
+    in_sample, truth = logits_of(run, val["X"]), val["Y"]
     assert loaded.global_logit != pytest.approx(global_threshold(in_sample, 1.6), abs=1e-3)
     assert loaded.card["threshold"]["labels_per_sample"] == 1.6
     predicted = loaded.decision()(in_sample)
     assert (predicted == truth).mean() > 0.8
-    shown = summary_of(tmp_path / "run")["validation"]["val/SP"]
+    shown = summary_of(run)["validation"]["val/SP"]
     index = np.asarray([np.flatnonzero(row)[0] for row in truth])
     assert shown < sp_score(in_sample, index, 1.6).score + 0.2
 
 
 def test_full_labels_select_by_map(features, tmp_path):
-    output = tmp_path / "run"
-    main(
-        ["train", str(features), *HIDE, "--select", "oracle", "--threads", "1", "--method", "auto"]
-        + ["--output", str(output)]
-    )
-    summary = summary_of(output)
+    summary = summary_of(train_hidden(features, tmp_path / "run", "--select oracle --method auto"))
     assert summary["selected"]["mode"] == "oracle"
     best = max(member["score"] for member in summary["members"])
     # The score of a member is mAP on the validation samples; the sum of members is about as good.
@@ -181,8 +168,7 @@ def test_full_labels_select_by_map(features, tmp_path):
 
 def test_hidden_labels_reach_nothing(features, tmp_path):
     """Other true labels, with the same observed ones, give the same model to the bit."""
-    with np.load(features) as arrays:
-        content = dict(arrays)
+    content = arrays_of(features)
     index = np.asarray([np.flatnonzero(row)[0] for row in content["Y"]])
     models = []
     for name, extra in (("one", 0), ("other", 1)):
@@ -191,21 +177,17 @@ def test_hidden_labels_reach_nothing(features, tmp_path):
         known = content["split"] == "test"
         labels[known] = extra
         labels[known, index[known]] = 1
-        path = tmp_path / f"{name}.npz"
-        np.savez(path, **{**content, "Y": labels})
-        main(["train", str(path), "--threads", "1", "--method", "auto", "--output", str(tmp_path / name)])
+        path = copy_features(features, tmp_path / f"{name}.npz", Y=labels)
+        execute("train", path, "--threads 1 --method auto --output", tmp_path / name)
         models.append(load_classifier(tmp_path / name)[0].state_dict())
     assert all(torch.equal(models[0][key], models[1][key]) for key in models[0])
 
 
-def test_training_goes_on_from_the_linear_member(run, features, tmp_path):
-    output = tmp_path / "run"
-    main(
-        ["train", str(features), *HIDE, "--init-from", str(run), "--method", "gr", "--epochs", "2"]
-        + ["--optim.lr", "1e-4", "--threads", "1", "--output", str(output)]
-    )
+def test_training_goes_on_from_the_linear_member(auto_run, features, tmp_path):
+    options = "--method gr --epochs 2 --optim.lr 1e-4 --init-from"
+    output = train_hidden(features, tmp_path / "run", options, auto_run)
     config = read_yaml(output / "config.yaml")
-    first = load_classifier(run)[0].top.head
+    first = load_classifier(auto_run)[0].top.head
     assert (config.model.head, config.model.scaling) == ("linear", first.settings.start)
     trained = load_classifier(output)[0].top
     own, theirs = trained.scaling.state_dict(), first.start_scaling.state_dict()
@@ -216,8 +198,7 @@ def test_training_goes_on_from_the_linear_member(run, features, tmp_path):
 
 
 def test_lda_is_a_head_of_its_own(features, tmp_path):
-    output = tmp_path / "run"
-    main(["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--output", str(output)])
+    output = train_hidden(features, tmp_path / "run", "--head lda")
     summary = summary_of(output)
     assert (summary["method"], summary["selected"]["of"]) == ("lda", 12)
     assert read_yaml(output / "config.yaml").model.scores == "log_softmax"
@@ -249,18 +230,16 @@ def test_what_asks_for_training_is_trained_by_default(features):
 def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
     output = ["--output", tmp_path / "run"]
     for options, said in (
-        (["--head", "mlp"], "model.head=mlp is given"),
-        (["--hp.beta", "1"], "`hp` is given"),
-        (["--optim.name", "lbfgs"], "optim.name=lbfgs is given"),
-        (["--init_from", "runs/x"], "init_from=runs/x is given"),
-        (["--record", "scores"], "method=auto solves a head without epochs"),
+        ("--head mlp", "model.head=mlp is given"),
+        ("--hp.beta 1", "`hp` is given"),
+        ("--optim.name lbfgs", "optim.name=lbfgs is given"),
+        ("--init_from runs/x", "init_from=runs/x is given"),
+        ("--record scores", "method=auto solves a head without epochs"),
     ):
-        assert said in fails(capsys, "train", features, *HIDE, "--method", "auto", *options, *output)
-    said = fails(capsys, "train", features, *HIDE, "--method", "atuo", *output)
+        assert said in fails(capsys, "train", features, *HIDE, "--method auto", options, *output)
+    said = fails(capsys, "train", features, *HIDE, "--method atuo", *output)
     assert "unknown method 'atuo'. Did you mean auto?" in said
-    assert "random weights" in fails(
-        capsys, "train", "digits", "--data.observe", "single", "--method", "auto", *output
-    )
+    assert "random weights" in fails(capsys, "train digits --data.observe single --method auto", *output)
     assert not (tmp_path / "run").exists()
 
 
@@ -268,11 +247,10 @@ def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
     photos, weights = make_photos(folder / "photos"), make_weights(folder / "tiny.safetensors")
-    options = ["--model.weights", str(weights), "--model.backbone", BACKBONE, "--method", "auto"]
-    options += ["--model.frozen", "no", "--epochs", "2", "--threads", "1", "--data.workers", "0"]
+    options = "--method auto --model.frozen no --epochs 2 --threads 1 --data.workers 0 --model.backbone"
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        main(["train", str(photos), *options, "--output", str(folder / "run")])
+        execute("train", photos, options, BACKBONE, "--model.weights", weights, "--output", folder / "run")
     assert "no effect" not in said.getvalue()
     return folder / "run"
 
@@ -303,7 +281,7 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
 def test_a_finished_part_is_not_made_again(tuned, capsys):
     before = (tuned / "head" / "summary.json").stat().st_mtime_ns
     (tuned / "summary.json").unlink()
-    main(["train", "--output", str(tuned), "--resume"])
+    execute("train --output", tuned, "--resume")
     assert (tuned / "head" / "summary.json").stat().st_mtime_ns == before
     assert summary_of(tuned)["candidates"]
 

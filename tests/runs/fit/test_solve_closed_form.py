@@ -10,24 +10,17 @@ import torch
 from sklearn.linear_model import Ridge
 
 import spml
-from spml.cli.main import main
-from spml.config import read_yaml
+from spml.config import DataConfig, read_yaml
+from spml.data import open_dataset
 from spml.models import load_classifier
-from tests.helpers.commands import FAST, fails
-from tests.helpers.features import HIDE, make_weights, records
+from tests.helpers.commands import FAST, execute, fails
+from tests.helpers.features import HIDE, arrays_of, make_weights, records, train_hidden
 from tests.helpers.photos import make_photos
 
 
 @pytest.fixture
 def weights(tmp_path):
     return make_weights(tmp_path / "tiny.safetensors")
-
-
-@pytest.fixture(scope="module")
-def ridge_run(features, tmp_path_factory):
-    output = tmp_path_factory.mktemp("runs") / "ridge"
-    main(["train", str(features), *HIDE, "--head", "ridge", "--threads", "1", "--output", str(output)])
-    return output
 
 
 def test_the_folder_says_which_penalty_was_chosen_and_why(ridge_run):
@@ -55,20 +48,16 @@ def test_the_folder_says_which_penalty_was_chosen_and_why(ridge_run):
     assert (config.method, config.model.head) == ("", "ridge")
 
 
-def test_predictions_are_those_of_ridge_regression_on_the_observed_labels(ridge_run, features, tmp_path):
-    from spml.config import DataConfig
-    from spml.data import open_dataset
-
+def test_predictions_are_those_of_ridge_regression_on_the_observed_labels(ridge_run, features):
     data = open_dataset(DataConfig(path=str(features), unlisted="negative", observe="single"))
     train = data.splits["train"]
     inputs = train.inputs.dense(range(len(train))).astype(np.float64)
     mean, std = inputs.mean(0), inputs.std(0)
     penalty = json.loads((ridge_run / "summary.json").read_text())["selected"]["penalty"]
     model = Ridge(alpha=penalty * len(train)).fit((inputs - mean) / std, train.observed.to_multi_hot())
-    with np.load(features) as stored:
-        np.savez(tmp_path / "new.npz", X=stored["X"])
-        estimate = model.predict((stored["X"] - mean) / std)
-    scores = spml.load(ridge_run).predict(tmp_path / "new.npz").scores
+    matrix = arrays_of(features)["X"]
+    estimate = model.predict((matrix - mean) / std)
+    scores = spml.load(ridge_run).predict(matrix).scores
     assert np.log(scores / (1 - scores)) == pytest.approx(4 * (2 * estimate - 0.5), abs=1e-3)
 
 
@@ -80,11 +69,11 @@ def test_evaluate_agrees_with_the_summary(ridge_run, features):
 
 def test_the_configuration_repeats_the_run_and_resume_runs_it_again(ridge_run, tmp_path):
     again = tmp_path / "again"
-    main(["train", "--config", str(ridge_run / "config.yaml"), "--output", str(again)])
+    execute("train --config", ridge_run / "config.yaml", "--output", again)
     expected = (ridge_run / "model.safetensors").read_bytes()
     assert (again / "model.safetensors").read_bytes() == expected
     (again / "model.safetensors").unlink()
-    main(["train", "--output", str(again), "--resume"])
+    execute("train --output", again, "--resume")
     assert (again / "model.safetensors").read_bytes() == expected
 
 
@@ -96,8 +85,7 @@ def test_full_labels_are_all_used_and_select_by_map(features, tmp_path):
     summary = json.loads((run.folder / "summary.json").read_text())
     assert summary["selected"]["metric"] == "val/mAP"
     assert summary["test"]["mAP"] > 0.99
-    with np.load(features) as stored:
-        mean = stored["Y"][stored["split"] == "train"].sum(1).mean()
+    mean = arrays_of(features, "train")["Y"].sum(1).mean()
     assert summary["head_bias"] == {
         "start": "solved", "mean_labels": pytest.approx(mean), "source": "training labels",
     }  # fmt: skip
@@ -105,7 +93,7 @@ def test_full_labels_are_all_used_and_select_by_map(features, tmp_path):
 
 def test_the_mean_difference_is_one_solution_without_a_choice(features, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main(["train", str(features), *HIDE, "--head=mean_difference", "--mean_labels", "1.9", "--threads", "1"])
+    execute("train", features, *HIDE, "--head=mean_difference --mean_labels 1.9 --threads 1")
     assert "test mAP" in capsys.readouterr().err
     folder = tmp_path / "runs" / "features-mean_difference"
     assert {path.name for path in folder.iterdir()} == {
@@ -122,11 +110,7 @@ def test_the_mean_difference_is_one_solution_without_a_choice(features, tmp_path
 
 
 def test_the_last_penalty_ranks_like_the_mean_difference(ridge_run, features, tmp_path):
-    main([
-        "train", str(features), *HIDE, "--head", "mean_difference", "--threads", "1",
-        "--output", str(tmp_path / "run"),
-    ])  # fmt: skip
-    (record,) = records(tmp_path / "run")
+    (record,) = records(train_hidden(features, tmp_path / "run", "--head mean_difference"))
     for key in ("val/SP", "val/mAP", "val/naive_mAP"):
         assert record[key] == pytest.approx(records(ridge_run)[12][key], abs=1e-12)
 
@@ -150,14 +134,14 @@ def test_a_backbone_of_a_file_is_frozen_and_the_model_takes_images(weights, tmp_
 def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, features, weights, monkeypatch):
     output, ridge = ["--output", tmp_path / "run"], ["--head", "ridge"]
     photos = make_photos(tmp_path / "photos", per_class=4)
-    assert "method=an is given" in fails(capsys, "train", features, *ridge, "--method", "an", *output)
-    assert "`hp` is given" in fails(capsys, "train", features, *ridge, "--hp.q2", "1", *output)
-    said = fails(capsys, "train", "digits", *ridge, *output)
+    assert "method=an is given" in fails(capsys, "train", features, *ridge, "--method an", *output)
+    assert "`hp` is given" in fails(capsys, "train", features, *ridge, "--hp.q2 1", *output)
+    said = fails(capsys, "train digits", *ridge, *output)
     assert "small_cnn starts from random weights" in said
     assert "model.backbone=resnet50" in said
-    said = fails(capsys, "train", photos, *FAST, *ridge, "--model.frozen", "yes", *output)
+    said = fails(capsys, "train", photos, *FAST, *ridge, "--model.frozen yes", *output)
     assert "test_efficientnet starts from random weights" in said
-    said = fails(capsys, "train", photos, *ridge, "--model.weights", weights, "--model.frozen", "no", *output)
+    said = fails(capsys, "train", photos, *ridge, "--model.weights", weights, "--model.frozen no", *output)
     assert "model.frozen is 'no'" in said
     assert "init_from=RUN" in said
     assert not (tmp_path / "run").exists()
@@ -175,7 +159,7 @@ def test_what_a_head_in_closed_form_can_not_use_is_refused(capsys, tmp_path, fea
 def test_features_that_do_not_differ(capsys, tmp_path):
     path = tmp_path / "same.npz"
     np.savez(path, X=np.ones((20, 3), np.float32), Y=np.eye(2, dtype=np.uint8)[np.arange(20) % 2])
-    said = fails(capsys, "train", path, "--head", "ridge", "--output", tmp_path / "run")
+    said = fails(capsys, "train", path, "--head ridge --output", tmp_path / "run")
     assert "training samples have the same features" in said
 
 
@@ -193,7 +177,7 @@ def test_classes_that_share_a_column_change_nothing(head, tmp_path, monkeypatch)
     for many in (4096, 10):
         monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", many)
         output = tmp_path / f"{head}-{many}"
-        main(["train", str(path), "--head", head, "--threads", "1", "--output", str(output)])
+        execute("train", path, "--head", head, "--threads 1 --output", output)
         logits = load_classifier(output)[0](torch.from_numpy(features[:20].astype(np.float32))).logits
         summary = json.loads((output / "summary.json").read_text())
         found.append((logits, summary["validation"], [r.get("val/SP") for r in records(output)]))

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.models import load_classifier
 from spml.runs.folder import held_out
 from spml.runs.folder.contents import write_tensors
 from spml.runs.folder.held_out import HeldOut, gather_held_out, read_held_out, row_names, write_held_out
 from spml.scores import InMemory, TopScores
-from tests.helpers.features import HIDE
+from tests.helpers.commands import refusal
+from tests.helpers.features import arrays_of, logits_of, train_hidden
+from tests.helpers.run_folders import damaged_bits
 
 
 def make_samples(prefix, labels):
@@ -74,48 +75,30 @@ def test_a_random_part_is_kept_where_there_are_many(toy, monkeypatch):
         assert (part.labels.to_ternary() == labels[rows[chosen]]).all()
 
 
-def train(features, output, *options):
-    main(["train", str(features), *HIDE, "--threads", "1", *options, "--output", str(output)])
-    return read_held_out(output, tuple("abcd"))
-
-
-def arrays_of(features, split):
-    with np.load(features) as content:
-        return np.flatnonzero(content["split"] == split), content["X"]
-
-
-def test_a_trained_and_a_solved_head_keep_the_validation_samples(features, tmp_path):
-    rows, matrix = arrays_of(features, "val")
-    for name, options in (("gr", ["--method", "gr", "--epochs", "2"]), ("ridge", ["--head", "ridge"])):
-        kept = train(features, tmp_path / name, *options)
-        assert [int(row.split()[-1]) for row in kept.ids] == rows.tolist()
-        classifier, _ = load_classifier(tmp_path / name)
-        with torch.no_grad():
-            expected = classifier.eval()(torch.from_numpy(matrix[rows])).logits
-        torch.testing.assert_close(torch.from_numpy(kept.scores.array), expected)
+def test_a_trained_and_a_solved_head_keep_the_validation_samples(features, ridge_run, tmp_path):
+    val, arrays = np.arange(160, 220), arrays_of(features, "val")
+    for run in (train_hidden(features, tmp_path / "gr", "--method gr --epochs 2"), ridge_run):
+        kept = read_held_out(run, tuple("abcd"))
+        assert [int(name) for name in kept.ids] == val.tolist()
+        np.testing.assert_allclose(kept.scores.array, logits_of(run, arrays["X"]), rtol=1.3e-6, atol=1e-5)
         assert kept.labels.single_positive
 
 
-def test_the_auto_head_keeps_all_labelled_samples_of_its_cross_validation(features, tmp_path):
-    kept = train(features, tmp_path / "auto", "--method", "auto")
-    train_rows, matrix = arrays_of(features, "train")
-    val_rows, _ = arrays_of(features, "val")
-    rows = [int(name.split()[-1]) for name in kept.ids]
-    assert sorted(rows) == sorted([*train_rows, *val_rows])
-    classifier, _ = load_classifier(tmp_path / "auto")
-    with torch.no_grad():
-        final = classifier.eval()(torch.from_numpy(matrix[rows])).logits.numpy()
+def test_the_auto_head_keeps_all_labelled_samples_of_its_cross_validation(features, auto_run):
+    kept = read_held_out(auto_run, tuple("abcd"))
+    rows = [int(name) for name in kept.ids]
+    assert sorted(rows) == list(range(220))  # of training and validation
+    final = logits_of(auto_run, arrays_of(features)["X"][rows])
     known = kept.labels.to_multi_hot() == 1
     # The final model has learned from these samples, so it knows their observed labels better.
     assert final[known].mean() > kept.scores.array[known].mean()
     assert np.corrcoef(final.ravel(), kept.scores.array.ravel())[0, 1] > 0.9
 
 
-def test_what_can_not_be_read_is_refused(features, tmp_path):
+def test_what_can_not_be_read_is_refused(ridge_run, tmp_path):
     with pytest.raises(InputError, match="holds no run"):
         read_held_out(tmp_path, tuple("abcd"))
-    folder = tmp_path / "run"
-    train(features, folder, "--head", "ridge")
+    folder = shutil.copytree(ridge_run, tmp_path / "run")
     with pytest.raises(InputError, match=r"held_out\.safetensors: has scores of other classes"):
         read_held_out(folder, tuple("abdc"))
     path = folder / "held_out.safetensors"
@@ -138,16 +121,9 @@ def test_no_damaged_bit_is_read(toy, tmp_path):
     dataset, _ = toy
     scores = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
     write_held_out(tmp_path, gather_held_out(dataset, scores, np.arange(4), seed=0), dataset.classes)
-    path = tmp_path / "held_out.safetensors"
-    data = path.read_bytes()
-    for bit in range(0, 8 * len(data), 3):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r"held_out\.safetensors: damaged, or not written by this version"
-        ):
-            read_held_out(tmp_path)
+    message = "held_out.safetensors: damaged, or not written by this version"
+    for bit in damaged_bits(tmp_path / "held_out.safetensors"):
+        assert message in refusal(read_held_out, tmp_path), bit
 
 
 def test_a_file_without_checksum_or_of_another_version_is_refused(toy, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spml
-from spml.cli.main import main
+from tests.helpers.commands import execute
 
 
 def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch, capsys):
@@ -22,10 +22,10 @@ def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(elsewhere)
     run = spml.load(start / "runs" / "one")
     assert run.config.data.path == str(start / "x.npz")
-    main(["audit", str(run.folder), "--output", "audit"])
+    execute("audit", run.folder, "--output audit")
     (start / "x.npz").rename(elsewhere / "y.npz")
     with pytest.raises(SystemExit) as end:
-        main(["audit", str(run.folder), "--output", "another"])
+        execute("audit", run.folder, "--output another")
     assert end.value.code == 2
     assert "one: the data that it has learned from, 'x.npz', is not there. Name" in capsys.readouterr().err
-    main(["audit", str(run.folder), "y.npz", "--output", "another"])
+    execute("audit", run.folder, "y.npz --output another")

@@ -12,14 +12,13 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 import spml
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.metrics import bootstrap_map, compare_models, resamples, shown_score
 from spml.runs.fit.solve import describe_scores
-from tests.helpers.commands import fails
+from tests.helpers.commands import execute, fails
+from tests.helpers.features import HIDE, arrays_of, copy_features, train_hidden
 
 CLASSES = list("abcdefghijkl")
-HIDDEN = ["--data.unlisted", "negative", "--data.observe", "single"]
 
 
 def make_features(path, classes=CLASSES, rows=(200, 60, 160)):
@@ -41,26 +40,25 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
     data = make_features(folder / "features.npz")
     turned = make_features(folder / "turned.npz", CLASSES[::-1])
-    for name, path, more in (
-        ("an", data, ["--epochs", "3", "--method", "an"]),
-        ("gr", turned, ["--epochs", "6", "--method", "gr", "--optim.lr", "0.01"]),
-        ("ridge", turned, ["--head", "ridge"]),
-    ):
-        main(["train", str(path), *HIDDEN, *more, "--threads", "1", "--output", str(folder / name)])
+    train_hidden(data, folder / "an", "--epochs 3 --method an")
+    train_hidden(turned, folder / "gr", "--epochs 6 --method gr --optim.lr 0.01")
+    train_hidden(turned, folder / "ridge", "--head ridge")
     # What nobody labelled in full: the same test samples with one known label.
-    with np.load(data) as stored:
-        test = stored["split"] == "test"
-        matrix, truth = stored["X"][test], stored["Y"][test]
+    truth = arrays_of(data, "test")["Y"]
     known = np.argmax(truth * np.random.default_rng(1).random(truth.shape), axis=1)
-    np.savez(folder / "known.npz", X=matrix, Y=known, classes=np.array(CLASSES))
+    copy_features(data, folder / "known.npz", "test", Y=known)
     return folder
 
 
-def predicted(run, data, folder):
+@pytest.fixture
+def truth(folder):
+    """All labels of the test samples."""
+    return arrays_of(folder / "features.npz", "test")["Y"] == 1
+
+
+def predicted(run, folder):
     """Logits and predicted labels of a run for the test samples, in the order of `CLASSES`."""
-    with np.load(data) as stored:
-        np.savez(folder / "plain.npz", X=stored["X"][stored["split"] == "test"])
-    found = spml.load(run).predict(folder / "plain.npz")
+    found = spml.load(run).predict(arrays_of(folder / "features.npz", "test")["X"])
     p = found.scores[:, [found.classes.index(label) for label in CLASSES]].astype(np.float64)
     return np.log(p / (1 - p)), np.array([[name in labels for name in CLASSES] for labels in found.labels])
 
@@ -72,20 +70,11 @@ def names(folder):
 
 def test_runs_are_compared_by_observed_labels_by_default(folder, names, tmp_path, capsys):
     output = tmp_path / "new" / "compared"
-    main(["evaluate", *names, str(folder / "known.npz"), "--mean_labels", "2.6", "--output", str(output)])
+    execute("evaluate", *names, folder / "known.npz", "--mean_labels 2.6 --output", output)
     said = capsys.readouterr().out
     found = json.loads((output / "comparison.json").read_text())
-    with np.load(folder / "known.npz") as stored:
-        observed = stored["Y"]
-        np.savez(tmp_path / "plain.npz", X=stored["X"])
-    scores = {}
-    for name in names:
-        predicted = spml.load(name).predict(tmp_path / "plain.npz")
-        order = [predicted.classes.index(label) for label in CLASSES]
-        # Probabilities tie where logits do not, so go back.
-        p = predicted.scores[:, order].astype(np.float64)
-        scores[name] = np.log(p / (1 - p))
-    expected = compare_models(scores, observed, 2.6)
+    scores = {name: predicted(name, folder)[0] for name in names}
+    expected = compare_models(scores, arrays_of(folder / "known.npz")["Y"], 2.6)
     assert found["labels"] == "observed only"
     assert found["samples"] == found["samples_with_a_positive"] == 160
     assert (found["mean_labels"], found["mean_labels_source"]) == (2.6, "stated")
@@ -135,7 +124,7 @@ def test_k_is_that_of_the_runs_unless_it_is_stated(folder, names, tmp_path, caps
     assert (one["mean_labels"], one["mean_labels_source"]) == (2.6, "runs")
     assert one["candidates"] == spml.compare([names[1], copies[2.6]], data, mean_labels=2.6)["candidates"]
     assert not any("K is that of" in note for note in one["notes"])
-    main(["evaluate", copies[2.6], data])
+    execute("evaluate", copies[2.6], data)
     assert "K = 2.6 labels per sample (as the runs know it)." in capsys.readouterr().out
     both = spml.compare([copies[3.1], copies[2.6]], data)
     assert both["mean_labels"] == 3.1
@@ -161,7 +150,7 @@ def test_python_finds_the_same_and_the_place_of_the_best_does_not_matter(folder,
 
 def test_observed_does_not_use_the_true_labels(folder, names, tmp_path, capsys):
     data = folder / "features.npz"
-    main(["evaluate", *names, str(data), *HIDDEN, "--observed", "--output", str(tmp_path / "a.json")])
+    execute("evaluate", *names, data, *HIDE, "--observed --output", tmp_path / "a.json")
     assert "The data is fully labelled; its true labels were not used." in capsys.readouterr().out
     found = json.loads((tmp_path / "a.json").read_text())
     assert sorted(tmp_path.iterdir()) == [tmp_path / "a.json"]
@@ -171,10 +160,8 @@ def test_observed_does_not_use_the_true_labels(folder, names, tmp_path, capsys):
 
     opened = open_dataset(DataConfig(path=str(data), unlisted="negative", observe="single"))
     known = opened.splits["test"].observed.index
-    with np.load(data) as stored:
-        test = stored["split"] == "test"
-        np.savez(tmp_path / "b.npz", X=stored["X"][test], Y=known, classes=stored["classes"])
-    main(["evaluate", *names, str(tmp_path / "b.npz"), "--output", str(tmp_path / "b.json")])
+    again = copy_features(data, tmp_path / "b.npz", "test", Y=known)
+    execute("evaluate", *names, again, "--output", tmp_path / "b.json")
     again = json.loads((tmp_path / "b.json").read_text())
     for key in ("candidates", "tie_set", "cross_checks", "warnings"):
         assert again[key] == found[key]
@@ -184,7 +171,7 @@ def test_observed_does_not_use_the_true_labels(folder, names, tmp_path, capsys):
 def test_one_run_alone(folder, names, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(names[2], run)
-    main(["evaluate", str(run), str(folder / "known.npz")])
+    execute("evaluate", run, folder / "known.npz")
     said = capsys.readouterr().out
     found = json.loads((run / "evaluation.json").read_text())
     low, high = found["SP_interval"]
@@ -196,20 +183,19 @@ def test_one_run_alone(folder, names, tmp_path, capsys):
     assert found.pop("run") == spml.load(run).identity
     del found["sha256"]
     assert spml.load(run).evaluate(str(folder / "known.npz")) == found
-    main(["evaluate", str(run), str(folder / "known.npz"), "--output", str(tmp_path / "out")])
+    execute("evaluate", run, folder / "known.npz", "--output", tmp_path / "out")
     assert len(json.loads((tmp_path / "out" / "comparison.json").read_text())["candidates"]) == 1
 
 
-def test_one_run_on_few_samples_warns(folder, names, tmp_path, capsys):
-    with np.load(folder / "known.npz") as stored:
-        np.savez(tmp_path / "few.npz", X=stored["X"][:50], Y=stored["Y"][:50], classes=stored["classes"])
-    found = spml.load(names[0]).evaluate(str(tmp_path / "few.npz"))
+def test_one_run_on_few_samples_warns(folder, names):
+    known = arrays_of(folder / "known.npz")
+    found = spml.load(names[0]).evaluate(known["X"][:50], known["Y"][:50])
     assert [warning[:15] for warning in found["warnings"]] == ["Only 50 samples"]
 
 
 def test_several_runs_on_full_labels_are_each_measured(folder, names, tmp_path, capsys):
     data = str(folder / "features.npz")
-    main(["evaluate", *names, data, "--data.unlisted", "negative", "--output", str(tmp_path / "all.json")])
+    execute("evaluate", *names, data, "--data.unlisted negative --output", tmp_path / "all.json")
     assert "tie set, 1 of 3 by mAP: " in capsys.readouterr().out
     found = json.loads((tmp_path / "all.json").read_text())
     assert list(found["runs"]) == names
@@ -221,26 +207,25 @@ def test_several_runs_on_full_labels_are_each_measured(folder, names, tmp_path, 
     copies = [tmp_path / "one", tmp_path / "two"]
     for name, copy in zip(names, copies, strict=False):
         shutil.copytree(name, copy)
-    main(["evaluate", *map(str, copies), "--data.path", data, "--data.unlisted", "negative"])
+    execute("evaluate", *copies, "--data.path", data, "--data.unlisted negative")
     assert not list(tmp_path.glob("*/evaluation.json"))  # several runs are written where --output says
-    main(["evaluate", str(copies[0]), "--data.path", data, "--data.unlisted", "negative"])
+    execute("evaluate", copies[0], "--data.path", data, "--data.unlisted negative")
     alone = json.loads((copies[0] / "evaluation.json").read_text())
     assert (alone["mAP"], alone["samples"]) == (found["runs"][names[0]]["mAP"], 160)
 
 
-def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(folder, names, tmp_path, capsys):
+def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(
+    folder, names, truth, tmp_path, capsys
+):
     data, output = str(folder / "features.npz"), tmp_path / "new" / "compared"
-    main(["evaluate", *names, data, "--data.unlisted", "negative", "--draws", "50", "--output", str(output)])
+    execute("evaluate", *names, data, "--data.unlisted negative --draws 50 --output", output)
     said = capsys.readouterr().out.splitlines()
     found = json.loads((output / "comparison.json").read_text())
     assert (found["draws"], found["seed"]) == (50, 0)
-    with np.load(data) as stored:
-        test = stored["split"] == "test"
-        truth = stored["Y"][test] == 1
     multiplicity = np.concatenate(list(resamples(160, 50, 0)))
     drawn, values, f1 = {}, {}, {}
     for name in names[1:]:
-        scores, tags = predicted(name, folder / "features.npz", tmp_path)
+        scores, tags = predicted(name, folder)
         values[name] = average_precision_score(truth, scores, average="macro")
         drawn[name] = bootstrap_map(scores, truth, multiplicity)  # itself compared with scikit-learn
         f1[name] = [
@@ -276,18 +261,16 @@ def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(folder
     assert again["runs"] == found["runs"]
 
 
-def test_each_run_has_its_own_decision_unless_one_is_stated(folder, names, tmp_path, capsys):
-    data = str(folder / "features.npz")
-    with np.load(data) as stored:
-        truth = stored["Y"][stored["split"] == "test"] == 1
+def test_each_run_has_its_own_decision_unless_one_is_stated(folder, names, truth, tmp_path, capsys):
+    data = folder / "features.npz"
 
     def micro(*options):
         path = tmp_path / "e.json"
-        main(["evaluate", *names, data, "--data.unlisted", "negative", "--output", str(path), *options])
+        execute("evaluate", *names, data, "--data.unlisted negative --output", path, *options)
         found = json.loads(path.read_text())
         return [found["runs"][name]["thresholded"]["micro"] for name in names]
 
-    scores = {name: predicted(name, folder / "features.npz", tmp_path) for name in names}
+    scores = {name: predicted(name, folder) for name in names}
     for measured, (_, tags) in zip(micro(), scores.values(), strict=True):
         expected = precision_recall_fscore_support(truth, tags, average="micro")[:3]
         assert list(measured.values()) == pytest.approx(expected)
@@ -308,14 +291,14 @@ def test_each_run_has_its_own_decision_unless_one_is_stated(folder, names, tmp_p
     assert all(one["recall"] > less["recall"] for one, less in zip(with_one, few, strict=True))
 
 
-def test_a_class_without_training_positives_is_never_predicted_and_named(folder, tmp_path, capsys):
+def test_a_class_without_training_positives_is_never_predicted_and_named(folder, truth, tmp_path, capsys):
     data = str(folder / "features.npz")
     run = tmp_path / "run"
     shutil.copytree(folder / "ridge", run)
     card = json.loads((run / "model.json").read_text())
     del card["sha256"]
     (run / "model.json").write_text(json.dumps({**card, "without_positives": ["c"]}))
-    main(["evaluate", str(run), data, "--data.unlisted", "negative", "--top_k", "5"])
+    execute("evaluate", run, data, "--data.unlisted negative --top_k 5")
     said = capsys.readouterr().out
     assert [line.split("  ")[-2:] for line in said.splitlines() if "never" in line] == [
         ["c", "(never predicted: had no training positive)"]
@@ -323,9 +306,7 @@ def test_a_class_without_training_positives_is_never_predicted_and_named(folder,
     found = json.loads((run / "evaluation.json").read_text())
     assert found["never_predicted"] == ["c"]
     assert found["threshold"] is None
-    with np.load(data) as stored:
-        truth = stored["Y"][stored["split"] == "test"] == 1
-    logits, _ = predicted(run, folder / "features.npz", tmp_path)
+    logits, _ = predicted(run, folder)
     logits[:, 2] = -99
     for k in (3, 5):
         tags = (-logits).argsort(axis=1).argsort(axis=1) < k
@@ -334,27 +315,25 @@ def test_a_class_without_training_positives_is_never_predicted_and_named(folder,
     recall = precision_recall_fscore_support(truth, tags, average="macro", zero_division=0)[1]
     assert found["thresholded"]["macro"]["recall"] == pytest.approx(recall)
     assert found["AP"]["c"] > 0  # its scores still rank
-    main(["evaluate", str(run), str(folder / "gr"), data, "--data.unlisted", "negative"])
+    execute("evaluate", run, folder / "gr", data, "--data.unlisted negative")
     assert f"{run}: never predicted (no training positive): c" in capsys.readouterr().out
 
 
 def other_classes(folder, path, *, full):
     """Test samples in which `a` and `b` are called `new` and `other`, with full labels or the known one."""
-    with np.load(folder / ("features.npz" if full else "known.npz")) as stored:
-        test = stored["split"] == "test" if full else slice(None)
-        classes = np.array(["new", "other", *CLASSES[2:]])
-        np.savez(path, X=stored["X"][test], Y=stored["Y"][test], classes=classes)
-        return stored["Y"][test]
+    source, split = ("features.npz", "test") if full else ("known.npz", "")
+    copy_features(folder / source, path, split, classes=["new", "other", *CLASSES[2:]])
+    return arrays_of(path)["Y"]
 
 
 def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsys):
     run, path = str(folder / "gr"), tmp_path / "other.npz"
     truth = other_classes(folder, path, full=True)
-    said = fails(capsys, "evaluate", run, path, "--data.unlisted", "negative")
+    said = fails(capsys, "evaluate", run, path, "--data.unlisted negative")
     assert f"{path}: has the class 'new' (and 1 more), which the model in {run} does not know" in said
     assert "pass unknown_classes=leave_out" in said
     options = ["--data.unlisted", "negative", "--unknown_classes", "leave_out"]
-    main(["evaluate", run, str(path), *options, "--output", str(tmp_path / "e.json")])
+    execute("evaluate", run, path, *options, "--output", tmp_path / "e.json")
     said = capsys.readouterr().out
     found = json.loads((tmp_path / "e.json").read_text())
     lost = ((truth[:, :2].sum(1) > 0) & (truth[:, 2:].sum(1) == 0)).sum()
@@ -369,7 +348,7 @@ def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsy
     assert f"{lost} samples with labels of these classes only: kept" in said
     assert found["classes_not_in_data"] == ["b", "a"]  # the order of the run
     assert found["samples"] == 160
-    logits, _ = predicted(run, folder / "features.npz", tmp_path)
+    logits, _ = predicted(run, folder)
     expected = average_precision_score(truth[:, 2:], logits[:, 2:], average="macro")
     assert found["mAP"] == pytest.approx(expected, abs=1e-6)
 
@@ -378,17 +357,7 @@ def test_by_observed_labels_samples_whose_labels_are_left_out_are_left_out(folde
     path = tmp_path / "other.npz"
     known = other_classes(folder, path, full=False)
     assert "does not know" in fails(capsys, "evaluate", *names, path)
-    main(
-        [
-            "evaluate",
-            *names,
-            str(path),
-            "--unknown_classes",
-            "leave_out",
-            "--output",
-            str(tmp_path / "e.json"),
-        ]
-    )
+    execute("evaluate", *names, path, "--unknown_classes leave_out --output", tmp_path / "e.json")
     said = capsys.readouterr().out
     found = json.loads((tmp_path / "e.json").read_text())
     lost = int((known < 2).sum())
@@ -397,27 +366,24 @@ def test_by_observed_labels_samples_whose_labels_are_left_out_are_left_out(folde
     }  # fmt: skip
     assert f"{lost} samples left out: only labels of these classes are known of them." in said
     assert found["samples"] == found["samples_with_a_positive"] == 160 - lost
-    with np.load(path) as stored:
-        np.savez(
-            tmp_path / "rest.npz", X=stored["X"][known > 1], Y=known[known > 1], classes=np.array(CLASSES)
-        )
-    rest = spml.compare(names, tmp_path / "rest.npz")
+    rows = known > 1
+    rest = spml.compare(names, arrays_of(path)["X"][rows], known[rows], classes=CLASSES)
     for mine, theirs in zip(found["candidates"], rest["candidates"], strict=True):
         assert mine["SP"] == pytest.approx(theirs["SP"], abs=1e-9)
-    with np.load(path) as stored:
-        np.savez(tmp_path / "none.npz", X=stored["X"], Y=known * 0, classes=np.array(["x"]))
-    said = fails(capsys, "evaluate", *names, tmp_path / "none.npz", "--unknown_classes", "leave_out")
+    none = copy_features(path, tmp_path / "none.npz", Y=known * 0, classes=["x"])
+    said = fails(capsys, "evaluate", *names, none, "--unknown_classes leave_out")
     assert "has none of the classes that the model in" in said
 
 
 def test_a_score_on_few_samples_is_not_shown_and_one_above_100_is_capped(folder, names, tmp_path, capsys):
-    with np.load(folder / "known.npz") as stored:
-        matrix, known = stored["X"], stored["Y"]
-    np.savez(tmp_path / "few.npz", X=matrix[:49], Y=known[:49], classes=np.array(CLASSES))
+    known = arrays_of(folder / "known.npz")
+    for count in (49, 50):
+        rows = {"X": known["X"][:count], "Y": known["Y"][:count]}
+        np.savez(tmp_path / f"{count}.npz", **rows, classes=CLASSES)
     output = tmp_path / "out"
     output.mkdir()
     (output / "comparison.png").write_text("of an earlier comparison")
-    main(["evaluate", *names, str(tmp_path / "few.npz"), "--output", str(output)])
+    execute("evaluate", *names, tmp_path / "49.npz", "--output", output)
     said = capsys.readouterr().out
     assert "SP-score not shown: it says too little about 49 samples" in said
     assert "at least 50 are needed." in said
@@ -425,8 +391,7 @@ def test_a_score_on_few_samples_is_not_shown_and_one_above_100_is_capped(folder,
     found = json.loads((output / "comparison.json").read_text())
     assert found["candidates"][0]["SP"] > 0
     assert sorted(path.name for path in output.iterdir()) == ["comparison.csv", "comparison.json"]
-    np.savez(tmp_path / "one.npz", X=matrix[:50], Y=known[:50], classes=np.array(CLASSES))
-    main(["evaluate", names[0], str(tmp_path / "one.npz"), "--output", str(tmp_path / "one.json")])
+    execute("evaluate", names[0], tmp_path / "50.npz", "--output", tmp_path / "one.json")
     assert "SP-score not shown" not in capsys.readouterr().out
     assert shown_score(1.2345) == "100.00"
     assert shown_score(0.98765) == "98.77"
@@ -436,36 +401,32 @@ def test_options_of_a_decision_are_checked_and_have_no_effect_without_full_label
     folder, names, tmp_path, capsys
 ):
     known, full = folder / "known.npz", [folder / "features.npz", "--data.unlisted", "negative"]
-    main(["evaluate", names[0], str(known), "--threshold", "0.4", "--output", str(tmp_path / "e.json")])
+    execute("evaluate", names[0], known, "--threshold 0.4 --output", tmp_path / "e.json")
     assert "The SP-score needs no predicted labels: threshold changed nothing." in capsys.readouterr().out
-    said = fails(capsys, "evaluate", names[0], *full, "--threshold", "0.4", "--mean_labels", "2")
+    said = fails(capsys, "evaluate", names[0], *full, "--threshold 0.4 --mean_labels 2")
     assert "pass mean_labels or threshold, not both" in said
-    assert "between 0 and 1" in fails(capsys, "evaluate", names[0], *full, "--threshold", "3")
-    assert "top_k must be at least 0" in fails(capsys, "evaluate", names[0], *full, "--top_k", "-1")
+    assert "between 0 and 1" in fails(capsys, "evaluate", names[0], *full, "--threshold 3")
+    assert "top_k must be at least 0" in fails(capsys, "evaluate", names[0], *full, "--top_k -1")
     for data in ([known], full):
-        assert "`draws` must be at least 50, got 7" in fails(
-            capsys, "evaluate", *names, *data, "--draws", "7"
-        )
+        assert "`draws` must be at least 50, got 7" in fails(capsys, "evaluate", *names, *data, "--draws 7")
     assert spml.load(names[0]).evaluate(full[0], unlisted="negative", top_k=1)["top_k_limit"] == 1
 
 
 def test_a_fully_labelled_split_is_measured_by_map_where_training_is_not(tmp_path):
-    make_features(tmp_path / "full.npz")
-    with np.load(tmp_path / "full.npz") as stored:
-        arrays = dict(stored)
+    full = make_features(tmp_path / "full.npz")
+    arrays = arrays_of(full)
     labels = arrays["Y"].astype(float)
     training = arrays["split"] == "train"
     labels[training[:, None] & (labels == 0)] = np.nan
-    np.savez(tmp_path / "mixed.npz", **{**arrays, "Y": labels})
-    settings = {"epochs": 1, "threads": 1, "quiet": True, "output": str(tmp_path / "run")}
-    run = spml.train(tmp_path / "mixed.npz", **settings)
+    mixed = copy_features(full, tmp_path / "mixed.npz", Y=labels)
+    run = spml.train(mixed, epochs=1, threads=1, quiet=True, output=tmp_path / "run")
     summary = json.loads((run.folder / "summary.json").read_text())
     assert summary["selected"]["metric"] == "val/mAP"
     assert "warnings" not in summary["selected"]
-    found = run.evaluate(str(tmp_path / "mixed.npz"))
+    found = run.evaluate(mixed)
     assert found["labels"] == "full"
     assert found["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
-    assert run.evaluate(str(tmp_path / "mixed.npz"), split="train")["labels"] == "observed only"
+    assert run.evaluate(mixed, split="train")["labels"] == "observed only"
 
 
 # -- the summary of a run --------------------------------------------------------------------------------
@@ -477,14 +438,14 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
     assert warning.startswith("Only 60 samples have a known positive label")
     assert "tie_set" not in summary["selected"]
     data = make_features(tmp_path / "more.npz", rows=(200, 160, 20))
-    output = ["--threads", "1", "--method", "an", "--epochs", "1", "--output", str(tmp_path / "run")]
+    options = "--method an --epochs 1"
     capsys.readouterr()
-    main(["train", str(data), *HIDDEN, *output])
+    train_hidden(data, tmp_path / "run", options)
     assert "note: 2 labels per sample assumed" in (printed := capsys.readouterr().err)
     assert printed.count("note: ") == 1
     selected = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]
     assert selected["warnings"] == []
-    main(["train", str(data), *HIDDEN, *output, "--overwrite", "--mean_labels", "3"])
+    train_hidden(data, tmp_path / "run", options, "--overwrite --mean_labels 3")
     (warning,) = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]["warnings"]
     assert warning.startswith("K = 3 labels per sample are 25% of the 12 classes")
     assert f"warning: {warning}" in capsys.readouterr().err
@@ -493,9 +454,7 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
 def test_training_does_not_show_a_score_on_few_samples(tmp_path, capsys):
     for samples, shown in ((49, False), (50, True)):
         data = make_features(tmp_path / "features.npz", rows=(100, samples, 20))
-        output = tmp_path / str(samples)
-        options = ["--threads", "1", "--output", str(output)]
-        main(["train", str(data), *HIDDEN, "--method", "an", "--epochs", "2", *options])
+        output = train_hidden(data, tmp_path / str(samples), "--method an --epochs 2")
         said = capsys.readouterr().err
         summary = json.loads((output / "summary.json").read_text())
         naive, sp = (f"{100 * summary['validation'][f'val/{name}']:.2f}" for name in ("naive_mAP", "SP"))
@@ -521,11 +480,11 @@ def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsy
     from spml.config import DataConfig
     from spml.data import open_dataset
 
-    path, output = str(make_features(tmp_path / "features.npz", rows=(200, 900, 20))), tmp_path / "ridge"
-    main(["train", path, *HIDDEN, "--head", "ridge", "--threads", "1", "--output", str(output)])
+    path = make_features(tmp_path / "features.npz", rows=(200, 900, 20))
+    output = train_hidden(path, tmp_path / "ridge", "--head ridge")
     selected = json.loads((output / "summary.json").read_text())["selected"]
     assert f"({selected['tie_set']} in the tie set)" in capsys.readouterr().err
-    data = open_dataset(DataConfig(path=path, unlisted="negative", observe="single"))
+    data = open_dataset(DataConfig(path=str(path), unlisted="negative", observe="single"))
     classifier, _ = models.load_classifier(output)
     found = models.moments(data.splits["train"], classifier.top.scaling)
     val, scores = data.splits["val"], []
@@ -547,55 +506,48 @@ def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsy
 
 
 def test_runs_with_other_classes(folder, names, tmp_path, capsys):
-    for number, (classes, message) in enumerate(
-        (
-            ([*CLASSES[:11], "z"], f"{names[0]} knows the class 'l' and"),
-            (CLASSES[:11], f"{names[0]} knows the class 'l' and"),
-        )
-    ):
-        data = tmp_path / f"{number}.npz"
-        with np.load(folder / "features.npz") as stored:
-            arrays = dict(stored)
-        labels = arrays["Y"][:, : len(classes)]
-        np.savez(data, **{**arrays, "Y": labels, "classes": np.array(classes)})
-        output = str(tmp_path / str(number))
-        spml.train(data, epochs=1, threads=1, output=output, quiet=True)
-        said = fails(capsys, "evaluate", names[0], output, folder / "known.npz")
-        assert message in said
+    data = folder / "features.npz"
+    for name, classes in (("others", [*CLASSES[:11], "z"]), ("fewer", CLASSES[:11])):
+        labels = arrays_of(data)["Y"][:, : len(classes)]
+        other = copy_features(data, tmp_path / f"{name}.npz", Y=labels, classes=classes)
+        spml.train(other, epochs=1, threads=1, output=tmp_path / name, quiet=True)
+        said = fails(capsys, "evaluate", names[0], tmp_path / name, folder / "known.npz")
+        assert f"{names[0]} knows the class 'l' and" in said
         assert "only runs with the same classes can be compared" in said
-        if number == 1:
-            said = fails(capsys, "evaluate", output, names[0], folder / "known.npz")
-            assert f"{names[0]} knows the class 'l' and {output} does not" in said
+    said = fails(capsys, "evaluate", tmp_path / "fewer", names[0], folder / "known.npz")
+    assert f"{names[0]} knows the class 'l' and {tmp_path / 'fewer'} does not" in said
 
 
 def test_mistakes_are_named(folder, names, tmp_path, capsys):
     known, full = folder / "known.npz", folder / "features.npz"
-    assert "name the labelled data" in fails(capsys, "evaluate", *names)
-    assert "name the labelled data" in fails(capsys, "evaluate", names[0])
-    assert f"{names[0]}: is named twice" in fails(capsys, "evaluate", *names, names[0], known)
-    said = fails(capsys, "evaluate", *names, full, "--data.unlisted", "negative", "--observed")
-    assert "every label of the 'test' split is known" in said
-    assert "has no 'val' split, but test" in fails(capsys, "evaluate", *names, known, "--split", "val")
-    assert "`mean_labels`" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
-    (tmp_path / "file").write_text("kept")
-    said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
-    assert "is a file; --output must name a .json file or a folder" in said
-    assert (tmp_path / "file").read_text() == "kept"
-    assert "is a file" in fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below")
-    fails(capsys, "evaluate", names[0], tmp_path / "nothing", known)
+    file, nothing, labels = tmp_path / "file", tmp_path / "nothing.npz", np.full((20, 12), np.nan)
+    file.write_text("kept")
+    labels[:, 0] = 0
+    np.savez(nothing, X=np.zeros((20, 10)), Y=labels, classes=np.array(CLASSES))
+    for words, message in (
+        (names, "name the labelled data"),
+        (names[:1], "name the labelled data"),
+        ([*names, names[0], known], f"{names[0]}: is named twice"),
+        (
+            [*names, full, "--data.unlisted negative --observed"],
+            "every label of the 'test' split is known",
+        ),
+        ([*names, known, "--split val"], "has no 'val' split, but test"),
+        ([*names, known, "--mean_labels 12"], "`mean_labels`"),
+        ([*names, known, "--output", file], "is a file; --output must name a .json file or a folder"),
+        ([*names, known, "--output", file / "below"], "is a file"),
+        ([names[0], tmp_path / "nowhere", known], "no such folder"),
+        ([*names, nothing], "no sample of the 'test' split has a known positive label"),
+    ):
+        assert message in fails(capsys, "evaluate", *words)
+    assert file.read_text() == "kept"
     with pytest.raises(spml.InputError, match="no run to evaluate"):
         spml.compare([], str(known))
-    nothing = np.full((20, 12), np.nan)
-    nothing[:, 0] = 0
-    np.savez(tmp_path / "nothing.npz", X=np.zeros((20, 10)), Y=nothing, classes=np.array(CLASSES))
-    said = fails(capsys, "evaluate", *names, tmp_path / "nothing.npz")
-    assert "no sample" in said
-    assert "known positive label" in said
 
 
 def test_the_table_on_a_terminal(folder, names, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    main(["evaluate", *names, str(folder / "known.npz")])
+    execute("evaluate", *names, folder / "known.npz")
     said = capsys.readouterr().out
     assert "┃" in said or "│" in said
 
@@ -603,36 +555,31 @@ def test_the_table_on_a_terminal(folder, names, capsys, monkeypatch):
 def test_classes_that_the_data_does_not_have_are_left_out(folder, tmp_path, capsys):
     run, few = str(folder / "gr"), CLASSES[::2]
     data = make_features(tmp_path / "few.npz", few)
-    main(["evaluate", run, str(data), "--data.unlisted", "negative", "--output", str(tmp_path / "e.json")])
+    execute("evaluate", run, data, "--data.unlisted negative --output", tmp_path / "e.json")
     assert f"Not in the data, and left out: {', '.join(CLASSES[:0:-2])}." in capsys.readouterr().out
     found = json.loads((tmp_path / "e.json").read_text())
     assert sorted(found["classes_not_in_data"]) == CLASSES[1::2]
     assert list(found["AP"]) == few[::-1]
     assert found["classes_without_positives"] == []
-    with np.load(data) as stored:
-        test = stored["split"] == "test"
-        truth = stored["Y"][test]
-        np.savez(tmp_path / "plain.npz", X=stored["X"][test])
-    model = spml.load(run)
-    predicted = model.predict(tmp_path / "plain.npz")
-    tags = np.array([[name in labels for name in few] for labels in predicted.labels])
+    test = arrays_of(data, "test")
+    labels = spml.load(run).predict(test["X"]).labels
+    tags = np.array([[name in each for name in few] for each in labels])
     for average in ("micro", "macro", "samples"):
-        expected = precision_recall_fscore_support(truth, tags, average=average, zero_division=0)[:3]
+        expected = precision_recall_fscore_support(test["Y"], tags, average=average, zero_division=0)[:3]
         assert list(found["thresholded"][average].values())[:3] == pytest.approx(expected)
 
 
 def test_data_that_a_run_was_trained_on(folder, tmp_path, capsys):
     run = str(folder / "an")
-    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2], "--split", "train"])
+    execute("evaluate", run, folder / "features.npz", *HIDE[:2], "--split train")
     assert "was trained on samples of" in capsys.readouterr().out
-    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2]])
+    execute("evaluate", run, folder / "features.npz", *HIDE[:2])
     assert "was trained on" not in capsys.readouterr().out  # it has a test split of its own
-    with np.load(folder / "features.npz") as stored:
-        np.savez(tmp_path / "all.npz", X=stored["X"], Y=stored["Y"], classes=stored["classes"])
-    trained = spml.train(tmp_path / "all.npz", epochs=1, output=tmp_path / "run", quiet=True)
-    found = trained.evaluate(tmp_path / "all.npz")
+    whole = copy_features(folder / "features.npz", tmp_path / "all.npz", split=None)
+    trained = spml.train(whole, epochs=1, output=tmp_path / "run", quiet=True)
+    found = trained.evaluate(whole)
     assert "so these results say little about new samples" in found["warnings"][0]
-    shutil.copy(tmp_path / "all.npz", tmp_path / "copy.npz")
+    shutil.copy(whole, tmp_path / "copy.npz")
     assert not any("trained on" in text for text in trained.evaluate(tmp_path / "copy.npz")["warnings"])
 
 

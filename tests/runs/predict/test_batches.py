@@ -11,11 +11,11 @@ from PIL import Image
 from scipy.sparse import csr_array, vstack
 
 import spml
-from spml.cli.main import main
-from spml.common.errors import InputError, SpmlError
+from spml.common.errors import SpmlError
 from spml.runs import run as run_module
 from spml.runs.predict.predictions import Predictions
-from tests.helpers.features import make_features
+from tests.helpers.commands import execute, refusal
+from tests.helpers.features import arrays_of, make_features
 from tests.helpers.networks import set_weights
 from tests.helpers.run_folders import change, save_run, save_thresholds
 
@@ -165,9 +165,7 @@ def test_images_that_do_not_fit_into_the_memory_are_refused(tmp_path, photos, mo
     run = save_run(tmp_path)
     change(run, "backbone.size", 8192)
     monkeypatch.setattr("spml.runs.predict.batches.total_memory", lambda: 500_000_000)
-    with pytest.raises(InputError) as caught:
-        spml.load(run).predict(photos)
-    assert str(caught.value) == (
+    assert refusal(spml.load(run).predict, photos) == (
         "the model takes images of 8,192 x 8,192 pixels, 3 of which need at least 1.0 GB, but there are "
         "0.5 GB of memory. Choose a smaller `batch_size`."
     )
@@ -181,8 +179,7 @@ def sources(tmp_path_factory):
     """The same data in one file and in three shards."""
     folder = tmp_path_factory.mktemp("data")
     one = make_features(folder / "one.npz")
-    with np.load(one) as arrays:
-        content = dict(arrays)
+    content = arrays_of(one)
     many = folder / "many"
     many.mkdir()
     for name in ("X", "Y", "split"):
@@ -208,7 +205,7 @@ def test_training_prediction_and_evaluation_are_those_of_one_file(sources, tmp_p
 def test_predictions_of_shards_are_written_to_a_file(sources, tmp_path):
     _, many = sources
     run = spml.train(str(many), output=tmp_path / "run", method="an", epochs=1)
-    main(["predict", str(run.folder), str(many), "--output", str(tmp_path / "new.csv")])
+    execute("predict", run.folder, many, "--output", tmp_path / "new.csv")
     lines = (tmp_path / "new.csv").read_text().splitlines()
     assert len(lines) == 301
     assert lines[300].startswith("299,")

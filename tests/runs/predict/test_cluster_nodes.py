@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import spml
-from spml.cli.main import main
 from spml.data.images.image_files import ImageFiles
 from spml.runs.predict import cluster as stream
 from spml.runs.predict.cluster import connected
 from spml.runs.predict.unfinished import Unfinished
+from tests.helpers.commands import execute
 from tests.helpers.photos import make_photos
 
 pytestmark = pytest.mark.long
@@ -98,7 +98,7 @@ def run(photos, tmp_path_factory):
 
 def predict(run, photos, output, *more):
     arguments = ["--batch_size", "8", "--workers", "0", "--cache", "none", "--output", output, *more]
-    main(["predict", *map(str, (run, photos, *arguments))])
+    execute("predict", run, photos, *arguments)
     return output.read_bytes()
 
 
@@ -145,7 +145,7 @@ def connection(cluster):
 
 def test_audits_are_those_of_one_process(run, connection, tmp_path):
     for name, more in (("one", ()), ("ray", connection)):
-        main(["audit", str(run), "--workers", "0", *more, "--output", str(tmp_path / name)])
+        execute("audit", run, "--workers 0", *more, "--output", tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "one").iterdir() if path.suffix in (".csv", ".json"))
     assert names == ["audit.json", "classes.csv", "missing.csv", "wrong.csv"]
     for name in names:

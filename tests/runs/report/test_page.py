@@ -14,15 +14,14 @@ import pytest
 from PIL import Image
 
 import spml
-from spml.cli.main import main
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.report import page as report_page
 from spml.runs.report.page import SIDE, labels_together, renew_report
 from tests.helpers import write_image
-from tests.helpers.features import HIDE, make_features, make_weights
+from tests.helpers.commands import execute
+from tests.helpers.features import train_hidden
 from tests.helpers.pages import check_report
-from tests.helpers.photo_runs import write_photos
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -47,35 +46,9 @@ def pictures(page):
     ]
 
 
-@pytest.fixture(scope="module")
-def photo_run(tmp_path_factory):
-    """A run that scores windows of photos, with K stated."""
-    folder = tmp_path_factory.mktemp("photos")
-    weights = make_weights(folder / "weights.safetensors", "test_convnext", 96)
-    source = write_photos(folder / "photos", 80)
-    main([
-        "train", str(source), *HIDE, "--data.separator", " ", "--data.size", "96", "--data.workers", "0",
-        "--backbone", "test_convnext", "--weights", str(weights), "--local", "on", "--mean_labels", "1.5",
-        "--method", "auto", "--threads", "1", "--output", str(folder / "run"), "--overwrite",
-    ])  # fmt: skip
-    return folder / "run"
-
-
-@pytest.fixture(scope="module")
-def feature_run(tmp_path_factory):
-    """A run on features without K."""
-    folder = tmp_path_factory.mktemp("features")
-    source = make_features(folder / "x.npz")
-    spml.train(
-        source, data={"unlisted": "negative", "observe": "single"}, head="ridge", threads=1, quiet=True,
-        output=folder / "run",
-    )  # fmt: skip
-    return folder / "run"
-
-
-def test_the_numbers_of_a_class(photo_run):
-    run, page = spml.load(photo_run), report_of(photo_run)
-    held_out, table = read_held_out(photo_run), cells(page)
+def test_the_numbers_of_a_class(local_run):
+    run, page = spml.load(local_run), report_of(local_run)
+    held_out, table = read_held_out(local_run), cells(page)
     scores, labels = held_out.scores.gather(), held_out.labels.to_ternary()
     assert set(table) == set(run.classes)
     for column, cut in enumerate(run.thresholds.classes):
@@ -94,14 +67,11 @@ def test_the_numbers_of_a_class(photo_run):
     assert "held back when" not in page
 
 
-def test_the_score_is_the_naive_map_and_the_score_that_chose_is_named(tmp_path):
+def test_the_score_is_the_naive_map_and_the_score_that_chose_is_named(features, tmp_path):
     """K changes the SP-score and not the score that is shown."""
-    source, shown = make_features(tmp_path / "x.npz"), []
+    shown = []
     for k in (1.5, 2.5):
-        run = spml.train(
-            source, data={"unlisted": "negative", "observe": "single"}, head="lda", threads=1, quiet=True,
-            mean_labels=k, output=tmp_path / str(k),
-        )  # fmt: skip
+        run = spml.load(train_hidden(features, tmp_path / str(k), f"--head lda --mean_labels {k}"))
         score, page = run.summary["validation"], report_of(run.folder)
         assert "60 samples held back to check what was learned (validation)" in page
         shown_as = f"<b>{100 * score['val/naive_mAP']:.2f}</b>, the naive mAP of the 60 validation samples."
@@ -113,26 +83,26 @@ def test_the_score_is_the_naive_map_and_the_score_that_chose_is_named(tmp_path):
     assert shown[0][1] != shown[1][1]
 
 
-def test_it_says_what_was_trained_on_what_and_by_which_command(photo_run):
-    page = report_of(photo_run)
+def test_it_says_what_was_trained_on_what_and_by_which_command(local_run):
+    page = report_of(local_run)
     assert "No score is shown: 20 photos held back are fewer than 50" in page
     assert "<dt>Labels per sample (K)</dt><dd>1.5 on average, as you stated</dd>" in page
     assert "test_convnext (used as it is)" in page
     command = re.search("This run was made by <pre>(.*?)</pre>", page)[1]
     assert command.startswith("spml train ")
-    assert command.endswith(f"--threads 1 --output {photo_run}")  # --overwrite belongs to this call only
-    assert f"spml train --config {photo_run}/config.yaml --output ANOTHER-FOLDER" in page
+    assert command.endswith(f"--method auto --output {local_run}")  # --overwrite belongs to this call only
+    assert f"spml train --config {local_run}/config.yaml --output ANOTHER-FOLDER" in page
     # One warning says that there are few samples, not two.
     few, *others = sorted(
-        spml.load(photo_run).thresholds.warnings, key=lambda line: not line.startswith("Only")
+        spml.load(local_run).thresholds.warnings, key=lambda line: not line.startswith("Only")
     )
     assert few.startswith("Only 80 samples with held-out scores")
     assert all(warning.replace("'", "&#39;") in page for warning in others)
     assert page.count("<li>Only ") == 1
 
 
-def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
-    run, page = spml.load(photo_run), report_of(photo_run)
+def test_photos_are_small_copies_with_the_window_of_the_class(local_run):
+    run, page = spml.load(local_run), report_of(local_run)
     found = pictures(page)
     assert found
     assert all(max(picture.size) <= SIDE for picture in found)
@@ -141,15 +111,15 @@ def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
         page,
     )
     classes = re.findall("<summary>(.*?)</summary>", page)
-    held_out = read_held_out(photo_run)
+    held_out = read_held_out(local_run)
     number = held_out.windows[held_out.ids.index(figure[1]), run.classes.index(classes[0])]
     named = dict(zip(("left", "top", "width", "height"), run.places[number].tolist(), strict=True))
     assert figure[2] == ";".join(f"{name}:{100 * share:.1f}%" for name, share in named.items())
     # Without them, as in runs of an earlier version, they are those of the finished model.
-    folder = shutil.copytree(photo_run, photo_run.parent / "without")
+    folder = shutil.copytree(local_run, local_run.parent / "without")
     write_held_out(folder, held_out._replace(windows=None), run.classes)
     renew_report(spml.load(folder), Engine())
-    photo = photo_run.parent / "photos" / figure[1]
+    photo = local_run.parent / "photos" / figure[1]
     where = run.predict(photo, where=True, threshold=1e-6)
     window = where.where[0][where.labels[0].index(classes[0])]
     named = dict(zip(("left", "top", "width", "height"), window, strict=True))
@@ -160,8 +130,8 @@ def test_photos_are_small_copies_with_the_window_of_the_class(photo_run):
     )
 
 
-def test_the_page_loads_and_runs_nothing(photo_run, feature_run):
-    for folder in (photo_run, feature_run):
+def test_the_page_loads_and_runs_nothing(local_run, ridge_run):
+    for folder in (local_run, ridge_run):
         page = report_of(folder)
         assert "default-src 'none'; img-src data:; style-src 'unsafe-inline'" in page
         assert not re.search(r"<script|<link|<iframe|@import|url\(", page)
@@ -169,14 +139,14 @@ def test_the_page_loads_and_runs_nothing(photo_run, feature_run):
         assert "http" not in page.replace("http-equiv", "")
 
 
-def test_features_are_shown_by_their_names_and_without_k_nothing_is_estimated(feature_run):
-    page = report_of(feature_run)
+def test_features_are_shown_by_their_names_and_without_k_nothing_is_estimated(ridge_run, features):
+    page = report_of(ridge_run)
     assert not pictures(page)
-    held_out = spml.load(feature_run)
+    held_out = spml.load(ridge_run)
     first = re.search(
         r'<figure><figcaption><span title="(\d+)">\1</span><br>score (0\.\d+)<br>given: (\w)', page
     )
-    scores = held_out.predict(feature_run.parent / "x.npz").scores
+    scores = held_out.predict(features).scores
     assert first[3] == re.search("<summary>(.*?)</summary>", page)[1]
     assert scores.shape[0] > int(first[1])
     assert "<th>expected</th>" not in page
@@ -186,24 +156,24 @@ def test_features_are_shown_by_their_names_and_without_k_nothing_is_estimated(fe
     assert "spml thresholds" in page
 
 
-def test_thresholds_evaluate_and_an_audit_renew_it(feature_run, tmp_path, capsys):
+def test_thresholds_evaluate_and_an_audit_renew_it(ridge_run, features, tmp_path, capsys):
     folder = tmp_path / "run"
-    shutil.copytree(feature_run, folder)
-    main(["thresholds", str(folder), "--mean_labels", "2"])
+    shutil.copytree(ridge_run, folder)
+    execute("thresholds", folder, "--mean_labels 2")
     page = report_of(folder)
     assert "<dd>2 on average, as you stated</dd>" in page
     assert "<th>expected</th>" in page
     assert "<br>probability " in page
-    main(["evaluate", str(folder), str(feature_run.parent / "x.npz"), "--data.unlisted", "negative"])
+    execute("evaluate", folder, features, "--data.unlisted negative")
     measured = json.loads((folder / "evaluation.json").read_text())
     page = report_of(folder)
     assert f"mAP <b>{100 * measured['mAP']:.1f}</b>" in page
     assert "On 80 samples of" in page
-    main(["audit", "sample", str(folder), "--rows", "20"])
+    execute("audit sample", folder, "--rows 20")
     sheet = folder / "sample.csv"
     header, *rows = sheet.read_text().splitlines()
     sheet.write_text("\n".join([header, *(row + "yes" for row in rows)]) + "\n")
-    main(["audit", "use", str(sheet), str(folder)])
+    execute("audit use", sheet, folder)
     page = report_of(folder)
     assert (
         "20 samples were labelled in full. By them and by the known labels, there are 1.00 labels on average"
@@ -212,16 +182,16 @@ def test_thresholds_evaluate_and_an_audit_renew_it(feature_run, tmp_path, capsys
     assert "from 20 samples that were labelled in full" in page
 
 
-def test_photos_stay_when_it_is_renewed_and_names_when_the_photos_are_gone(photo_run, tmp_path):
+def test_photos_stay_when_it_is_renewed_and_names_when_the_photos_are_gone(local_run, tmp_path):
     folder = tmp_path / "run"
-    shutil.copytree(photo_run, folder)
+    shutil.copytree(local_run, folder)
     before = len(pictures(report_of(folder)))
-    main(["thresholds", str(folder), "--target", "labels", "--device", "cpu"])
+    execute("thresholds", folder, "--target labels --device cpu")
     assert len(pictures(report_of(folder))) >= before - 9  # near the new thresholds are others
     assert 'class="window"' in report_of(folder)
-    config = (folder / "config.yaml").read_text().replace(str(photo_run.parent / "photos"), "/nowhere")
+    config = (folder / "config.yaml").read_text().replace(str(local_run.parent / "photos"), "/nowhere")
     (folder / "config.yaml").write_text("\n".join(config.splitlines()[:-1]) + "\n")
-    main(["thresholds", str(folder)])
+    execute("thresholds", folder)
     page = report_of(folder)
     assert not pictures(page)
     assert "This report shows no photos, because the data can&#39;t be read again (/nowhere" in page
@@ -273,9 +243,9 @@ def test_many_large_photos_stay_small(tmp_path):
     assert len(page) < 3_000_000
 
 
-def test_a_kill_while_writing_leaves_the_old_report(feature_run, tmp_path, monkeypatch, capsys):
+def test_a_kill_while_writing_leaves_the_old_report(ridge_run, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "run"
-    shutil.copytree(feature_run, folder)
+    shutil.copytree(ridge_run, folder)
     before = report_of(folder)
 
     def killed(path, text):
@@ -283,26 +253,26 @@ def test_a_kill_while_writing_leaves_the_old_report(feature_run, tmp_path, monke
 
     monkeypatch.setattr(report_page, "write_text", killed)
     with pytest.raises(SystemExit) as end:
-        main(["thresholds", str(folder), "--mean_labels", "2"])
+        execute("thresholds", folder, "--mean_labels 2")
     assert end.value.code == 130
     assert report_of(folder) == before
     monkeypatch.undo()
-    main(["thresholds", str(folder)])
+    execute("thresholds", folder)
     assert "<dd>2 on average, as you stated</dd>" in report_of(folder)
 
 
-def test_a_report_that_can_not_be_renewed_is_removed(feature_run, tmp_path, capsys):
+def test_a_report_that_can_not_be_renewed_is_removed(ridge_run, tmp_path, capsys):
     folder = tmp_path / "run"
-    shutil.copytree(feature_run, folder)
+    shutil.copytree(ridge_run, folder)
     (folder / "summary.json").write_text("{}")
-    main(["thresholds", str(folder), "--mean_labels", "2"])
+    execute("thresholds", folder, "--mean_labels 2")
     assert not (folder / "report.html").exists()
     assert "report.html was removed, because it could not be made again" in capsys.readouterr().err
 
 
-def test_labels_that_go_together(photo_run):
+def test_labels_that_go_together(local_run):
     """Shares among predictions, with rows and columns in one order."""
-    run, held_out = spml.load(photo_run), read_held_out(photo_run)
+    run, held_out = spml.load(local_run), read_held_out(local_run)
     predicted = held_out.scores.gather() >= np.asarray(run.thresholds.logits, np.float32)
     together = labels_together(run, held_out, run.thresholds.logits)
     columns = [run.classes.index(name) for name, _, _ in together]
@@ -312,16 +282,16 @@ def test_labels_that_go_together(photo_run):
         for column, share in zip(columns, shares, strict=True):
             if share is not None:
                 assert share == pytest.approx((of_row & predicted[:, column]).sum() / count)
-    assert 'class="together"' in report_of(photo_run)
+    assert 'class="together"' in report_of(local_run)
 
 
-def test_photos_lead_to_their_files(photo_run):
-    links = re.findall(r'<a class="frame" href="([^"]+)"', report_of(photo_run))
+def test_photos_lead_to_their_files(local_run):
+    links = re.findall(r'<a class="frame" href="([^"]+)"', report_of(local_run))
     assert links
-    assert all((photo_run / unquote(link)).is_file() for link in links)
+    assert all((local_run / unquote(link)).is_file() for link in links)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["photo_run", "feature_run"])
+@pytest.mark.parametrize("name", ["local_run", "ridge_run"])
 def test_the_report_fits_a_computer_and_a_phone_and_is_accessible(name, request):
     check_report(request.getfixturevalue(name) / "report.html")

@@ -12,31 +12,26 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import spml
-from spml.cli.main import main
-from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.data import Samples, open_dataset
 from spml.data.matrix import FeatureMatrix
 from spml.engine.checkpoint import BLANK, load_checkpoint, write_checked
 from spml.labels import ObservedLabels
 from spml.runs.settle.init_from import _read_state, fingerprint, write_state
-from tests.helpers.commands import fails
-from tests.helpers.features import BACKBONE, HIDE, make_weights
+from tests.helpers.commands import execute, fails, refusal
+from tests.helpers.features import BACKBONE, HIDE, arrays_of, copy_features, make_weights, train_hidden
 from tests.helpers.photos import make_photos
+from tests.helpers.run_folders import damaged_bits
 
-STILL = ["--epochs", "1", "--optim.lr", "1e-30", "--threads", "1"]
-ROLE = ["--method", "role", "--mean_labels", "2"]
+STILL = "--epochs 1 --optim.lr 1e-30"
+ROLE = "--method role --mean_labels 2"
 
 
 @pytest.fixture(scope="module")
 def first(features, tmp_path_factory):
     """Phase 1: ROLE on features."""
     output = tmp_path_factory.mktemp("runs") / "first"
-    main([
-        "train", str(features), *HIDE, *ROLE, "--epochs", "6", "--optim.lr", "0.01", "--threads", "1",
-        "--model.dropout", "0.1", "--output", str(output),
-    ])  # fmt: skip
-    return output
+    return train_hidden(features, output, ROLE, "--epochs 6 --optim.lr 0.01 --model.dropout 0.1")
 
 
 def summary(folder):
@@ -61,8 +56,7 @@ def test_the_state_of_the_best_epoch_is_kept(first):
 
 
 def test_nothing_is_lost_when_nothing_is_learnt(first, features, tmp_path, capsys):
-    output = tmp_path / "second"
-    main(["train", str(features), *HIDE, *ROLE, *STILL, "--init-from", str(first), "--output", str(output)])
+    output = train_hidden(features, tmp_path / "second", ROLE, STILL, "--init-from", first)
     assert "state of the method: carried" in capsys.readouterr().err
     assert scores_of(output) == scores_of(first)
     assert summary(output)["test"] == summary(first)["test"]
@@ -71,12 +65,9 @@ def test_nothing_is_lost_when_nothing_is_learnt(first, features, tmp_path, capsy
     assert "top.scaling.mean" in one
     for name in one:
         assert torch.equal(one[name], two[name]), name
-    for mine, theirs in zip(
-        load_file(output / "objective.safetensors").values(),
-        load_file(first / "objective.safetensors").values(),
-        strict=True,
-    ):
-        assert torch.equal(mine, theirs)
+    mine, theirs = (load_file(folder / "objective.safetensors") for folder in (output, first))
+    assert [*mine] == [*theirs] == ["estimates"]
+    assert torch.equal(mine["estimates"], theirs["estimates"])
     assert summary(output)["init_from"] == {
         "run": str(first),
         "weights_sha256": json.loads((first / "model.json").read_text())["weights_sha256"],
@@ -85,26 +76,21 @@ def test_nothing_is_lost_when_nothing_is_learnt(first, features, tmp_path, capsy
     config = read_yaml(output / "config.yaml")
     assert config.init_from == str(first)
     assert (config.model.head, config.model.dropout, config.model.backbone) == ("linear", 0.1, "none")
-    main(["train", "--config", str(output / "config.yaml"), "--output", str(tmp_path / "third")])
+    execute("train --config", output / "config.yaml", "--output", tmp_path / "third")
     assert scores_of(tmp_path / "third") == scores_of(first)
 
 
 def test_the_bias_start_is_not_applied_again(first, features, tmp_path):
-    main([
-        "train", str(features), *HIDE, *STILL, "--method", "an", "--init_from", str(first),
-        "--model.head_bias", "prior", "--output", str(tmp_path / "run"),
-    ])  # fmt: skip
-    bias = [load_file(folder / "model.safetensors")["top.head.bias"] for folder in (first, tmp_path / "run")]
-    assert torch.equal(*bias)
-    assert summary(tmp_path / "run")["head_bias"] == {"start": "init_from"}
+    options = STILL, "--method an --model.head_bias prior --init_from", first
+    run = train_hidden(features, tmp_path / "run", *options)
+    assert torch.equal(*(load_file(each / "model.safetensors")["top.head.bias"] for each in (first, run)))
+    assert summary(run)["head_bias"] == {"start": "init_from"}
 
 
 def test_scores_are_those_of_the_method_and_not_of_the_first_run(first, features, tmp_path):
-    for name, more in (("own", []), ("chosen", ["--model.scores", "logits"])):
-        main([
-            "train", str(features), *HIDE, *STILL, "--method", "softmax", "--init_from", str(first), *more,
-            "--output", str(tmp_path / name),
-        ])  # fmt: skip
+    options = STILL, "--method softmax --init_from", first
+    train_hidden(features, tmp_path / "own", *options)
+    train_hidden(features, tmp_path / "chosen", *options, "--model.scores logits")
     found = [json.loads((tmp_path / name / "model.json").read_text())["top"] for name in ("own", "chosen")]
     assert [top["scores"] for top in found] == ["log_softmax", "logits"]
     assert json.loads((first / "model.json").read_text())["top"]["scores"] == "logits"
@@ -117,13 +103,10 @@ def test_scores_are_those_of_the_method_and_not_of_the_first_run(first, features
 
 
 def test_training_goes_on_from_there(first, features, tmp_path):
-    for name, more in (("anew", []), ("on", ["--init_from", str(first)])):
-        main([
-            "train", str(features), *HIDE, *ROLE, "--epochs", "1", "--threads", "1", *more,
-            "--output", str(tmp_path / name),
-        ])  # fmt: skip
-    assert last(tmp_path / "on")["val/mAP"] > last(tmp_path / "anew")["val/mAP"] + 0.03
-    assert last(tmp_path / "on")["train/loss"] < last(tmp_path / "anew")["train/loss"]
+    anew = last(train_hidden(features, tmp_path / "anew", ROLE, "--epochs 1"))
+    on = last(train_hidden(features, tmp_path / "on", ROLE, "--epochs 1 --init_from", first))
+    assert on["val/mAP"] > anew["val/mAP"] + 0.03
+    assert on["train/loss"] < anew["train/loss"]
 
 
 def not_carried(folder):
@@ -133,30 +116,21 @@ def not_carried(folder):
 
 
 def test_a_state_is_carried_only_where_it_means_the_same(first, features, tmp_path, capsys):
-    start = ["--init_from", str(first), *STILL]
-    main(["train", str(features), *HIDE, "--method", "an", *start, "--output", str(tmp_path / "an")])
-    assert "was trained with role, this run with an" in not_carried(tmp_path / "an")
-    assert "not carried: it was trained with role" in capsys.readouterr().err
-    main([
-        "train", str(features), *HIDE, *ROLE, "--data.observe_seed", "1", *start,
-        "--output", str(tmp_path / "labels"),
-    ])  # fmt: skip
-    assert "it had other training samples or labels" in not_carried(tmp_path / "labels")
-    with np.load(features) as stored:
-        arrays = dict(stored)
-    np.savez(tmp_path / "named.npz", names=np.array([f"n{i}" for i in range(300)]), **arrays)
-    main([
-        "train", str(tmp_path / "named.npz"), *HIDE, *ROLE, *start, "--output", str(tmp_path / "names"),
-    ])  # fmt: skip
-    assert "it had other training samples or labels" in not_carried(tmp_path / "names")
-    for folder in ("an", "labels", "names"):
-        assert scores_of(tmp_path / folder)["val/mAP"] == scores_of(first)["val/mAP"]
-    main([
-        "train", str(features), *HIDE, "--method", "gr", *STILL, "--init_from", str(tmp_path / "an"),
-        "--output", str(tmp_path / "gr"),
-    ])  # fmt: skip
-    assert summary(tmp_path / "gr")["init_from"]["objective"] == "none"
-    assert not (tmp_path / "gr" / "objective.safetensors").exists()
+    named = copy_features(features, tmp_path / "named.npz", names=[f"n{i}" for i in range(300)])
+    other = "it had other training samples or labels"
+    for source, options, reason in (
+        (features, ("--method an",), "it was trained with role, this run with an"),
+        (features, (ROLE, "--data.observe_seed 1"), other),
+        (named, (ROLE,), other),
+    ):
+        run = train_hidden(source, tmp_path / "run", *options, STILL, "--overwrite --init_from", first)
+        assert not_carried(run) == f"not carried: {reason}"
+        assert f"not carried: {reason}" in capsys.readouterr().err
+        assert scores_of(run)["val/mAP"] == scores_of(first)["val/mAP"]
+    an = train_hidden(features, tmp_path / "an", "--method an", STILL)
+    gr = train_hidden(features, tmp_path / "gr", "--method gr", STILL, "--init_from", an)
+    assert summary(gr)["init_from"]["objective"] == "none"
+    assert not (gr / "objective.safetensors").exists()
 
 
 def test_a_state_of_another_shape_or_damaged_or_missing(first, features, tmp_path, capsys):
@@ -167,52 +141,44 @@ def test_a_state_of_another_shape_or_damaged_or_missing(first, features, tmp_pat
 
     with safe_open(first / "objective.safetensors", framework="pt") as stored:
         about = {**stored.metadata(), "checksum": BLANK}
-    again = ["train", features, *HIDE, *ROLE, *STILL, "--init_from", copy, "--output", tmp_path / "run"]
+    again = ["train", features, *HIDE, ROLE, STILL, "--init_from", copy, "--output", tmp_path / "run"]
     for wrong in (
         {"estimates": state["estimates"][:, :3].contiguous()},
         {"estimates": state["estimates"].double()},
         {"others": state["estimates"]},
     ):
         write_checked(copy / "objective.safetensors", wrong, about)
-        main([*map(str, again), "--overwrite"])
+        execute(*again, "--overwrite")
         assert "another kind or shape" in not_carried(tmp_path / "run")
     save_file(state, copy / "objective.safetensors", {**about, "checksum": ""})
     assert "its checksum is missing" in fails(capsys, *again, "--overwrite")
     (copy / "objective.safetensors").write_bytes(b"damaged")
     assert "objective.safetensors: damaged" in fails(capsys, *again, "--overwrite")
     (copy / "objective.safetensors").unlink()
-    main([*map(str, again), "--overwrite"])
+    execute(*again, "--overwrite")
     assert "objective.safetensors is missing" in not_carried(tmp_path / "run")
 
 
 def test_what_does_not_fit_is_refused(first, features, tmp_path, capsys):
-    start, output = ["--init_from", first], ["--output", tmp_path / "run"]
-    with np.load(features) as stored:
-        arrays = dict(stored)
-    for classes, told in (
-        (["a", "c", "b", "d"], "class 1 (counted from 0) is 'b' instead of 'c'"),
-        (["a", "b", "c", "e"], "class 3 (counted from 0) is 'd' instead of 'e'"),
+    start, output = [*HIDE, "--init_from", first], ["--output", tmp_path / "run"]
+    arrays = arrays_of(features)
+    for changed, told in (
+        ({"classes": list("acbd")}, "class 1 (counted from 0) is 'b' instead of 'c'"),
+        ({"classes": list("abce")}, "class 3 (counted from 0) is 'd' instead of 'e'"),
+        ({"Y": np.hstack([arrays["Y"]] * 2), "classes": list("abcdefgh")}, "4 instead of 8"),
+        ({"X": arrays["X"][:, :9]}, "takes 10 features per sample, but other has 9"),
     ):
-        np.savez(tmp_path / "other.npz", **{**arrays, "classes": np.array(classes)})
-        assert told in fails(capsys, "train", tmp_path / "other.npz", *HIDE, *start, *output)
-    np.savez(
-        tmp_path / "more.npz",
-        **{**arrays, "Y": np.hstack([arrays["Y"]] * 2), "classes": np.array(list("abcdefgh"))},
-    )
-    assert "4 instead of 8" in fails(capsys, "train", tmp_path / "more.npz", *HIDE, *start, *output)
-    np.savez(tmp_path / "narrow.npz", **{**arrays, "X": arrays["X"][:, :9]})
-    said = fails(capsys, "train", tmp_path / "narrow.npz", *HIDE, *start, *output)
-    assert "takes 10 features per sample, but narrow has 9" in said
+        other = copy_features(features, tmp_path / "other.npz", **changed)
+        assert told in fails(capsys, "train", other, *start, *output)
     for setting, value, theirs in (
         ("head", "mlp", "'linear'"), ("dropout", "0.5", "0.1"), ("scaling", "raw", "'standard'"),
         ("hidden", "7", "512"), ("backbone", "resnet18", "'none'"),
     ):  # fmt: skip
-        said = fails(capsys, "train", features, *HIDE, *start, f"--model.{setting}", value, *output)
+        said = fails(capsys, "train", features, *start, f"--model.{setting}", value, *output)
         assert f"model.{setting} is" in said
         assert f"{first} (`init_from`) has {theirs}" in said
-    assert "solved from scratch" in fails(capsys, "train", features, *start, "--head", "ridge", *output)
-    said = fails(capsys, "train", features, *HIDE, *start, "--output", first, "--overwrite")
-    assert "can't be both" in said
+    assert "solved from scratch" in fails(capsys, "train", features, *start, "--head ridge", *output)
+    assert "can't be both" in fails(capsys, "train", features, *start, "--overwrite --output", first)
     assert (first / "model.json").exists()
     assert not (tmp_path / "run").exists()
 
@@ -253,33 +219,21 @@ def test_no_damaged_bit_of_a_state_is_carried(features, tmp_path):
     path = tmp_path / "objective.safetensors"
     state, labels = _read_state(path)
     assert (state["estimates"].tolist(), labels) == ([0, 1, 2, 3, 4, 5], fingerprint(train))
-    data = path.read_bytes()
-    for bit in range(0, 8 * len(data), 3):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r"objective\.safetensors: damaged, or not written by this version"
-        ):
-            _read_state(path)
+    message = "objective.safetensors: damaged, or not written by this version"
+    for bit in damaged_bits(path):
+        assert message in refusal(_read_state, path), bit
 
 
 def test_a_run_that_started_from_another_is_resumed_only_with_that_one(first, features, tmp_path, capsys):
     start, run = tmp_path / "start", tmp_path / "run"
     shutil.copytree(first, start)
-    command = [
-        "train", str(features), *HIDE, *ROLE, "--epochs", "2", "--threads", "1", "--init_from", str(start),
-        "--output", str(run),
-    ]  # fmt: skip
-    main(command)
+    command = ["train", features, *HIDE, ROLE, "--epochs 2 --threads 1 --init_from", start, "--output", run]
+    execute(*command)
     before = (run / "model.safetensors").read_bytes()
-    main([*command, "--resume"])
+    execute(*command, "--resume")
     assert (run / "model.safetensors").read_bytes() == before
     shutil.rmtree(start)
-    main([
-        "train", str(features), *HIDE, *ROLE, "--epochs", "1", "--threads", "1", "--model.dropout", "0.1",
-        "--output", str(start),
-    ])  # fmt: skip
+    train_hidden(features, start, ROLE, "--epochs 1 --model.dropout 0.1")
     assert "the run that it started from" in fails(capsys, *command, "--resume")
 
 
@@ -354,7 +308,7 @@ def test_a_solved_head_can_be_fine_tuned(frozen, tmp_path):
 def test_other_weights_and_features_in_place_of_images_are_refused(frozen, features, tmp_path, capsys):
     photos, _, first = frozen
     output, start = ["--output", tmp_path / "run"], ["--init_from", first]
-    said = fails(capsys, "train", photos, *start, "--model.weights", "random", *output)
+    said = fails(capsys, "train", photos, *start, "--model.weights random", *output)
     assert "model.weights is 'random'" in said
     assert "has 'tiny.safetensors'" in said
     arrays = {
