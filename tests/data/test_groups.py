@@ -161,11 +161,8 @@ def test_several_rows_of_an_image(table):
             opened(table(*lines), group=group)
 
 
-@pytest.mark.parametrize("name", ["a.png", "digits"])
-def test_formats_without_groups_name_those_that_have_them(tmp_path, picture, name):
-    for label in ("cat", "dog"):
-        picture(f"photos/{label}/{name}.png")
-    path = str(tmp_path / "photos") if name != "digits" else name
+def test_formats_without_groups_name_those_that_have_them(folder_of):
+    path = folder_of("cat/1.png dog/2.png", {})
     with pytest.raises(InputError, match=r"data.group=who: groups are read from a column of a table \(CSV"):
         opened(path, group="who")
 

@@ -51,6 +51,9 @@ def test_they_depend_on_seed_epoch_and_row_only() -> None:
     for other in (Augment(1, 3), Augment(2, 2)):
         assert (first[:, :4] != regions([5, 9, 5], other, crop=0.5, flip=True)[:, :4]).all()
     assert (first[:, :4] == regions([5, 9, 5], Augment(1, 2), crop=0.5, flip=False)[:, :4]).all()
+    draws = (Augment(1, 2), Augment(1, 3), Augment(2, 2))
+    mirrored = [regions(range(40), each, crop=1.0, flip=True)[:, 4].tolist() for each in draws]
+    assert mirrored[1] != mirrored[0] != mirrored[2]
 
 
 def test_without_crop_it_is_the_whole_image() -> None:

@@ -225,7 +225,7 @@ trees = st.lists(
 
 
 @given(trees)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_image_is_lost_without_a_note(tree):
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
