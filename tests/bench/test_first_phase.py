@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from spml.bench.plan import all_series, next_trial
-from spml.bench.rows import best_epoch
 from spml.bench.spec import read_spec
-from spml.bench.state import read_state
-from spml.bench.store import Store
 from spml.bench.workers import work
-from spml.cli.main import main
 from spml.common.errors import InputError
 from tests.bench.toys import save_spec
 from tests.helpers import photo_comparisons
-from tests.helpers.comparisons import SMALL, job_in
+from tests.helpers.commands import fails
+from tests.helpers.comparisons import ONE_TRIAL, check_same_as_train, job_in, state_of, train_as_printed
 
 ROLE = "  - {name: role, method: role, optim.lr: 1e-2, space: {}}\n"
 BOTH = ROLE + (
     "  - {name: role + li, method: role, optim.lr: 1e-2, space: {},"
     " first: {epochs: 4, batch_size: 16, optim.lr: 3e-2}}\n"
 )
-TWO = SMALL.replace("trials: 3", "trials: 1").replace("  - an\n", "  - an\n" + BOTH)
+TWO = ONE_TRIAL.replace("  - an\n", "  - an\n" + BOTH)
 
 PHASES = """
 title: linear initialisation
@@ -46,28 +41,15 @@ train: {epochs: 2, batch_size: 16, model.weights: weights/tiny.safetensors, mode
 
 
 def rows_of(job):
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
-    return {row.series.candidate: row for row in rows}
+    return {row.series.candidate: row for row in state_of(job).rows}
 
 
-def train_both_phases(job, row, folder, capsys):
-    """Train the two configurations that `spml bench config` prints; return history and test mAP."""
-    main(["bench", "config", job.folder, row.key, "--first"])
-    (folder / "first.yaml").write_text(capsys.readouterr().out)
-    main(["bench", "config", job.folder, row.key])
-    (folder / "run.yaml").write_text(capsys.readouterr().out)
-    main(["train", "--config", str(folder / "first.yaml"), "--output", str(folder / "first-phase")])
-    main(["train", "--config", str(folder / "run.yaml"), "--output", str(folder / "run")])
-    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-    summary = json.loads((folder / "run" / "summary.json").read_text())
+def check_same_as_two_runs(job, row, folder, capsys):
+    """Train the two configurations that `spml bench config` prints, and compare every number."""
+    train_as_printed(job, row.key, folder / "first-phase", capsys, "--first")
+    history, summary = train_as_printed(job, row.key, folder / "run", capsys)
     assert summary["init_from"]["objective"] == "carried"
-    return [json.loads(line) for line in lines], summary["test"]["mAP"]
-
-
-def check_same(row, history, test):
-    for name in ("val/SP", "val/naive_mAP", "val/mAP"):
-        assert [record[name] for record in history] == row.history[name]
-    assert test == row.history["test/mAP"][best_epoch(row.history, "observed")]
+    check_same_as_train(row, history, summary)
 
 
 def test_both_phases_give_the_numbers_of_two_runs_of_spml_train(tmp_path, monkeypatch, capsys):
@@ -82,7 +64,7 @@ def test_both_phases_give_the_numbers_of_two_runs_of_spml_train(tmp_path, monkey
     assert rows["role"].first == {}
     assert rows["role"].history["val/SP"] != row.history["val/SP"]
     monkeypatch.chdir(tmp_path)
-    check_same(row, *train_both_phases(job, row, tmp_path, capsys))
+    check_same_as_two_runs(job, row, tmp_path, capsys)
 
 
 def test_frozen_features_first_then_the_whole_network(tmp_path, monkeypatch, capsys):
@@ -95,7 +77,7 @@ def test_frozen_features_first_then_the_whole_network(tmp_path, monkeypatch, cap
     assert row.history["val/mAP"] != rows["from the start"].history["val/mAP"]
     assert "first phase trains the backbone" in rows["backbone first"].message
     monkeypatch.chdir(tmp_path)
-    check_same(row, *train_both_phases(job, row, tmp_path, capsys))
+    check_same_as_two_runs(job, row, tmp_path, capsys)
 
 
 def test_the_first_phase_is_part_of_what_a_run_is_known_by(tmp_path):
@@ -149,8 +131,7 @@ def test_a_first_phase_is_selected_by_true_labels_where_every_mode_is(tmp_path):
 
 
 def test_a_run_of_one_phase_has_no_first_one_to_print(tmp_path, capsys):
-    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    job = job_in(tmp_path, ONE_TRIAL)
     assert work(job) == []
-    with pytest.raises(SystemExit):
-        main(["bench", "config", job.folder, rows_of(job)["an"].key, "--first"])
-    assert "has no first phase: leave out --first" in capsys.readouterr().err
+    said = fails(capsys, "bench config", job.folder, rows_of(job)["an"].key, "--first")
+    assert "has no first phase: leave out --first" in said

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spml.bench.plan import CODE_VERSION, all_series, next_trial
-from spml.bench.rows import Row, best_epoch
+from spml.bench.rows import Row
 from spml.bench.spec import find_spec, read_spec
-from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, work
-from spml.cli.main import main
 from spml.data.images.feature_store import FeatureStore
 from tests.bench.toys import save_spec
-from tests.helpers.comparisons import content, work_through
+from tests.helpers.comparisons import check_same_as_train, content, state_of, train_as_printed, work_through
 from tests.helpers.photo_comparisons import SPEC, SPLITS, job_in, save_weights
 from tests.helpers.processes import finish_all
 
@@ -27,7 +23,7 @@ NAMES = ["frozen", "frozen others", "maps", "fine-tuned", "from nothing", "solve
 
 
 def rows_of(job):
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    state = state_of(job)
     assert not state.missing
     return {row.series.candidate: row for row in state.rows}
 
@@ -39,24 +35,12 @@ def finished(tmp_path_factory):
     return job
 
 
-def check_same_as_train(job, row, folder, capsys):
-    """Train with the configuration that `spml bench config` prints, and compare every number."""
-    main(["bench", "config", job.folder, row.key[:12]])
-    (folder / "config.yaml").write_text(capsys.readouterr().out)
-    main(["train", "--config", str(folder / "config.yaml"), "--output", str(folder / "run")])
-    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-    for name in ("val/SP", "val/naive_mAP", "val/mAP"):
-        assert [json.loads(line)[name] for line in lines] == row.history[name]
-    test = json.loads((folder / "run" / "summary.json").read_text())["test"]["mAP"]
-    assert test == row.history["test/mAP"][best_epoch(row.history, "observed")]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     row = rows_of(finished)[name]
     assert row.status == "done", row.message
     assert row.config["data"]["workers"] == -1  # each machine has its own number
-    check_same_as_train(finished, row, tmp_path, capsys)
+    check_same_as_train(row, *train_as_printed(finished, row.key[:12], tmp_path / "run", capsys))
 
 
 LOCAL = """
@@ -89,14 +73,10 @@ def test_windows_are_one_more_candidate_of_a_run(tmp_path, capsys):
     tried = len(rows["solved"].history["penalty"])
     assert lengths["solved"] == {tried}
     for name in ("solved on", "trained on"):
-        main(["bench", "config", job.folder, rows[name].key[:12]])
-        (tmp_path / "config.yaml").write_text(capsys.readouterr().out)
-        main(["train", "--config", str(tmp_path / "config.yaml"), "--output", str(tmp_path / "run")])
-        summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+        _, summary = train_as_printed(job, rows[name].key[:12], tmp_path / name, capsys)
         for key in ("val/SP", "val/mAP"):
             assert rows[name].history[key] == [summary["validation"][key]]
         assert rows[name].history["test/mAP"] == [summary["test"]["mAP"]]
-        shutil.rmtree(tmp_path / "run")
 
 
 def test_every_candidate_is_trained_as_specified(finished):
@@ -258,4 +238,5 @@ def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
     rows = rows_of(job)
     assert {row.status for row in rows.values()} == {"done"}
     assert all(math.isfinite(row.history["val/mAP"][-1]) for row in rows.values())
-    check_same_as_train(job, rows["em_apl"], tmp_path, capsys)
+    row = rows["em_apl"]
+    check_same_as_train(row, *train_as_printed(job, row.key[:12], tmp_path / "run", capsys))

@@ -14,9 +14,9 @@ import pytest
 from spml.bench.spec import find_spec
 from spml.bench.state import read_state
 from spml.bench.store import Store
-from spml.cli.main import main
 from tests.bench.toys import save_spec
 from tests.data.benchmarks import layouts
+from tests.helpers.commands import execute
 
 
 def one_epoch(text: str) -> str:
@@ -33,7 +33,7 @@ def test_all_rows_of_table_2_are_made_though_the_command_is_killed(tmp_path, mon
     monkeypatch.setattr(layouts, "TRAIN", 40)
     monkeypatch.setattr(layouts, "TEST", 20)
     layouts.voc2012(tmp_path)
-    main(["data", "prepare", "voc2012", "--root", str(tmp_path)])
+    execute("data prepare voc2012 --root", tmp_path)
     path = save_spec(tmp_path, one_epoch(find_spec("paper-voc-table2").text), "table2.yaml")
     output = tmp_path / "out"
     command = [sys.executable, "-m", "spml", "bench", "run", str(path), "--root", str(tmp_path),

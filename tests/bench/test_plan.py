@@ -63,11 +63,12 @@ def test_a_candidate_may_have_a_sampler_of_its_own(tmp_path):
     assert not any(spec.learns(candidate) for candidate in spec.candidates)
 
 
+ORACLE = "  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
+WITH_ORACLE = TOY.replace("  - an\n", "  - an\n" + ORACLE)
+
+
 def test_the_labels_of_a_candidate(tmp_path):
-    text = TOY.replace(
-        "  - an\n", "  - an\n  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
-    )
-    by_name = configs(read_spec(save_spec(tmp_path, text)))
+    by_name = configs(read_spec(save_spec(tmp_path, WITH_ORACLE)))
     settings = {
         (name, seed): (config.data.observe, config.data.observe_seed, config.data.observe_all_negatives)
         for (name, seed), config in by_name.items()
@@ -81,10 +82,7 @@ def test_the_labels_of_a_candidate(tmp_path):
 
 
 def test_all_negatives_need_a_rule_that_keeps_one_positive(tmp_path):
-    text = TOY.replace(
-        "  - an\n", "  - an\n  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
-    )
-    path = save_spec(tmp_path, text.replace("{observe: single}", "{observe: questions}"))
+    path = save_spec(tmp_path, WITH_ORACLE.replace("{observe: single}", "{observe: questions}"))
     with pytest.raises(
         InputError, match=r"candidate .*observe_all_negatives true has no effect with .*questions"
     ):

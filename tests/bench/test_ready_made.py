@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from spml.analysis import sensitivity
 from spml.bench.spec import find_spec
-from spml.bench.state import read_state
-from spml.bench.store import Store
 from spml.bench.workers import work
-from tests.helpers.comparisons import job_in
+from tests.helpers.comparisons import job_in, state_of
 
 STUDIES = [
     "gr-table3",
@@ -47,7 +43,7 @@ def small(name):
 def test_every_candidate_trains(tmp_path, name):
     job = job_in(tmp_path, small(name))
     assert work(job) == []
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     assert {row.message for row in rows} == {""}
     assert {row.series.candidate for row in rows} == {candidate.name for candidate in job.spec().candidates}
     if name == "mlml":

@@ -31,7 +31,17 @@ from spml.data import open_dataset, start_opening
 from spml.runs.train import run_training
 from tests.bench.rows import row as made_row
 from tests.bench.toys import TOY, save_spec, save_toy
-from tests.helpers.comparisons import SMALL, content, job_in, work_through
+from tests.helpers.commands import refusal
+from tests.helpers.comparisons import (
+    ONE_TRIAL,
+    SMALL,
+    check_same_as_train,
+    content,
+    job_in,
+    state_of,
+    work_through,
+)
+from tests.helpers.features import arrays_of, copy_features, records
 from tests.helpers.processes import finish, finish_all, started
 
 
@@ -43,7 +53,7 @@ def finished(tmp_path_factory):
 
 
 def test_every_run_is_there_once(finished):
-    state = read_state(finished.spec(), Store(finished.url), Path(finished.root))
+    state = state_of(finished)
     assert state.total == state.finished == 9
     assert Store(finished.url).count() == 8  # one setting was proposed twice
     assert [row.trial for row in state.rows] == [0, 1, 2] * 3
@@ -77,27 +87,22 @@ def test_a_wider_grid_keeps_what_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(Runner, "run", note)
     assert work(wider) == []
     assert sorted(made) == [(name, 0, {"optim.lr": 1e-3}) for name in ("an", "full")]
-    rows = read_state(wider.spec(), Store(wider.url), Path(wider.root)).rows
+    rows = state_of(wider).rows
     assert [row.params["optim.lr"] for row in rows if row.series.candidate == "an"] == [1e-3, 1e-2, 1e-1]
     assert {series.candidate for series, found in picks(rows, ["observed"]).items()
             if found["observed"].draws.size} == {"an", "em slow", "full"}  # fmt: skip
 
 
 def test_the_same_numbers_as_spml_train(finished, tmp_path):
-    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    rows = state_of(finished).rows
     for row in (rows[1], rows[4]):
-        config = from_dict({**row.config, "output": str(tmp_path / row.key[:8])})
-        run_training(config)
-        lines = (tmp_path / row.key[:8] / "metrics.jsonl").read_text().splitlines()
-        history = [json.loads(line) for line in lines]
-        for name in ("val/SP", "val/naive_mAP", "val/mAP"):
-            assert [one[name] for one in history] == row.history[name]
-        summary = json.loads((tmp_path / row.key[:8] / "summary.json").read_text())
-        assert summary["test"]["mAP"] == row.history["test/mAP"][best_epoch(row.history, "observed")]
+        output = tmp_path / row.key[:8]
+        run_training(from_dict({**row.config, "output": str(output)}))
+        check_same_as_train(row, records(output), json.loads((output / "summary.json").read_text()))
 
 
 def test_the_best_of_its_series_has_draws(finished):
-    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    rows = state_of(finished).rows
     for mode, column in (("oracle", "val/mAP"), ("observed", "val/SP"), ("audit:20", "audit:20")):
         for first in range(0, 9, 3):
             series = {row.key: row for row in rows[first : first + 3]}.values()
@@ -114,16 +119,11 @@ def test_the_best_of_its_series_has_draws(finished):
 
 def test_draws_of_groups(tmp_path):
     """Of a test set of two groups there are three draws: both of them, or one of them twice."""
-    job = job_in(
-        tmp_path,
-        SMALL.replace("trials: 3", "trials: 1").replace("{path: toy.npz,", "{path: toy.npz, group: who,"),
-    )
-    with np.load(tmp_path / "toy.npz") as file:
-        arrays = dict(file)
-    arrays["who"] = np.where(arrays["test"], np.arange(200) % 2, 2 + np.arange(200) // 8)
-    np.savez(tmp_path / "toy.npz", **arrays)
+    job = job_in(tmp_path, ONE_TRIAL.replace("{path: toy.npz,", "{path: toy.npz, group: who,"))
+    toy = tmp_path / "toy.npz"
+    copy_features(toy, toy, who=np.where(arrays_of(toy)["test"], np.arange(200) % 2, 2 + np.arange(200) // 8))
     assert work(job) == []
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     for row in rows:
         assert row.status == "done"
         for mode, draws in row.draws.items():
@@ -132,7 +132,7 @@ def test_draws_of_groups(tmp_path):
 
 
 def test_full_labels_reach_the_ceiling_only(finished):
-    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    rows = state_of(finished).rows
     for row in rows:
         hidden = row.config["data"]["observe"]
         assert hidden == ("none" if row.series.candidate == "full" else "single")
@@ -158,7 +158,7 @@ def test_a_candidate_with_full_labels_has_the_negative_term_of_its_paper(tmp_pat
     text = start + FULL.strip() + "\n" + rest[rest.index("modes:") :]
     job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
     assert work(job) == []
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     history = {row.series.candidate: row.history for row in rows}
     assert history["by itself"] == history["stated"] != history["plain"]
     assert history["hidden"] == history["hidden, plain"] != history["plain"]
@@ -175,7 +175,7 @@ def test_two_processes_give_the_same_rows(finished, tmp_path):
 
 
 def test_data_that_changed_under_it(tmp_path):
-    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    job = job_in(tmp_path, ONE_TRIAL)
     assert work(job) == []
     rows = content(job)
     save_toy(tmp_path, seed=1)
@@ -193,12 +193,11 @@ def test_data_that_changed_under_it(tmp_path):
 
 
 def test_data_that_changed_after_all_runs_were_made(tmp_path):
-    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    job = job_in(tmp_path, ONE_TRIAL)
     check_data(job)  # nothing was made yet
     assert work(job) == []
     check_data(job)
-    with np.load(tmp_path / "toy.npz") as file:
-        arrays = dict(file)
+    arrays = arrays_of(tmp_path / "toy.npz")
     config = next_trial(job.spec(), all_series(job.spec())[0], [], tmp_path).config.data
     before = open_dataset(config).fingerprint()
     for row in np.flatnonzero(arrays["test"]):
@@ -223,10 +222,9 @@ def test_ways_of_hiding_share_the_features(tmp_path):
 
 
 def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monkeypatch):
-    text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e30,").replace("trials: 3", "trials: 1")
-    job = job_in(tmp_path, text)
+    job = job_in(tmp_path, ONE_TRIAL.replace("optim.lr: 1e-3,", "optim.lr: 1e30,"))
     assert work(job) == []
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    state = state_of(job)
     assert [row.series.candidate for row in state.failed] == ["em slow"]
     assert "NaN or infinite" in state.failed[0].message
     assert "1 of them failed" in state.describe()
@@ -234,7 +232,7 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
     assert work(job) == []
     monkeypatch.undo()
     Store(job.url).forget(state.failed)
-    assert read_state(job.spec(), Store(job.url), Path(job.root)).missing == {state.failed[0].series: 1}
+    assert state_of(job).missing == {state.failed[0].series: 1}
 
 
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
@@ -247,10 +245,9 @@ def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
 
 
 def test_an_unforeseen_error_fails_alone_and_says_where(tmp_path):
-    text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e38,").replace("trials: 3", "trials: 1")
-    job = job_in(tmp_path, text)
+    job = job_in(tmp_path, ONE_TRIAL.replace("optim.lr: 1e-3,", "optim.lr: 1e38,"))
     assert work(job) == []
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    state = state_of(job)
     assert [row.series.candidate for row in state.failed] == ["em slow"]
     assert re.fullmatch(r"RuntimeError: .*overflow.* \(\w+\.py, line \d+\)", state.failed[0].message)
     assert state.finished == 3
@@ -271,18 +268,17 @@ def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monke
     assert len(problems) == 3  # each names its series
     assert problems[0].exit_code == 1
     assert str(problems[0]).startswith("other/uniform/an/0: MemoryError: too large (test_runs.py, line ")
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     assert {row.series.data for row in rows if row.status == "done"} == {"toy"}
 
 
 def test_few_positives_in_the_test_set(tmp_path):
-    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1").replace("draws: 20", "draws: 200"))
-    with np.load(tmp_path / "toy.npz") as file:
-        arrays = dict(file)
+    job = job_in(tmp_path, ONE_TRIAL.replace("draws: 20", "draws: 200"))
+    arrays = arrays_of(tmp_path / "toy.npz")
     arrays["Y"][np.flatnonzero(arrays["test"])[3:]] = 0
     np.savez(tmp_path / "toy.npz", **arrays)
     assert work(job) == []
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     assert {row.status for row in rows} == {"done"}
     # Of 40 test samples 3 have labels: (37 / 40)^40 = 4 % of the draws have none, and no mAP.
     counts = {len(found) for row in rows for found in row.draws.values()}
@@ -294,8 +290,7 @@ def test_validation_samples_without_full_labels(tmp_path):
     text = SMALL.replace(", unlisted: negative", "").replace("observe: single", "observe: none")
     text = text.replace("  - {name: full, method: bce, labels: full}\n", "").replace("ceiling: full\n", "")
     job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
-    with np.load(tmp_path / "toy.npz") as file:
-        arrays = dict(file)
+    arrays = arrays_of(tmp_path / "toy.npz")
     labels = np.where(arrays["Y"] == 1, 1, -1).astype(np.int8)
     labels[~arrays["test"]] = np.maximum(labels[~arrays["test"]], 0)  # 0: unknown
     np.savez(tmp_path / "toy.npz", **arrays | {"Y": labels})
@@ -306,7 +301,7 @@ def test_validation_samples_without_full_labels(tmp_path):
     path.write_text(job.text.replace('modes: [oracle, observed, "audit:20"]', "modes: [observed]"))
     job = replace(job, text=path.read_text())
     assert work(job) == []
-    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    rows = state_of(job).rows
     assert [row.status for row in rows] == ["done", "done"]
     assert "val/mAP" not in rows[0].history
     assert 0.3 < rows[0].history["test/mAP"][best_epoch(rows[0].history, "observed")] < 1
@@ -322,28 +317,28 @@ def test_more_labels_per_sample_than_there_are_classes(tmp_path):
     )
     job = job_in(tmp_path, told.replace("trials: 3", "trials: 1"))
     assert work(job) == []
-    failed = read_state(job.spec(), Store(job.url), Path(job.root)).failed
+    failed = state_of(job).failed
     assert [(row.series.candidate, "got 4.8" in row.message) for row in failed] == [("ridge", True)]
 
 
-def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
-    data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
+def save_pseudo_labels(folder, name, seed):
+    data = open_dataset(DataConfig(path=str(save_toy(folder)), unlisted="negative"))
     ids = np.array((*data.splits["train"].ids, *data.splits["val"].ids))
+    labels = np.random.default_rng(seed).integers(-1, 2, size=(len(ids), 4))
+    np.savez(folder / name, ids=ids, classes=np.array(data.classes), labels=labels)
 
-    def save(seed):
-        labels = np.random.default_rng(seed).integers(-1, 2, size=(len(ids), 4))
-        np.savez(tmp_path / "pseudo.npz", ids=ids, classes=np.array(data.classes), labels=labels)
 
+def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
     text = SMALL.replace("method: em,", "method: vlpl, hp.pseudo_labels: pseudo.npz,")
     job = job_in(tmp_path, text.replace("hp.alpha: [0.05, 0.1, 0.2]", "").replace("trials: 3", "trials: 1"))
     (problem,) = work(job)
     assert problem.exit_code == 2
     assert f"{tmp_path / 'pseudo.npz'}: the pseudo-labels can't be read" in str(problem)
-    save(0)
+    save_pseudo_labels(tmp_path, "pseudo.npz", 0)
     assert work(job) == []
     check_data(job)
     before = content(job)
-    save(1)
+    save_pseudo_labels(tmp_path, "pseudo.npz", 1)
     with pytest.raises(InputError, match=r"pseudo\.npz: its content changed .* Put the pseudo-labels back"):
         check_data(job)
     assert content(job) == before
@@ -353,16 +348,14 @@ def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
 def test_a_run_that_does_not_state_its_settings_is_named(config):
     damaged = made_row(("toy", "uniform", "an", 0), config=config)
     job = Job("", "", "", "", "sqlite:///x", "")
-    with pytest.raises(InputError) as caught:
-        used_files(damaged, job)
-    assert str(caught.value) == (
+    assert refusal(used_files, damaged, job) == (
         f"sqlite:///x: the run '{damaged.key}' is damaged: it does not state its settings. Delete this row "
         "from the table `runs`, so that the run is made again."
     )
 
 
 def test_data_that_changed_before_further_seeds(tmp_path):
-    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    job = job_in(tmp_path, ONE_TRIAL)
     assert work(job) == []
     more = job_in(tmp_path, job.text.replace("seeds: 1", "seeds: 2"))
     check_data(more)
@@ -377,7 +370,7 @@ def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):
     )
     job = job_in(tmp_path, text)
     assert work(job) == []
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    state = state_of(job)
     assert [row.series.candidate for row in state.failed] == ["maps"]
     assert "needs the feature map" in state.failed[0].message
     assert state.finished == 4
@@ -526,11 +519,8 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
 
 def test_pseudo_labels_that_are_searched_are_compared_with_their_own(tmp_path):
     """Of the trials of a series, the first may be missing."""
-    data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
-    ids = np.array((*data.splits["train"].ids, *data.splits["val"].ids))
     for number in range(2):
-        labels = np.random.default_rng(number).integers(-1, 2, size=(len(ids), 4))
-        np.savez(tmp_path / f"p{number}.npz", ids=ids, classes=np.array(data.classes), labels=labels)
+        save_pseudo_labels(tmp_path, f"p{number}.npz", number)
     text = SMALL[: SMALL.index("candidates:")] + (
         "candidates:\n  - {name: vlpl, method: vlpl, space: {hp.pseudo_labels: [p1.npz]}}\n"
         "modes: [oracle]\nseeds: 1\nsearch: {sampler: grid}\ntrain: {epochs: 2}\n"
@@ -539,7 +529,7 @@ def test_pseudo_labels_that_are_searched_are_compared_with_their_own(tmp_path):
     wider = replace(job_in(tmp_path, text.replace("[p1.npz]", "[p0.npz, p1.npz]")))
     check_data(wider)
     assert work(wider) == []
-    state = read_state(wider.spec(), Store(wider.url), tmp_path)
+    state = state_of(wider)
     assert [row.params["hp.pseudo_labels"] for row in state.rows] == ["p0.npz", "p1.npz"]
     (tmp_path / "p1.npz").write_bytes((tmp_path / "p0.npz").read_bytes())
     with pytest.raises(InputError, match=r"p1\.npz: its content changed"):

@@ -21,12 +21,19 @@ from spml.bench.rows import SeriesKey
 from spml.bench.store import Store
 from spml.common.errors import InputError, SpmlError
 from tests.bench.rows import row
+from tests.helpers.commands import refusal
 
 SERIES = SeriesKey("voc", "uniform", "an", 0)
 
 
 def url_of(tmp_path):
     return f"sqlite:///{tmp_path / 'store.sqlite'}"
+
+
+def change(tmp_path, statement, **values):
+    """Change the store by a statement of SQL."""
+    with sql.create_engine(url_of(tmp_path)).begin() as connection:
+        connection.execute(sql.text(statement), values)
 
 
 def made(trial=0, **rest):
@@ -94,12 +101,9 @@ def packed(**changes):
 def test_a_damaged_row_is_named(tmp_path, body, reason):
     store = Store(url_of(tmp_path))
     store.add(made(), "p")
-    with sql.create_engine(store.url).begin() as connection:
-        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": body})
+    change(tmp_path, "UPDATE runs SET body = :body", body=body)
     for read in (store.find, lambda: store.get(made().key[:8])):
-        with pytest.raises(InputError) as caught:
-            read()
-        assert str(caught.value) == (
+        assert refusal(read) == (
             f"{store.url}: the run '{made().key}' is damaged ({reason}). Restore the store from a copy, or "
             "delete this row from its table `runs`, so that the run is made again."
         )
@@ -111,8 +115,7 @@ def test_a_row_of_many_zeros_is_not_unpacked(tmp_path):
     store.add(made(), "p")
     pieces = zlib.compressobj(1)
     zeros = b"".join([*(pieces.compress(bytes(1 << 20)) for _ in range(256)), pieces.flush()])
-    with sql.create_engine(store.url).begin() as connection:
-        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": zeros})
+    change(tmp_path, "UPDATE runs SET body = :body", body=zeros)
     code = (
         "import resource, sys\n"
         "from spml.bench.store import Store\n"
@@ -234,9 +237,8 @@ def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, 
 )
 def test_a_claim_that_no_process_has_made_is_taken_over(tmp_path, owner, beat):
     store = Store(url_of(tmp_path))
-    with sql.create_engine(store.url).begin() as connection:
-        values = {"series": json.dumps(SERIES), "owner": owner, "beat": beat or time.time()}
-        connection.execute(sql.text("INSERT INTO claims VALUES (:series, :owner, :beat)"), values)
+    values = {"series": json.dumps(SERIES), "owner": owner, "beat": beat or time.time()}
+    change(tmp_path, "INSERT INTO claims VALUES (:series, :owner, :beat)", **values)
     assert store.claim(SERIES)
 
 
@@ -251,58 +253,50 @@ def test_a_schema_that_is_no_text(tmp_path):
 def test_a_row_whose_code_is_not_that_of_its_column(tmp_path):
     store = Store(url_of(tmp_path))
     store.add(made(), "p")
-    with sql.create_engine(store.url).begin() as connection:
-        connection.execute(sql.text("UPDATE runs SET code = 'other'"))
+    change(tmp_path, "UPDATE runs SET code = 'other'")
     with pytest.raises(InputError, match=r"its code is another one than its column `code` states"):
         store.find()
+
+
+def beat_of(tmp_path):
+    with sql.create_engine(url_of(tmp_path)).connect() as connection:
+        return connection.execute(sql.text("select beat from claims")).scalar()
+
+
+def await_beat(tmp_path, before):
+    deadline = time.monotonic() + 20
+    while beat_of(tmp_path) == before and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def test_heartbeats(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.05)
     store = Store(url_of(tmp_path))
     store.claim(SERIES)
-    engine = sql.create_engine(url_of(tmp_path))
-
-    def beat():
-        with engine.connect() as connection:
-            return connection.execute(sql.text("select beat from claims")).scalar()
-
-    before = beat()
+    before = beat_of(tmp_path)
     with store.alive():
-        deadline = time.monotonic() + 20
-        while beat() == before and time.monotonic() < deadline:
-            time.sleep(0.02)
-    assert beat() > before
+        await_beat(tmp_path, before)
+    assert beat_of(tmp_path) > before
 
 
 def test_heartbeats_continue_after_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.05)
     store = Store(url_of(tmp_path))
     store.claim(SERIES)
-    engine = sql.create_engine(url_of(tmp_path))
-
-    def say(text):
-        with engine.begin() as connection:
-            return connection.execute(sql.text(text))
-
     failed = threading.Event()
     sql.event.listen(store._engine, "handle_error", lambda context: failed.set())
     with store.alive():
-        say("alter table claims rename to gone")
+        change(tmp_path, "alter table claims rename to gone")
         assert failed.wait(20)
-        say("alter table gone rename to claims")
-        before = say("select beat from claims").scalar()
-        deadline = time.monotonic() + 20
-        while (after := say("select beat from claims").scalar()) == before and time.monotonic() < deadline:
-            time.sleep(0.02)
-    assert after > before
+        change(tmp_path, "alter table gone rename to claims")
+        before = beat_of(tmp_path)
+        await_beat(tmp_path, before)
+    assert beat_of(tmp_path) > before
 
 
 def test_a_newer_store_is_left_alone(tmp_path):
     Store(url_of(tmp_path)).add(made(), "p")
-    engine = sql.create_engine(url_of(tmp_path))
-    with engine.begin() as connection:
-        connection.execute(sql.text("update spml_bench set version = 2"))
+    change(tmp_path, "update spml_bench set version = 2")
     before = (tmp_path / "store.sqlite").read_bytes()
     with pytest.raises(InputError, match=r"newer version of spml \(store version 2, this one reads 1\)"):
         Store(url_of(tmp_path))
@@ -325,8 +319,7 @@ def test_no_store_is_created_where_one_is_required(tmp_path):
     with pytest.raises(InputError, match="holds no comparison"):
         Store(url_of(tmp_path), create=False)
     assert not list(tmp_path.iterdir())
-    with sql.create_engine(url_of(tmp_path)).begin() as connection:
-        connection.execute(sql.text("create table other (x integer)"))
+    change(tmp_path, "create table other (x integer)")
     before = (tmp_path / "store.sqlite").read_bytes()
     with pytest.raises(InputError, match="holds no comparison"):
         Store(url_of(tmp_path), create=False)
@@ -343,16 +336,14 @@ def test_a_file_that_is_not_a_database(tmp_path):
 
 def test_a_store_whose_tables_disappear(tmp_path):
     store = Store(url_of(tmp_path))
-    with sql.create_engine(url_of(tmp_path)).begin() as connection:
-        connection.execute(sql.text("drop table runs"))
+    change(tmp_path, "drop table runs")
     with pytest.raises(SpmlError, match="can't be written"):
         store.add(made(), "p")
     with pytest.raises(SpmlError, match="can't be written"):
         store.forget([made()])
     with pytest.raises(SpmlError, match="can't be read"):
         store.find()
-    with sql.create_engine(url_of(tmp_path)).begin() as connection:
-        connection.execute(sql.text("drop table claims"))
+    change(tmp_path, "drop table claims")
     with pytest.raises(SpmlError, match="can't be written"):
         store.claim(SERIES)
     with pytest.raises(SpmlError, match="can't be written"):

@@ -268,13 +268,13 @@ def test_export_names_damage_and_leaves_it_out_on_request(answered, tmp_path, ca
         f"spml review export: {path}: is damaged: row 3 is not as it was written. 2 rows are lost: 3, 5."
         f"{END.format(rows - 2)}\n"
     )
-    code, out, err = run(capsys, *words, "--overwrite", "--damaged", "skip")
+    code, out, err = run(capsys, *words, "--overwrite --damaged skip")
     assert (code, err) == (0, "")
     assert out.splitlines()[2] == (
         "2 damaged rows are left out: 3, 5. An answer that one of them changed or took back counts as it did "
         "before."
     )
-    code, _, err = run(capsys, "review", audit, "--reviewer", "ann")
+    code, _, err = run(capsys, "review", audit, "--reviewer ann")
     assert code == 2
     assert "is damaged: row 3 is not as it was written." in err
     written = output.read_text()

@@ -17,6 +17,7 @@ import pytest
 from spml.common.errors import InputError, SpmlError
 from spml.common.files import _remove_own_leftovers
 from spml.review.store import FORMAT, Decision, Store
+from tests.helpers.commands import refusal
 
 DATA = "f" * 64
 
@@ -139,9 +140,7 @@ def test_a_database_of_another_format_is_refused_and_unchanged(store, version):
     store._connection.execute(f"PRAGMA user_version = {version}")
     content = store.path.read_bytes()
     for create in (True, False):
-        with pytest.raises(InputError) as error:
-            Store(store.path, DATA, create=create)
-        assert str(error.value) == (
+        assert refusal(Store, store.path, DATA, create=create) == (
             f"{store.path}: has the format {version}, but this version of spml reads the format 2 only. "
             "Nothing was changed. Use the version that wrote it, or move it away to begin again."
         )
@@ -210,9 +209,7 @@ def test_an_emptied_database_is_refused_and_unchanged(store, change, problem, cr
     store.close()
     change(store.path)
     content = store.path.read_bytes()
-    with pytest.raises(InputError) as error:
-        Store(store.path, DATA, create=create)
-    assert str(error.value) == f"{store.path}: {problem} {ADVICE}"
+    assert refusal(Store, store.path, DATA, create=create) == f"{store.path}: {problem} {ADVICE}"
     assert store.path.read_bytes() == content
 
 
@@ -265,9 +262,7 @@ def test_what_is_left_of_a_database_that_was_moved_away_is_named(tmp_path, suffi
     """SQLite would write it into the new database."""
     (left := tmp_path / f"review.sqlite{suffix}").write_bytes(b"x")
     for create in (True, False):
-        with pytest.raises(InputError) as error:
-            Store(tmp_path / "review.sqlite", DATA, create=create)
-        assert str(error.value) == (
+        assert refusal(Store, tmp_path / "review.sqlite", DATA, create=create) == (
             f"{left}: belongs to a database review.sqlite that is not there. Move it back, or move this one "
             "away, too."
         )
