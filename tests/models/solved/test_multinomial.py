@@ -22,10 +22,10 @@ from spml.models.solved.spaces import MULTINOMIAL_PENALTIES, Multinomial, Sparse
 N, D, C = 90, 30, 4
 
 
-def make_data(seed=0):
+def make_data(seed=0, density=0.3):
     """Sparse features, of which the last ten rows have no known positive and the first ten have two."""
     generator = np.random.default_rng(seed)
-    matrix = random_array((N, D), density=0.3, rng=generator, dtype=np.float32).tocsr()
+    matrix = random_array((N, D), density=density, rng=generator, dtype=np.float32).tocsr()
     matrix = csr_matrix(matrix.multiply(np.geomspace(0.1, 3, D)[None]), dtype=np.float32)
     first = (matrix @ generator.normal(size=(D, C))).argmax(1)
     first[: C * 3] = np.arange(C * 3) % C  # every class occurs
@@ -90,22 +90,27 @@ def test_the_search_ends_with_the_second_solution_that_is_worse():
     assert len(tried) == 7
 
 
+@pytest.mark.parametrize(("kind", "scaling"), [("wide", "unit"), ("sparse", "sqrtl2"), ("dense", "sqrtl2")])
 @pytest.mark.parametrize(
     ("limit", "reason"), [("", ""), ("MOST_WEIGHTS", "too much memory"), ("MOST_WORK", "too much time")]
 )
-def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, limit, reason):
-    monkeypatch.setattr(moments, "WIDE", 20)
+def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, kind, scaling, limit, reason):
+    if kind == "wide":
+        monkeypatch.setattr(moments, "WIDE", 20)
     if limit:
         monkeypatch.setattr(spaces, limit, 10)
-    matrix, _ = make_data()
+    matrix, _ = make_data(density=0.15)
+    features = matrix.toarray() if kind == "dense" else matrix
     index = np.random.default_rng(1).integers(0, C, N)
     parts = [
-        Samples(tuple(map(str, rows)), FeatureMatrix(matrix[rows]), ObservedLabels.from_index(index[rows], C))
+        Samples(
+            tuple(map(str, rows)), FeatureMatrix(features[rows]), ObservedLabels.from_index(index[rows], C)
+        )
         for rows in (np.arange(60), np.arange(60, N))
     ]
     found = fit_auto(*parts, lambda scores, rows, classes: 0.5, cross_validate=False, mean_labels=1.0)
-    tried = {each["head"] for each in found.tried}
-    assert (MULTINOMIAL in tried) == (not limit)
+    in_spaces = {each["space"] for each in found.tried if each["head"] == MULTINOMIAL}
+    assert in_spaces == (set() if limit else {f"{scaling}, linear"})
     assert [line for line in lines if reason in line and "without softmax regression" in line] == lines
     assert bool(lines) == bool(limit)
     if limit:
@@ -115,8 +120,25 @@ def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, limit, reason)
         layer for layer, member in zip(found.head.heads, found.head.settings.members, strict=True)
         if member.head == MULTINOMIAL
     )  # fmt: skip
-    scaled = moments.scaled(matrix, found.head.scalings["unit"])
+    scaled = moments.scaled(matrix, found.head.scalings[scaling])
     _, again = solve(scaled, (np.arange(N), index))
     mine = layer(torch.from_numpy(scaled.toarray())).log_softmax(1).detach()
     wanted = again.outputs(MULTINOMIAL_PENALTIES[0], scaled).log_softmax(1)
     np.testing.assert_allclose(mine, wanted, atol=2e-3)
+
+
+def test_features_that_do_not_look_like_counts_have_none():
+    matrix, (_, labels) = make_data(density=0.5)
+    samples = Samples(
+        tuple(map(str, range(N - 10))),
+        FeatureMatrix(matrix[: N - 10].toarray()),
+        ObservedLabels.from_index(labels[: N - 10], C),
+    )
+    found = fit_auto(
+        samples.take(np.arange(60)),
+        samples.take(np.arange(60, N - 10)),
+        lambda scores, rows, classes: 0.5,
+        cross_validate=False,
+        mean_labels=1.0,
+    )
+    assert {each["head"] for each in found.tried} == {"ridge", "lda"}

@@ -1,5 +1,5 @@
 """The auto head: ridge and LDA on several spaces of features, a forest, and the names of classes, selected
-and averaged by the SP-score. Of many sparse features, softmax regression is added.
+and averaged by the SP-score. On features that look like counts, softmax regression is added.
 
 Every other linear member is solved in closed form for all penalties at once. What selects a member is scored
 on samples that it was not solved on; afterwards it is solved again on all labelled samples.
@@ -41,7 +41,7 @@ from .members import (
     with_names,
 )
 from .moments import Columns, IntArray
-from .search import Candidate, Fold, Scores, is_sparse, search, spaces_for
+from .search import Candidate, Fold, Scores, search, spaces_for
 from .spaces import AnySpaces, Pool, Rows, fit_spaces
 
 FEW = 2500
@@ -135,8 +135,9 @@ def fit_auto(
 
     Spaces are the scalings `standard` and `sqrtl2` (and `tfidf` for features that look like counts), each as
     it is and under Gaussian kernels of two or three widths; of many sparse features `unit`, or of counts
-    `tfidf` and `sqrtl2`, as they are (see `SparseSpaces`). In each space, ridge and LDA, and of many sparse
-    features softmax regression, are solved for all penalties and the best penalty is kept; weight =
+    `tfidf` and `sqrtl2`, as they are (see `SparseSpaces`). In each space, ridge and LDA are solved for all
+    penalties and the best penalty is kept; so is softmax regression on what looks like counts, in the linear
+    space of `sqrtl2`, and of many sparse features in every space (benchmarks/results/counts.md). weight =
     exp((score - best) / (.03 best)), and members below .05 are dropped. A forest of 100 extremely randomised
     trees on the features as they are (300, if selected by cross-validation) is added with the share, up to
     half of the whole, whose sum scores highest; so are the names of classes, with up to nine tenths. A class
@@ -188,7 +189,7 @@ def fit_auto(
     if windows:
         spaces: tuple[tuple[str, ...], tuple[float, ...]] = (_scaling_for_windows(pool, training),), (0.0,)
     else:
-        spaces = spaces_for(pool, is_sparse(pool, training))
+        spaces = spaces_for(pool)
     candidates, tried, fitted = search(
         pool,
         folds,

@@ -34,15 +34,10 @@ WIDE_LIMIT = 20_000_000_000
 """Largest features x samples^2 for which there are linear spaces of more features, to bound their time."""
 
 DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
-SPARSE_SHARE = 0.2
-"""Share of values that are not 0 below which non-negative features are treated as counts."""
-
 
 MOST_WEIGHTS = 1 << 28
 """Largest number of weights of all heads that are solved: 1 GiB of float32, and three times as much while
 they are solved."""
-
-_SPARSE_ROWS = 1 << 16  # samples that tell whether features look like counts
 
 
 class Candidate(NamedTuple):
@@ -125,20 +120,18 @@ def search(
     return candidates, tried, fitted
 
 
-def spaces_for(pool: Pool, sparse: bool) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def spaces_for(pool: Pool) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Scalings and widths of the spaces in which the auto head is searched.
-
-    Args:
-        pool: Labelled samples.
-        sparse: Whether features look like counts.
 
     Raises:
         InputError: The heads of so many classes do not fit into memory.
     """
+    if pool.counts and (reason := too_much(pool)):
+        log.info(f"auto head: without softmax regression, because {reason}")
     if pool.wide:
         return _wide_spaces(pool), (0.0,)
-    scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
-    return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS)
+    scalings = (STANDARD, SQRT_L2, *([TFIDF] if pool.counts else []))
+    return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if pool.counts else DENSE_WIDTHS)
 
 
 def _wide_spaces(pool: Pool) -> tuple[str, ...]:
@@ -148,8 +141,6 @@ def _wide_spaces(pool: Pool) -> tuple[str, ...]:
     scalings = (own, SQRT_L2) if own == TFIDF else (own,)
     if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
         raise _too_many(pool, size)
-    if reason := too_much(pool):
-        log.info(f"auto head: without softmax regression, because {reason}")
     return scalings
 
 
@@ -183,23 +174,6 @@ def _too_many(pool: Pool, weights: int) -> InputError:
         "solve a single head (head=ridge or head=lda), train one (model.head=linear), or reduce the "
         "number of features."
     )
-
-
-def is_sparse(pool: Pool, rows: Rows) -> bool:
-    """Whether features look like counts: none negative, and less than 20 % of the values not 0.
-
-    Of many samples, evenly spaced ones tell.
-    """
-    if pool.wide:
-        return True
-    rows = rows[:: -(-len(rows) // _SPARSE_ROWS)]
-    present = 0
-    for batch in pool.batches(rows):
-        features = pool.features(batch)
-        if (features < 0).any():
-            return False
-        present += int(torch.count_nonzero(features))
-    return present < SPARSE_SHARE * len(rows) * pool.width
 
 
 class HeldOut:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from ...common.draws import permutation
 from ...common.numerics import SPARSE_AXES, minimise
 from ...data import Samples
-from ..scaling import Scaling, make_scaling
+from ..scaling import SQRT_L2, Scaling, make_scaling
 from .ensemble import KernelMap, squared_distances
 from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver, head_scores
 from .moments import (
@@ -29,7 +30,7 @@ from .moments import (
     sparse_rows,
 )
 
-# -- softmax regression on many sparse features, of which no row becomes dense ---------------------------
+# -- softmax regression on sparse features ---------------------------------------------------------------
 
 
 MULTINOMIAL_PENALTIES: Final = tuple(round(1000 / 10 ** (k / 2), 6) for k in range(9))
@@ -151,17 +152,18 @@ class SparseSolver(Solver):
     Args:
         stats: Moments of the samples to solve on.
         multinomial: Softmax regression of them.
+        most: As for `Solver`.
     """
 
     solutions = (*LINEAR_SOLUTIONS, *((MULTINOMIAL, penalty) for penalty in MULTINOMIAL_PENALTIES))
 
-    def __init__(self, stats: Moments, multinomial: Multinomial) -> None:
-        super().__init__(stats)
+    def __init__(self, stats: Moments, multinomial: Multinomial, most: int | None = None) -> None:
+        super().__init__(stats, most)
         self.multinomial = multinomial
 
     def centred(self, inputs: Any) -> Any:
-        """Features (B, D), CSR, as `scores` takes them."""
-        return _Along(super().centred(inputs), inputs)
+        """Features (B, D), a tensor or CSR, as `scores` takes them."""
+        return _Along(super().centred(inputs), to_csr(inputs))
 
     def scores(
         self, head: str, penalty: float, parts: Sequence[Any], columns: Tensor | None = None
@@ -184,6 +186,13 @@ class SparseSolver(Solver):
         layer.bias.copy_(bias - self.multinomial.mean @ weights)
 
 
+def to_csr(features: Any) -> Any:
+    """Features (B, D), a tensor or CSR, as CSR."""
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix(features.numpy()) if isinstance(features, Tensor) else features
+
+
 # -- spaces ----------------------------------------------------------------------------------------------
 
 
@@ -193,6 +202,10 @@ LANDMARKS = 1000
 AXES = 1500
 """Largest number of principal axes of a space that are kept."""
 
+SPARSE_SHARE = 0.2
+"""Share of values that are not 0 below which non-negative features are treated as counts."""
+
+_SPARSE_ROWS = 1 << 16  # samples that tell whether features look like counts
 _SOME = 1000  # samples that tell how many values are not 0
 _OUTPUTS = 1 << 25  # of samples with sparse features that are computed at a time
 _SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
@@ -228,11 +241,30 @@ class Pool:
         """Whether there are so many sparse features that no row of them becomes dense."""
         return is_wide(*self._parts)
 
+    @cached_property
+    def counts(self) -> bool:
+        """Whether features look like counts: none negative, and less than 20 % of the values not 0.
+
+        Of many training samples, evenly spaced ones tell.
+        """
+        if self.wide:
+            return True
+        rows = np.arange(0, len(self.training), -(-len(self.training) // _SPARSE_ROWS))
+        present = 0
+        for batch in self.batches(rows):
+            features = self.features(batch)
+            if (features < 0).any():
+                return False
+            present += int(torch.count_nonzero(features))
+        return present < SPARSE_SHARE * len(rows) * self.width
+
     def sparse(self, rows: Rows) -> Any:
-        """Features (B, D) of some samples of a wide pool, CSR float32."""
+        """Features (B, D) of some samples, CSR float32."""
         from scipy.sparse import vstack
 
-        return vstack([sparse_rows(part, local) for part, local in self._split(rows)], format="csr")
+        if self.wide:
+            return vstack([sparse_rows(part, local) for part, local in self._split(rows)], format="csr")
+        return vstack([to_csr(self.features(batch)) for batch in self.batches(rows)], format="csr")
 
     def positives(self, rows: Rows) -> tuple[IntArray, IntArray]:
         """Positions in `rows` and columns of the M known positives of some samples, int64 (M,)."""
@@ -268,6 +300,8 @@ class Pool:
 class Spaces:
     """The spaces of one scaling, fitted on some samples, with the moments of these samples.
 
+    Where features look like counts, the linear space of `sqrtl2` has softmax regression, too.
+
     Args:
         pool: Labelled samples.
         rows: Samples to fit on.
@@ -288,6 +322,8 @@ class Spaces:
         self.maps = [kernel_map(between, width) if width else nn.Identity() for width in self.widths]
         self._sums = [MomentSum(self.features(i), pool.columns, len(rows)) for i in range(len(self.widths))]
         self._solvers: list[Solver] | None = None
+        self._softmax = scaling == SQRT_L2 and 0 in widths and pool.counts and not too_much(pool)
+        self._rows = rows[:0]
         self.add(rows)
 
     def features(self, position: int) -> int:
@@ -316,7 +352,7 @@ class Spaces:
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; scaling and kernels stay as they are."""
-        self._solvers = None
+        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
         for batch in self.pool.batches(rows):
             positives = self.pool.positives(batch)
             for total, inputs in zip(self._sums, self.inputs(batch), strict=True):
@@ -334,6 +370,11 @@ class Spaces:
         """Solver of each space, for the samples added so far."""
         if self._solvers is None:
             self._solvers = [Solver(total.moments(), AXES) for total in self._sums]
+            if self._softmax:
+                linear, rows = self.widths.index(0), np.sort(self._rows)
+                matrix, stats = scaled(self.pool.sparse(rows), self.scaling), self._sums[linear].moments()
+                softmax = Multinomial(matrix, self.pool.positives(rows), stats, None)
+                self._solvers[linear] = SparseSolver(stats, softmax, AXES)
         return self._solvers
 
     def solver(self, width: float) -> Solver:
@@ -401,7 +442,7 @@ AnySpaces = Spaces | SparseSpaces
 
 
 def too_much(pool: Pool) -> str:
-    """Why softmax regression is not solved on a wide pool; empty if it is."""
+    """Why softmax regression is not solved on features that look like counts; empty if it is."""
     classes, some = len(pool.columns), np.arange(min(len(pool), _SOME))
     if pool.columns.own is not None:
         return f"{pool.columns.classes:,} classes are too many for it"
