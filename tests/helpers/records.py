@@ -21,11 +21,6 @@ def names_of(records: Records) -> dict[str, list[str]]:
     return dict(zip(records.ids, records.labels.to_names(records.classes), strict=True))
 
 
-def ternary_of(records: Records) -> dict[str, list[int]]:
-    """Labels of each sample: 1, 0 (unknown) or -1 for each class."""
-    return dict(zip(records.ids, records.labels.to_ternary().tolist(), strict=True))
-
-
 def samples_of(records: Records) -> dict[str, tuple[str, str]]:
     """Names of the known positives of each sample, between semicolons, and its split, perhaps empty."""
     labels = map(";".join, names_of(records).values())
