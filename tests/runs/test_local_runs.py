@@ -157,9 +157,9 @@ def test_a_file_with_windows_can_be_read_again(run, images, tmp_path):
     assert [[name for name, _, _ in guess.labels] for guess in guesses] == run.predict(images).labels
 
 
-def test_exported_models_score_windows(run, images, tmp_path):
-    """An ONNX file with windows is that of two sizes; both formats are written from the same graph."""
-    check_exported_images(run, images, tmp_path, "torch-export")
+@pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.long), "torch-export"])
+def test_exported_models_score_windows(run, images, tmp_path, form):
+    check_exported_images(run, images, tmp_path, form)
 
 
 def test_the_server_says_where_if_it_is_asked(run, images):
@@ -244,7 +244,7 @@ def test_trained_heads_score_windows(coloured, tmp_path, images):
     np.testing.assert_allclose(
         run.predict(images).scores, 1 / (1 + np.exp(-expected.astype(np.float64))), atol=1e-4
     )
-    # The windows of held-out coloured are kept with their scores.
+    # The windows of held-out photos are kept with their scores.
     held_out = read_held_out(run.folder)
     paths = [coloured.parent / name for name in held_out.ids]
     _, inputs = run.list_inputs([*map(str, paths)])
