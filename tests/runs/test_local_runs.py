@@ -20,6 +20,7 @@ from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.decide.inferred_labels import _from_table
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
+from spml.runs.run import Run
 from tests.helpers.commands import execute, fails
 from tests.helpers.exported import check_exported_images
 from tests.helpers.photo_runs import CLASSES, train_on
@@ -181,6 +182,18 @@ def test_an_audit_and_its_review_say_where(run, tmp_path, capsys):
     first = next(row for row in rows if row["file"] == card.name)
     assert card.suggestions[0].window == tuple(map(float, first["where"].split()))
     review.store.close()
+
+
+def test_an_audit_takes_the_windows_that_the_run_has_kept(run, tmp_path, monkeypatch):
+    held_out = read_held_out(run.folder)
+    monkeypatch.setattr(Run, "stream", lambda *arguments, **settings: pytest.fail("photos are predicted"))
+    execute("audit", run.folder, "--output", tmp_path / "audit", "--top 20")
+    with open(tmp_path / "audit" / "missing.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows
+    for row in rows:
+        number = held_out.windows[held_out.ids.index(row["file"]), run.classes.index(row["label"])]
+        np.testing.assert_allclose([*map(float, row["where"].split())], run.places[number], atol=1e-4)
 
 
 def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):

@@ -34,6 +34,7 @@ from ...common.torch_draws import borrowed_generators
 from ...config import DataConfig, from_dict
 from ...data import Dataset
 from ...decisions import MeanLabels, priors_from_shares
+from ..folder.held_out import HeldOut
 from ..folder.layout import only_writer_in
 from ..inputs import as_in_run
 from ..predict.batches import Engine
@@ -133,7 +134,7 @@ def run_audit(
         pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
         places, says = [""] * len(audit.missing), _by_name(run, data, columns, k.value, *pairs, engine)
         if run.locates and run.spec.size:
-            places = _places(run, data, pairs[0], columns[pairs[1]], engine)
+            places = _places(run, data, pairs[0], columns[pairs[1]], scored.kept, engine)
         if asked := len(says) - says.count(""):
             log.info(f"names: agree with {says.count('yes'):,} of {asked:,} listed labels (column by_name)")
         further = zip(audit.missing, places, says or [""] * len(places), strict=True)
@@ -210,22 +211,32 @@ def _find(
     return audit, {**health, "warnings": list(warnings)}, ranked
 
 
-def _places(run: Run, data: Dataset, rows: Integers, columns: Integers, engine: Engine) -> list[str]:
+def _places(
+    run: Run, data: Dataset, rows: Integers, columns: Integers, kept: HeldOut | None, engine: Engine
+) -> list[str]:
     """Window of each pair of a sample, counted over all splits, and a class of the model; see `MissingLabel`.
 
-    By the model of the run, which has seen the images: it is asked where a label is, not whether.
+    Windows that were kept with held-out scores are used. Those of other samples are found by the model of the
+    run, which may have seen the images: it is asked where a label is, not whether.
     """
     places, start = [""] * len(rows), 0
+    row_of = {name: row for row, name in enumerate(kept.ids)} if kept and kept.windows is not None else {}
     for samples in data.splits.values():
         own = np.flatnonzero((rows >= start) & (rows < start + len(samples)))
         wanted, position = np.unique(rows[own] - start, return_inverse=True)
         start += len(samples)
-        for batch in run.stream(samples.take(wanted).inputs, engine, where=True) if len(own) else ():
-            assert batch.windows is not None
-            for number, windows in zip(batch.rows.tolist(), batch.windows, strict=True):
-                for pair in own[position == number].tolist():
-                    window = run.places[windows[columns[pair]]]
-                    places[pair] = " ".join(f"{share:.4g}" for share in window.tolist())
+        known = [row_of.get(samples.ids[row], -1) for row in wanted.tolist()]
+        found: dict[int, npt.NDArray[np.integer[Any]]] = {}
+        if kept and kept.windows is not None and min(known, default=-1) >= 0:
+            found = dict(enumerate(np.minimum(kept.windows[known], len(run.places) - 1)))
+        elif len(own):
+            for batch in run.stream(samples.take(wanted).inputs, engine, where=True):
+                assert batch.windows is not None
+                found |= zip(batch.rows.tolist(), batch.windows, strict=True)
+        for pair, number in zip(own.tolist(), position.tolist(), strict=True):
+            if number in found:
+                window = run.places[found[number][columns[pair]]]
+                places[pair] = " ".join(f"{share:.4g}" for share in window.tolist())
     return places
 
 

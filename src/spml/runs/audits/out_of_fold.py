@@ -36,7 +36,7 @@ from ..fit.local import use_windows
 from ..fit.solve import HeldOutScores, Solver
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
-from ..folder.held_out import join_labels, read_held_out
+from ..folder.held_out import HeldOut, join_labels, read_held_out
 from ..predict.batches import Engine, check_samples
 from ..run import Run, load
 from ..settle.resolve import Opened, Resolved, check_stated, resolve
@@ -58,6 +58,7 @@ class Scored(NamedTuple):
         labels: Their observed labels.
         how: How the scores were made, for people.
         warnings: Why some scores can't be trusted as others can, one sentence each.
+        kept: Held-out scores of the run, if some of the scores are these; else None.
     """
 
     ids: tuple[str, ...]
@@ -65,6 +66,7 @@ class Scored(NamedTuple):
     labels: ObservedLabels
     how: str
     warnings: tuple[str, ...]
+    kept: HeldOut | None
 
 
 def open_for_run(run: Run, config: DataConfig) -> Dataset:
@@ -143,7 +145,7 @@ def score_samples(
     if not np.isfinite(scores.pairs.scores).all():
         raise SpmlError(f"{config.path}: some scores are NaN or infinite. Scale the features.")
     ids = tuple(name for samples in data.splits.values() for name in samples.ids)
-    return Scored(ids, scores, scoring.labels, how, tuple(scoring.warnings))
+    return Scored(ids, scores, scoring.labels, how, tuple(scoring.warnings), scoring.kept)
 
 
 class _Scoring:
@@ -155,6 +157,7 @@ class _Scoring:
         self.table = ScoreTable(self.labels)
         self.done: set[str] = set()
         self.warnings: list[str] = []
+        self.kept: HeldOut | None = None
 
     def put(self, split: str, scores: Scores, part: npt.NDArray[np.int64] | None = None) -> None:
         """Fill in the scores of a split, or of some of its samples."""
@@ -174,6 +177,7 @@ class _Scoring:
                 for name in ("train", "val"):
                     if (kept := held_out.scores_of(splits[name].ids)) is not None:
                         self.put(name, kept)
+                        self.kept = held_out
         solved = run.solved and not run.fine_tunes
         if self.done.issuperset(("train", "val") if solved else ("train",)):
             return f"held-out scores of {trained.folder}"
