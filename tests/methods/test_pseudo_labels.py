@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
+from io import BytesIO
+
 import numpy as np
 import pytest
 import torch
@@ -110,11 +113,16 @@ def test_a_file_that_does_not_fit_is_refused(changes, message, write):
 
 
 def test_other_files_are_refused(tmp_path):
-    wrong = tmp_path / "wrong.npz"
+    wrong, header = tmp_path / "wrong.npz", tmp_path / "header.npz"
+    array = BytesIO()
+    np.save(array, np.array(["a", "b"]))
+    with zipfile.ZipFile(header, "w") as archive:
+        archive.writestr("ids.npy", array.getvalue().replace(b"(2,)", b"(2,i"))
     for path, content in (
         (tmp_path / "missing.npz", None),
         (wrong, b"not a zip file"),
         (wrong, b"PK\x03\x04"),
+        (header, None),
     ):
         if content is not None:
             path.write_bytes(content)

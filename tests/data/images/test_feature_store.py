@@ -349,7 +349,7 @@ def test_without_locks_each_process_appends_to_its_own_segment(
     assert len(stored(tmp_path / "interrupted")) == 4
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "other", "sound"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "header", "other", "sound"])
 def test_shared_features_that_are_damaged_are_written_again(tmp_path: Path, damage: str) -> None:
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -363,6 +363,7 @@ def test_shared_features_that_are_damaged_are_written_again(tmp_path: Path, dama
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
     damaged = {"cut": content[:-5], "flipped": content[:-1] + bytes([content[-1] ^ 1]), "sound": content}
+    damaged["header"] = content.replace(b"3)", b"3i")
     share(rows + 1, tmp_path / "other")
     (other,) = (tmp_path / "other").iterdir()
     path.write_bytes(damaged.get(damage, other.read_bytes()))

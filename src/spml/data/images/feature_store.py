@@ -292,7 +292,7 @@ def shared_features(data: Dataset, folder: Path) -> Dataset:
 
 def _shared(path: Path) -> FeatureMatrix | None:
     """Features in a file that is named by their fingerprint; None if it is missing or damaged."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(Exception):  # damaged headers raise nearly anything
         found = FeatureMatrix(np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)))
         return found if found.fingerprint()[:32] == path.stem else None
     return None
