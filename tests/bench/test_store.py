@@ -109,6 +109,23 @@ def test_a_damaged_row_is_named(tmp_path, body, reason):
         )
 
 
+@pytest.mark.parametrize("column", ["key", "point", "status", "data", "hiding", "candidate", "seed"])
+def test_a_column_that_another_value_took_the_place_of_is_named(tmp_path, column):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    change(tmp_path, f"UPDATE runs SET {column} = :value", value=7 if column == "seed" else "x")
+    name = "series" if column in SeriesKey._fields else column
+    assert f"is damaged (its {name} is " in refusal(store.find)
+
+
+def test_rows_of_earlier_versions_do_not_repeat_their_columns(tmp_path):
+    store, row = Store(url_of(tmp_path)), made()
+    store.add(row, "p")
+    body = {name: value for name, value in asdict(row).items() if name not in ("key", "series", "status")}
+    change(tmp_path, "UPDATE runs SET body = :body", body=zlib.compress(json.dumps(body).encode()))
+    assert repr(store.find()) == repr({"p": [row]})  # its history holds NaN
+
+
 def test_a_row_of_many_zeros_is_not_unpacked(tmp_path):
     """256 MiB of zeros in a quarter of a megabyte, with 200 MiB of memory."""
     store = Store(url_of(tmp_path))

@@ -126,7 +126,7 @@ class Store:
         Returns:
             False if the store holds a run of this key already, which is left as it is.
         """
-        body = {name: part for name, part in asdict(row).items() if name not in ("key", "series", "status")}
+        body = {**asdict(row), "point": point}  # repeats the columns, since only the body has a checksum
         packed = zlib.compress(json.dumps(body, ensure_ascii=False).encode())
         values = {
             "key": row.key, **row.series._asdict(), "trial": row.trial, "point": point,
@@ -183,12 +183,14 @@ class Store:
                 connection.execute(_ROWS.delete().where(_ROWS.c.key == row.key))
 
     def _row(self, stored: Any) -> Row:
-        series = [stored[name] for name in SeriesKey._fields]
+        columns = {name: stored[name] for name in ("key", "point", "status")}
+        columns["series"] = [stored[name] for name in SeriesKey._fields]
         try:
             body = _unpack(stored["body"])
-            row = msgspec.convert(
-                {**body, "key": stored["key"], "series": series, "status": stored["status"]}, Row
-            )
+            for name, value in columns.items():
+                if body.setdefault(name, value) != value:  # earlier versions did not repeat all of them
+                    raise ValueError(f"its {name} is {quoted(value)}, but was {quoted(body[name])}")
+            row = msgspec.convert(body, Row)
             if len({len(values) for values in row.history.values()}) > 1:
                 raise ValueError("the columns of its history have different lengths")
             if row.versions.get("code", "") != stored["code"]:

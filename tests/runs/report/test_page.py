@@ -14,10 +14,11 @@ import pytest
 from PIL import Image
 
 import spml
+from spml.common.notebook import SHOWN_SIDE
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.report import page as report_page
-from spml.runs.report.page import SIDE, labels_together, renew_report
+from spml.runs.report.page import labels_together, renew_report
 from tests.helpers import write_image
 from tests.helpers.commands import execute
 from tests.helpers.features import train_hidden
@@ -105,7 +106,7 @@ def test_photos_are_small_copies_with_the_window_of_the_class(local_run):
     run, page = spml.load(local_run), report_of(local_run)
     found = pictures(page)
     assert found
-    assert all(max(picture.size) <= SIDE for picture in found)
+    assert all(max(picture.size) <= SHOWN_SIDE for picture in found)
     figure = re.search(
         r'<figure><a class="frame"[^>]*><img[^>]*alt="([^"]+)"[^>]*><span class="window" style="([^"]+)"',
         page,
@@ -239,7 +240,7 @@ def test_many_large_photos_stay_small(tmp_path):
     page = report_of(tmp_path / "run")
     found = pictures(page)
     assert len(found) == 120
-    assert {picture.size for picture in found} == {(SIDE, SIDE)}
+    assert {picture.size for picture in found} == {(SHOWN_SIDE, SHOWN_SIDE)}
     assert len(page) < 3_000_000
 
 

@@ -220,15 +220,16 @@ def _places(
     run, which may have seen the images: it is asked where a label is, not whether.
     """
     places, start = [""] * len(rows), 0
-    row_of = {name: row for row, name in enumerate(kept.ids)} if kept and kept.windows is not None else {}
+    windows = None if kept is None else kept.windows
+    row_of = {name: row for row, name in enumerate(kept.ids)} if kept else {}
     for samples in data.splits.values():
         own = np.flatnonzero((rows >= start) & (rows < start + len(samples)))
         wanted, position = np.unique(rows[own] - start, return_inverse=True)
         start += len(samples)
         known = [row_of.get(samples.ids[row], -1) for row in wanted.tolist()]
         found: dict[int, npt.NDArray[np.integer[Any]]] = {}
-        if kept and kept.windows is not None and min(known, default=-1) >= 0:
-            found = dict(enumerate(np.minimum(kept.windows[known], len(run.places) - 1)))
+        if windows is not None and min(known, default=-1) >= 0:
+            found = dict(enumerate(np.minimum(windows[known], len(run.places) - 1)))
         elif len(own):
             for batch in run.stream(samples.take(wanted).inputs, engine, where=True):
                 assert batch.windows is not None

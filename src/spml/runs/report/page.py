@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...common.errors import InputError, escaped
 from ...common.files import write_text
 from ...common.messages import log
-from ...common.notebook import data_address, photo_address
+from ...common.notebook import SHOWN_SIDE, data_address, photo_address
 from ...common.phrases import counted, one_per_cause, shorten
 from ...config import AUTO
 from ...data import Samples, start_opening
@@ -277,9 +277,6 @@ def _optional(run: Run, name: str) -> dict[str, Any] | None:
 MOST_SHOWN = 120
 """Most samples that a report shows, over all classes; one that is shown for two classes counts twice."""
 
-SIDE = 144
-"""Longest side of a photo in pixels."""
-
 _PER_GROUP = 3
 _BATCH = 16
 
@@ -370,7 +367,7 @@ def reopened(run: Run) -> list[Samples]:
 def read_photos(
     run: Run, parts: Iterable[Samples], held_out: HeldOut, wanted: Iterable[int], engine: Engine
 ) -> dict[str, Photo]:
-    """Reduce photos to at most `SIDE` pixels, and find their windows.
+    """Reduce photos to at most `SHOWN_SIDE` pixels, and find their windows.
 
     Args:
         run: Model whose windows are found.
@@ -400,7 +397,7 @@ def read_photos(
                 assert batch.windows is not None
                 windows |= zip(batch.rows.tolist(), run.places[batch.windows], strict=True)
         for row, name in enumerate(names):
-            if picture := small_photo(chosen, row, SIDE):
+            if picture := small_photo(chosen, row, SHOWN_SIDE):
                 original = _link(chosen.paths[row], run.folder) if isinstance(chosen, ImageFiles) else ""
                 photos[name] = Photo(photo_address(picture), *picture.size, original, windows.get(row))
     return photos

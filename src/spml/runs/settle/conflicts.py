@@ -385,11 +385,8 @@ def check_recording(data: Dataset, names: Sequence[str]) -> None:
     Raises:
         InputError: They do not.
     """
-    samples, classes, memory = (
-        sum(len(data.splits[name]) for name in names),
-        len(data.classes),
-        total_memory(),
-    )
+    samples = sum(len(data.splits[name]) for name in names)
+    classes, memory = len(data.classes), total_memory()
     needed = _RECORDED * samples * classes
     if needed > memory:
         raise InputError(
