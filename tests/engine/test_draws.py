@@ -62,6 +62,18 @@ def test_trainings_in_threads_equal_those_alone_and_nothing_around_them_changes(
     assert same(fit(0, tmp_path / "again"), alone[0]), "it depends on the global state"
 
 
+@pytest.mark.parametrize("settings", [{"method": "auto"}, {"method": "softmax", "optim": {"name": "lbfgs"}}])
+def test_solving_heads_and_loading_them_changes_nothing_around_them(tmp_path, settings):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 8)).astype(np.float32), rng.integers(0, C, 120)
+    torch.manual_seed(5), np.random.seed(6), random.seed(7)
+    before = states()
+    spml.train(X, y, output=str(tmp_path / "run"), quiet=True, threads=1, mean_labels=1.5, **settings)
+    assert states() == before
+    spml.load(tmp_path / "run").predict(X[:5])
+    assert states() == before
+
+
 def test_a_state_lives_on_from_one_use_to_the_next():
     torch.manual_seed(1)
     expected = [torch.rand(3), torch.rand(3)]

@@ -21,7 +21,7 @@ from ...data import Samples
 from ...data.groups import count_groups, deal_groups, join_groups
 from ..names import NameEvidence
 from ..scaling import TFIDF, Scaling, default_scaling
-from .ensemble import Ensemble
+from .ensemble import Ensemble, solved_layer
 from .forest import FOREST, MORE_TREES, TREES
 from .linear import RIDGE
 from .members import (
@@ -356,7 +356,7 @@ def _start(
         return None
     best = max(linear, key=lambda candidate: candidate.score)
     spaces = final[best.scaling] if final else fit_spaces(pool, training, best.scaling, [0.0], seed)
-    layer = nn.Linear(pool.width, len(pool.columns))
+    layer = solved_layer(pool.width, len(pool.columns))
     solver = spaces.solver(0.0)
     solver.fill(layer, RIDGE, best.penalty)
     # The line from an estimate of labels to logits, as in `ClosedForm.layer`.

@@ -145,6 +145,11 @@ def squared_distances(rows: Tensor, landmarks: Tensor) -> Tensor:
     return torch.addmm(lengths, rows, landmarks.T, alpha=-2).clamp_(min=0)
 
 
+def solved_layer(inputs: int, outputs: int) -> nn.Linear:
+    """Linear layer that a solution is going to fill, so that no weights are drawn from torch's generators."""
+    return nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+
+
 class Ensemble(nn.Module):
     """Weighted sum of linear heads on several spaces of features, and perhaps of a forest and the names of
     classes, each standardised by class.
@@ -201,8 +206,8 @@ class Ensemble(nn.Module):
             elif member.head in NAME_FORMS:
                 self.heads.append(NameScores(num_features, num_classes, member.head))
             else:
-                self.heads.append(nn.Linear(settings.spaces[member.space].features, columns))
-        self.start = nn.Linear(num_features, columns) if settings.start else None
+                self.heads.append(solved_layer(settings.spaces[member.space].features, columns))
+        self.start = solved_layer(num_features, columns) if settings.start else None
         self.start_scaling = make_scaling(settings.start, num_features) if settings.start else None
         self.register_buffer("weight", torch.tensor([member.weight for member in settings.members]))
         for name in ("centre", "spread"):
