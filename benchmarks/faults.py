@@ -164,8 +164,7 @@ def page(results):
         "",
         f"`python benchmarks/faults.py`, {results['date']}, {results['machine']}, "
         f"{results['versions']['machine']}, torch {results['versions']['torch']}, Python "
-        f"{results['versions']['python']}. What went wrong has been mended since, and is a test now, except "
-        "for the flip of store.sqlite: the rows of a comparison's store have no checksum. Rows of "
+        f"{results['versions']['python']}. What went wrong has been mended since, and is a test now. Rows of "
         "another date and the cost are of 2026-11-23, on an Intel Xeon with 2 cores.",
     ]
     for name, subjects in results["searches"].items():
