@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import rich.style  # noqa: F401 (draws from `random` once, when it is imported first)
 import torch
 
 import spml

@@ -130,7 +130,8 @@ ATTACKS = (
     Attack(
         "a run in a store with a program in its message",
         all_of(
-            sql("UPDATE runs SET status = 'failed'"), row(lambda run: run.update(message=f"<script>{ESCAPE}"))
+            sql("UPDATE runs SET status = 'failed'"),
+            row(lambda run: run.update(status="failed", message=f"<script>{ESCAPE}")),
         ),
         STATUS,
         r"1 run (an): <script>\x1b]0;owned\x07",

@@ -146,8 +146,8 @@ def squared_distances(rows: Tensor, landmarks: Tensor) -> Tensor:
 
 
 def solved_layer(inputs: int, outputs: int) -> nn.Linear:
-    """Linear layer that a solution is going to fill, so that no weights are drawn from torch's generators."""
-    return nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+    """Linear layer on torch's default device that a solution is going to fill, so no weights are drawn."""
+    return nn.Linear(inputs, outputs, device="meta").to_empty(device=torch.empty(0).device)
 
 
 class Ensemble(nn.Module):
