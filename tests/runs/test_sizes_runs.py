@@ -15,6 +15,7 @@ from spml.config import from_dict
 from spml.engine import Interrupted
 from spml.models import BackboneSpec, takes_any_size
 from spml.models.backbones.backbone import resized
+from spml.models.solved.members import class_logits
 from spml.runs.by_names import open_unlabelled
 from spml.runs.fit import sizes as fit_sizes
 from spml.runs.fit.solve import HeldOutJudge
@@ -159,10 +160,16 @@ def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path)
     kept, total = read_held_out(run.folder), 0.0
     for each in run.classifier.sizes:
         alone = spml.load(train_sizes(photos, tmp_path / str(each.size), weights, each.size))
-        total = total + each.weight * read_held_out(alone.folder).scores_of(kept.ids).gather()
-    found = kept.scores.gather()
+        of_size = read_held_out(alone.folder)
+        of_size = of_size._replace(scores=of_size.compared)
+        total = total + each.weight * of_size.scores_of(kept.ids).gather()
+    found = kept.compared.gather()
     for column in range(found.shape[1]):
         assert np.corrcoef(found[:, column], total[:, column])[0, 1] > 0.99  # 64 pixels are made of 96
+    known = torch.from_numpy((kept.labels.to_ternary() == 1).astype(np.int64))
+    fitted = class_logits(torch.from_numpy(found), known, 1.5)
+    # The own label is left out of the sum, not of its parts as well.
+    np.testing.assert_allclose(kept.scores.gather(), fitted.logits, atol=1e-2)
 
 
 @pytest.mark.parametrize("form", ["onnx", pytest.param("torch-export", marks=pytest.mark.long)])

@@ -7,10 +7,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from spml.models import LDA
+from spml.models import LDA, keep_all
 from spml.models.solved import members as calibration
 from spml.models.solved.members import STRENGTH, class_logits
-from tests.helpers.logits import keep_own_labels
 from tests.helpers.solved import fit_by_sp, samples_of
 
 N, K = 400, 1.5
@@ -136,18 +135,24 @@ def test_batches_of_classes_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("cross_validate", [False, True])
-def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate, monkeypatch):
-    keep_own_labels(monkeypatch)
+def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate):
     generator = np.random.default_rng(0)
     features = generator.normal(size=(300, 6)).astype(np.float32)
     index = (features[:, :4] + 0.5 * generator.normal(size=(300, 4))).argmax(1)
     parts = [samples_of(features[rows], index[rows], 4) for rows in (slice(200), slice(200, 300))]
-    result = fit_by_sp(*parts, cross_validate=cross_validate, mean_labels=K)
-    logits, labels = torch.tensor(result.held_out).double(), torch.tensor(np.eye(4)[index[result.rows]])
+    result = fit_by_sp(
+        *parts,
+        cross_validate=cross_validate,
+        mean_labels=K,
+        keep=lambda logits: (keep_all(logits), logits.left_out),
+    )
+    logits, left_out = map(torch.tensor, result.held_out)
+    logits, labels = logits.double(), torch.tensor(np.eye(4)[index[result.rows]])
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=1e-4)
     # They are those of the logistic regressions already, so that doing it again changes nothing.
-    offset, scale, _ = class_logits(logits, labels, K)
+    offset, scale, again = class_logits(logits, labels, K)
     torch.testing.assert_close(offset + scale * logits, logits, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(left_out, again, rtol=1e-3, atol=1e-3)
 
 
 def train_and_val(features, index):

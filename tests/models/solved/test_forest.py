@@ -20,7 +20,6 @@ from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.forest import MORE_TREES, TREES, grow
 from spml.models.solved.members import FOREST_SHARES, Members, add_member, grow_on
 from spml.models.solved.spaces import Pool
-from tests.helpers.logits import keep_own_labels
 from tests.helpers.solved import fit_by_sp, samples_of
 
 D, C = 6, 5
@@ -152,7 +151,6 @@ def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatc
         return grow_on(pool, rows, seed, number)
 
     monkeypatch.setattr(auto, "grow_on", counted)
-    keep_own_labels(monkeypatch)
     result = fit(*parts, cross_validate=cross_validate)
     line = caplog.messages[-1]
     plain = fit(*parts, cross_validate=cross_validate, forest=False)

@@ -14,12 +14,13 @@ import torch
 import spml
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
-from spml.data import Samples
+from spml.data import Samples, open_dataset
 from spml.data.matrix import FeatureMatrix
 from spml.decisions import global_threshold
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
+from spml.models.solved.members import class_logits
 from spml.runs.fit import fine_tune, solve
 from spml.runs.folder import held_out
 from spml.runs.settle import resolve as resolving
@@ -156,6 +157,21 @@ def test_the_threshold_is_that_of_held_out_scores(features, tmp_path):
     shown = summary_of(run)["validation"]["val/SP"]
     index = np.asarray([np.flatnonzero(row)[0] for row in truth])
     assert shown < sp_score(in_sample, index, 1.6).score + 0.2
+
+
+def test_models_are_compared_by_logits_to_which_known_labels_were_fitted(auto_run):
+    """Without the own label, known labels are lowered among the samples of their class."""
+    kept, summary = held_out.read_held_out(auto_run), summary_of(auto_run)
+    known, k = kept.labels.to_ternary(), summary["selected"]["mean_labels"]
+    own, left_out = kept.compared.gather(), kept.scores.gather()
+    assert (left_out < own)[known == 1].all()
+    assert (left_out > own)[known == 0].all()
+    fitted = class_logits(torch.from_numpy(own), torch.from_numpy(known), k)
+    np.testing.assert_allclose(left_out, fitted.logits, atol=1e-2)
+    val = open_dataset(read_yaml(auto_run / "config.yaml").data).splits["val"]
+    of_val, shown = [kept.ids.index(name) for name in val.ids], summary["validation"]["val/SP"]
+    assert shown == pytest.approx(sp_score(own[of_val], known[of_val], k).score)
+    assert shown > sp_score(left_out[of_val], known[of_val], k).score
 
 
 def test_full_labels_select_by_map(features, tmp_path):
@@ -303,7 +319,8 @@ def test_known_labels_are_those_of_the_rows_in_their_order():
 
 
 @pytest.mark.parametrize(("gain", "kept"), [(0.0, "head"), (0.1, "head"), (1.0, "fine-tuned")])
-def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
+@pytest.mark.parametrize("own_left_out", [False, True])
+def test_a_small_lead_is_not_trusted(tmp_path, gain, kept, own_left_out):
     generator = np.random.default_rng(0)
     index = generator.integers(0, 4, 200)
     labels, base = ObservedLabels.from_index(index, 4), generator.normal(size=(200, 4)) + np.eye(4)[index]
@@ -318,6 +335,9 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
             rows = np.append(generator.permutation(200), 0)
         ids = (*(f"{row}.png" for row in rows[:200]), *["training.png"] * (len(rows) - 200))
         kept = held_out.HeldOut(ids, InMemory(scores[rows]), labels.take(rows))
+        if part.method == "auto" and own_left_out:
+            lowered = kept.scores.gather() - 9 * kept.labels.to_ternary()
+            kept = kept._replace(scores=InMemory(lowered), compared=kept.scores)
         held_out.write_held_out(own, kept, tuple("abcd"))
         summary = {
             "selected": {"metric": "val/SP", "mean_labels": 1.0},

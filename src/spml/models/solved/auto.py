@@ -61,8 +61,8 @@ class AutoHead(NamedTuple):
 
     Attributes:
         head: The head, solved on all labelled samples.
-        held_out: Logits of the held-out samples by members that were not solved on them, as `keep` returned
-            them; by default float32 (H, C).
+        held_out: What `keep` returned of the logits of the held-out samples by members that were not solved
+            on them; by default float32 (H, C).
         rows: Those samples, in the order of `held_out`, counted over training, then validation samples.
         tried: Space, head, penalty and score of every solution.
         parts: Heads that were not solved on some of the held-out samples, and which samples these are: what
@@ -83,6 +83,8 @@ class HeldOutLogits:
         columns: Columns of the logits.
         batches: The samples, in batches (B,).
         logits: Computes the logits (B, K) of a batch.
+        left_out: Logits (H, K) of all samples by a fit of each label that leaves it out, as in `ClassLogits`;
+            None where there are too many samples.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class HeldOutLogits:
         columns: Columns,
         batches: Sequence[Rows],
         logits: Callable[[Rows], Scores],
+        left_out: Scores | None = None,
     ) -> None:
         self._columns, self._batches, self._logits = columns, batches, logits
+        self.left_out = None if left_out is None else columns.expand(left_out)
 
     def __call__(self, classes: IntArray | None = None) -> Iterator[tuple[Rows, Scores]]:
         """Compute them block after block.
@@ -232,7 +236,7 @@ def fit_auto(
         else {name: own[0] for name, own in fitted.items()}
     )
     unseen = next(iter(final.values())).solve()[0].share == 0
-    offset, scale, own_logits = _calibrate(pool, rows, members, unseen, mean_labels)
+    offset, scale, left_out = _calibrate(pool, rows, members, unseen, mean_labels)
 
     def logits_of(batch: Rows) -> Scores:
         sums = sum_of(score_members(fitted, kept, [batch], members.modules))
@@ -243,7 +247,8 @@ def fit_auto(
         batches = np.split(validation, range(size, len(validation), size))
         kept_logits = keep(HeldOutLogits(pool.columns, batches, logits_of))
     else:
-        kept_logits = keep(HeldOutLogits(pool.columns, [rows], lambda _: own_logits))
+        of_rows = offset.numpy() + scale.numpy() * members.sum(members.scores)
+        kept_logits = keep(HeldOutLogits(pool.columns, [rows], lambda _: of_rows, left_out))
     parts = []
     for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
@@ -318,7 +323,8 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
 def _calibrate(
     pool: Pool, rows: Rows, members: Members, unseen: Tensor, mean_labels: float
 ) -> tuple[Tensor, Tensor, Scores]:
-    """Offset and scale (K,) that make logits of the sums (H, K) of members for held-out samples, and these.
+    """Offset and scale (K,) that make logits of the sums (H, K) of members for held-out samples, and these
+    logits by fits that leave the own label out.
 
     A class that is scored by its name alone has the median of those that the names of other classes would
     have, if these were scored so.

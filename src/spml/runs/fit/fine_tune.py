@@ -154,6 +154,8 @@ def _lead(folder: Path, mean_labels: float) -> float | None:
     None where there were too many scores to keep, so that no samples can be ranked in every class.
     """
     head, tuned = (read_held_out(folder / name) for name in (HEAD, TUNED))
+    if head.compared is not None:
+        head = head._replace(scores=head.compared)
     if not (head.scores.complete and tuned.scores.complete):
         return None
     of_head = head.scores_of(tuned.ids)  # it may have scores of training samples, too

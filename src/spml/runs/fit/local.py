@@ -169,16 +169,17 @@ def use_windows(build: Build, fitted: Fitted | None, judge: Judging, *, every: b
     if solved:
         build.top.set_ensemble(solved.head.to(build.fabric.device))
         fitted = fitted._replace(members=solved.head.describe(), tried=solved.tried)
-    logits = calibrated.numpy()
+    logits = weighed(variants)
     strongest = weighed.strongest(variants, [*numbers.long()]).numpy().astype(np.int16)
-    kept = keep_scores(InMemory(logits), labels_of(train, val, rows))
-    held_out = HeldOutScores(kept, rows, strongest)
+    labels = labels_of(train, val, rows)
+    kept, plain = (keep_scores(InMemory(each.numpy()), labels) for each in (calibrated, logits))
+    held_out = HeldOutScores(kept, rows, strongest, plain)
     build.score_windows(weighed)
-    of_val = held_out.of_validation(count)
+    of_val = held_out.of_validation(count, compared=True)
     if len(of_val) == len(val):
         described["validation"] = judge(of_val)
     else:  # of a part of the samples
-        described["validation"] = {"val/SP": score(torch.from_numpy(logits))}
+        described["validation"] = {"val/SP": score(logits)}
     return fitted._replace(local=described, held_out=held_out)
 
 

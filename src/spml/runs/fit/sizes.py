@@ -146,7 +146,7 @@ def _fit_at(
         judge = Judge(run.data.splits["val"], truth, config.select, config.mean_labels, run.data.empty)
     fitted = fit_with_windows(own, lambda: own.fit(judge), judge)
     assert fitted.held_out is not None
-    logits, rows = fitted.held_out.scores.gather(), fitted.held_out.rows
+    logits, rows = fitted.held_out.to_compare.gather(), fitted.held_out.rows
     splits = run.data.splits
     held_out_judge = HeldOutJudge(judge, splits["train"], splits["val"], run.head_mean_labels.value)
     score = held_out_judge(logits, rows)
@@ -189,12 +189,12 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     if len(used) > 1:
         # An average is closer to 0 than its parts: all get the line that makes logits of it.
         labels = torch.from_numpy(score.ternary(rows) == 1)
-        offset, scale, logits = class_logits(torch.from_numpy(sums), labels, mean_labels)
+        offset, scale, left_out = class_logits(torch.from_numpy(sums), labels, mean_labels)
         for _, each in used:
             last: Any = each.top.local or each.top.head
             last.offset.copy_(offset.to(last.offset) + scale.to(last.offset) * last.offset)
             last.scale.mul_(scale.to(last.scale))
-        sums = logits.numpy()
+        sums = (offset + scale * torch.from_numpy(sums)).float().numpy()
         if test is not None:
             scores = [each.test.gather() for _, each in used if each.test is not None]
             test = InMemory(np.average(scores, 0, [weight for weight, _ in used]).astype(np.float32))
@@ -203,8 +203,8 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
             logits_at, numbers = (np.stack(each) for each in zip(*windows, strict=True))
             highest = logits_at.argmax(0)[None]
             strongest = np.take_along_axis(numbers, highest, 0)[0].astype(np.int16)
-        held_out = HeldOutScores(InMemory(sums), rows, strongest)
-        of_val = held_out.of_validation(len(splits["train"]))
+        held_out = HeldOutScores(InMemory(left_out.numpy()), rows, strongest, InMemory(sums))
+        of_val = held_out.of_validation(len(splits["train"]), compared=True)
         complete = len(of_val) == len(splits["val"])
         measured = judge(of_val) if complete else {"val/SP": score(sums, rows)}
         local = fitted.local and {**fitted.local, "validation": measured}

@@ -46,19 +46,30 @@ class HeldOutScores(NamedTuple):
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
         windows: Number of the window that speaks most for each class, int16 (H, C); None where windows are
             not scored.
+        compared: Logits (H, C) by which models are compared, where in `scores` the label of a sample is left
+            out of its own logit: that lowers known labels among the samples of a class. None = `scores`.
     """
 
     scores: Scores
     rows: Rows
     windows: npt.NDArray[np.int16] | None = None
+    compared: Scores | None = None
 
-    def of_validation(self, train: int) -> Scores:
-        """Scores of the validation samples, in their order; `train` is the number of training samples."""
-        order = np.argsort(self.rows)
+    @property
+    def to_compare(self) -> Scores:
+        """Logits (H, C) by which models are compared."""
+        return self.scores if self.compared is None else self.compared
+
+    def of_validation(self, train: int, *, compared: bool = False) -> Scores:
+        """Scores of the validation samples, in their order, or those by which models are compared.
+
+        Args:
+            train: Number of training samples.
+            compared: Whether to take those by which models are compared.
+        """
+        scores, order = self.to_compare if compared else self.scores, np.argsort(self.rows)
         rows = order[self.rows[order] >= train]
-        if np.array_equal(rows, np.arange(len(self.rows))):
-            return self.scores
-        return self.scores.take(rows)
+        return scores if np.array_equal(rows, np.arange(len(self.rows))) else scores.take(rows)
 
 
 class Fitted(NamedTuple):
@@ -187,7 +198,10 @@ class Solver:
         def keep(logits: models.HeldOutLogits) -> tuple[dict[str, float], HeldOutScores]:
             """Metrics and a part of the logits where not all fit; all logits where they do."""
             if fits(len(val), classes):
-                return {}, HeldOutScores(InMemory(models.keep_all(logits)), np.empty(0, np.int64))
+                scores, rows = InMemory(models.keep_all(logits)), np.empty(0, np.int64)
+                if logits.left_out is None:
+                    return {}, HeldOutScores(scores, rows)
+                return {}, HeldOutScores(InMemory(logits.left_out), rows, compared=scores)
             blocks = ScoreBlocks(len(val), classes, lambda columns: (block for _, block in logits(columns)))
             drawn = drawn_part(len(val), classes, self._config.seed)
             kept = keep_scores(blocks.take(drawn), val.observed.take(drawn))
@@ -216,7 +230,7 @@ class Solver:
         if not metrics:
             self._check_finite(held_out.scores.gather())
             held_out = held_out._replace(rows=solved.rows)
-            metrics = self._judge(held_out.of_validation(len(self._train)))
+            metrics = self._judge(held_out.of_validation(len(self._train), compared=True))
         seconds, members = time.perf_counter() - self._started, solved.head.describe()
         log.debug(f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}")
         for member in sorted(members, key=lambda member: -member["weight"]):

@@ -53,6 +53,7 @@ class HeldOut(NamedTuple):
         groups: Group of each of the H samples, int64 (H,); None without groups.
         windows: Number of the window that speaks most for each class, int16 (H, C), as
             `Classifier.places` counts them; None where it was not kept.
+        compared: Logits (H, C) by which models are compared, as in `HeldOutScores`; None = `scores`.
     """
 
     ids: tuple[str, ...]
@@ -62,6 +63,7 @@ class HeldOut(NamedTuple):
     learned_positives: IntArray | None = None
     groups: IntArray | None = None
     windows: npt.NDArray[np.int16] | None = None
+    compared: Scores | None = None
 
     @property
     def positives(self) -> IntArray:
@@ -91,6 +93,7 @@ def gather_held_out(
     scores: Scores | npt.NDArray[np.float32],
     rows: IntArray,
     windows: npt.NDArray[np.int16] | None = None,
+    compared: Scores | None = None,
     *,
     seed: int,
 ) -> HeldOut:
@@ -103,7 +106,7 @@ def gather_held_out(
         data: Data of the run.
         scores: Logits (H, C), or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
-        windows: As in `HeldOut`.
+        windows, compared: As in `HeldOut`.
         seed: Seed of the draw.
     """
     scores, classes = as_scores(scores), len(data.classes)
@@ -113,18 +116,21 @@ def gather_held_out(
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
         scores, rows = scores.take(drawn), rows[drawn]
         windows = None if windows is None else windows[drawn]
+        compared = None if compared is None else compared.take(drawn)
     train, val = data.splits["train"], data.splits["val"]
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
     labels = labels_of(train, val, rows)
     scores = InMemory(scores.gather()) if dense else scores.highest(HIGHEST, labels.entries(1))
+    compared = compared if dense else None
     positives = train.observed.positives_per_class() + val.observed.positives_per_class()
     learned: Collection[str] | None = row_names((train.ids, val.ids), ids)
     if learned is None:
         learned = frozenset(train.ids).union(val.ids).difference(ids)
     groups = join_groups(train.groups, val.groups)
     groups = None if groups is None else groups[rows]
-    return HeldOut(ids, scores, labels, learned, positives - labels.positives_per_class(), groups, windows)
+    positives -= labels.positives_per_class()
+    return HeldOut(ids, scores, labels, learned, positives, groups, windows, compared)
 
 
 def labels_of(
@@ -216,6 +222,8 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         arrays["groups"] = held_out.groups
     if held_out.windows is not None:
         arrays["windows"] = held_out.windows
+    if held_out.compared is not None:
+        arrays["compared"] = held_out.compared.gather()
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(folder / run_files.HELD_OUT, tensors, folder, classes=classes)
 
@@ -295,7 +303,12 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
         windows = read_tensor(stored, "windows", "I16", shape) if "windows" in keys else None
         if windows is not None and windows.min() < 0:
             raise ValueError("the number of a window is negative")
+        compared = read_tensor(stored, "compared", "F32", shape) if "compared" in keys else None
+        if compared is not None and not np.isfinite(compared).all():
+            raise ValueError("some of the scores that are compared are not finite")
         held_out = HeldOut(tuple(ids), scores, labels, learned, positives, groups, windows)
+        if compared is not None:
+            held_out = held_out._replace(compared=InMemory(compared))
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out
