@@ -50,6 +50,7 @@ lint: setup ## Check style (ruff) and types (mypy --strict)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file benchmarks/mypy.ini benchmarks
 
 format: setup ## Format the code and apply the fixes that ruff considers safe
 	$(BIN)/ruff check --fix .

@@ -8,7 +8,6 @@ from scipy.special import expit, log_softmax
 
 from spml.common.errors import InputError
 from spml.decisions import (
-    RecallCurves,
     calibration_error,
     f1_cuts,
     fit_calibration,
@@ -134,32 +133,24 @@ class Measured:
         return {name: f1(predicted, self.test_truth) for name, predicted in rules.items()}
 
     def stated(self):
-        """Error and bias in points of class priors, and of precision and recall as they are stated at the
-        cuts of EB5: before (K r_c, and the curve of recall) and now, against the truth of the samples that
-        decide and of the test samples. Precision is weighted by predictions, recall by positives."""
-        found = {
-            "priors": {
-                name: 100 * float(np.abs(priors.shares - self.truth.mean(0)).sum() / self.truth.mean(0).sum())
-                for name, priors in (("before", self.shares), ("now", self.plain))
-            }
-        }
-        before = f1_cuts(self.held, self.labels, self.shares).thresholds
-        now = f1_cuts(self.held, self.labels, self.plain, self.p)
-        audited = f1_cuts(self.held, self.labels, self.audited, self.p_audited)
-        by_audit = audited.precision, audited.recall
-        for name, cuts, (precision, recall) in (
-            ("before", before, _by_ranks(self.held, self.labels, self.shares, before)),
-            ("now", now.thresholds, (now.precision, now.recall)),
-            ("audited", audited.thresholds, by_audit),
+        """Error of class shares in percent, and error and bias in points of precision and recall as they are
+        stated at the cuts of EB5, against the truth of the samples that decide and of the test samples.
+        Precision is weighted by predictions, recall by positives."""
+        shares = self.truth.mean(0)
+        found = {"class shares": 100 * float(np.abs(self.plain.shares - shares).sum() / shares.sum())}
+        for name, priors, p in (
+            ("", self.plain, self.p),
+            (", 50 rows audited", self.audited, self.p_audited),
         ):
+            cuts = f1_cuts(self.held, self.labels, priors, p)
             for where, scores, truth in (
                 ("deciding", self.held, self.truth),
                 ("test", self.test, self.test_truth),
             ):
-                predicted = scores >= cuts
+                predicted = scores >= cuts.thresholds
                 hits, number, positives = (predicted & truth).sum(0), predicted.sum(0), truth.sum(0)
-                found[f"precision, {where}, {name}"] = gap(precision, hits, number)
-                found[f"recall, {where}, {name}"] = gap(recall, hits, positives)
+                found[f"precision, {where}{name}"] = gap(cuts.precision, hits, number)
+                found[f"recall, {where}{name}"] = gap(cuts.recall, hits, positives)
         return found
 
     def targets(self):
@@ -227,18 +218,6 @@ class Measured:
                 row[f"error per class{name}"] = 100 * float(np.abs(told - right).sum() / n)
             found[str(size) if size else "(K-1)N"] = row
         return found
-
-
-def _by_ranks(scores, labels, priors, thresholds):
-    """Precision and recall of each class by the curve of recall, as they were stated before."""
-    curves = RecallCurves(scores, labels, priors)
-    precision, recall = np.full((2, len(thresholds)), np.nan)
-    for column in curves.possible:
-        number = int((scores[:, column] >= thresholds[column]).sum())
-        recall[column] = curves.recall(column, [number])[0] if number else 0.0
-        if number:
-            precision[column] = min(curves.support[column] * recall[column], number) / number
-    return precision, recall
 
 
 def gap(stated, hits, number):

@@ -1,19 +1,17 @@
 """Measure decisions from single positives: thresholds, probabilities, missing labels, K, choice of a model.
 
-    python benchmarks/decisions.py measure DIR FOLDER [--spec FILE] [--sets NAME ...] [--seeds 5]
-                                   [--hiding uniform frequency] [--models auto softmax ridge GR]
-    python benchmarks/decisions.py collect FOLDER [--name decisions | stated | estimates]
+    python benchmarks/decisions.py measure DIR FOLDER [--sets NAME ...] [--seeds 5]
+                                   [--hiding uniform frequency natural] [--models auto softmax ridge GR]
+    python benchmarks/decisions.py collect FOLDER
     python benchmarks/decisions.py run RUN ...
 
-DIR holds the data of the spec: by default the folder `features` of the spec `features` of `spml bench`. FILE
-has sets of the same form (`data: {NAME: {path: ..., mean_labels: K}}`). Labels are hidden uniformly, and with
-frequent classes preferred. The names `arxiv` and `arxiv rich` stand for papers in `text` of DIR:
-random ones, and some of which most have several categories; with `--hiding natural`, the primary category of
-a paper is known. The names `digits` and `photographs` stand for networks that are trained on images; DIR
-holds `images/voc2012_animals` and `models`. Scores are kept in FOLDER, and a run that was stopped goes on;
-`collect` writes benchmarks/results/NAME.json and .md, of stated numbers or of all others. A file .json that
-is removed is measured again from the scores next to it. `run` prints what the thresholds of runs state about
-test samples whose labels are all known in the data of the training.
+DIR holds the folder `features` of the spec `features` of `spml bench`, whose labels are hidden uniformly, and
+with frequent classes preferred. The names `arxiv` and `arxiv rich` stand for papers in `text` of DIR: random
+ones, and some of which most have several categories; with `natural` hiding, their primary category is known.
+Scores are kept in FOLDER, and a run that was stopped goes on; `collect` writes
+benchmarks/results/decisions.json and .md. A file .json that is removed is measured again from the scores next
+to it. `run` prints what the thresholds of runs state about test samples whose labels are all known in the
+data of the training.
 """
 
 from __future__ import annotations
@@ -31,24 +29,21 @@ import torch
 import yaml
 from arxiv import read_papers
 from decision_measures import Measured, gap, mean_labels_of_audits, priors_of_audits
-from decision_pages import AUDITS, estimates_page, page, stated_page
+from decision_pages import AUDITS, page
+from shared import RESULTS, save_results, today
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import spml
-from spml.config import Config, DataConfig, ModelConfig, OptimConfig
+from spml.config import Config, DataConfig, ModelConfig
 from spml.runs.audits.out_of_fold import open_for_run
-from spml.runs.folder.summary import versions
 from spml.runs.predict.batches import Engine
 
-RESULTS = Path(__file__).parent / "results"
 TABLES = "## Tables\n\n"
-PAGES = {"decisions": page, "stated": stated_page, "estimates": estimates_page}
 RATES = (1e-4, 3e-4, 1.2e-3, 5e-3, 2e-2, 8e-2)
 HIDING = {
     "uniform": {"observe": "single"},
     "frequency": {"observe": "frequency", "observe_power": 1.0},
-    "salience": {"observe": "salience", "observe_power": 1.0},
     "natural": {},
 }
 # Papers of arXiv, and the column of the table that marks those of each set.
@@ -60,28 +55,6 @@ HEADS = {
     models.RIDGE: models.solve_linear,
 }
 MODELS = [*HEADS, models.GR]
-# Networks as in the specs `digits` and `photographs`, with the rates that observed labels selected there.
-NETWORKS = {
-    "digits": {
-        "data": {"path": "digits"},
-        "config": {"mean_labels": 2.34, "epochs": 8, "batch_size": 32},
-        "rates": (6e-3,),
-        "optim": {"schedule": "cosine"},
-        "model": {},
-    },
-    "photographs": {
-        "data": {
-            "path": "images/voc2012_animals/labels.csv",
-            "separator": " ",
-            "unlisted": "negative",
-            "size": 96,
-        },
-        "config": {"mean_labels": 1.4, "epochs": 4, "batch_size": 32},
-        "rates": (3e-4,),
-        "optim": {"schedule": "cosine", "head_lr_factor": 10.0},
-        "model": {"weights": "models/mobilenetv2_100_tf_bncal.safetensors", "frozen": "no"},
-    },
-}
 
 
 def problem_of_set(settings, root, hiding, seed):
@@ -134,23 +107,8 @@ def problem_of_papers(name, root, hiding, seed, folder):
     return models.Problem(config, known if hiding == "natural" else None)
 
 
-def problem_of_network(name, root, hiding, seed):
-    """Images with hidden labels."""
-    settings = NETWORKS[name]
-    path, weights = settings["data"]["path"], settings["model"].get("weights")
-    data = settings["data"] | ({"path": str(root / path)} if "/" in path else {})
-    model = settings["model"] | ({"weights": str(root / weights)} if weights else {})
-    data = DataConfig(observe_seed=seed, split_seed=seed, workers=0, **data, **HIDING[hiding])
-    optim = OptimConfig(**settings["optim"])
-    return models.Problem(
-        Config(data=data, model=ModelConfig(**model), optim=optim, seed=seed, threads=1, **settings["config"])
-    )
-
-
 def rates_of(folder, name, hiding):
     """Learning rates of GR to choose from, or the one that the first seed chose."""
-    if name in NETWORKS:
-        return NETWORKS[name]["rates"]
     path = folder / f"{name}-{hiding}-0-{models.GR}.npz"
     return [float(np.load(path, allow_pickle=False)["rate"])] if path.exists() else RATES
 
@@ -159,8 +117,8 @@ def scores_of(problem, path, model, rates):
     """Scores of a model, as they were kept or by fitting it."""
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
-            arrays = [kept[name] for name in ("rows", "held", "test")]
-            return models.Scored(*arrays, json.loads(str(kept["candidates"])), float(kept["rate"]))
+            rows, held, test = (kept[name] for name in ("rows", "held", "test"))
+            return models.Scored(rows, held, test, json.loads(str(kept["candidates"])), float(kept["rate"]))
     scored = HEADS[model](problem, model) if model in HEADS else models.train(problem, model, rates)
     part = path.with_suffix(".part.npz")
     np.savez(part, **(scored._asdict() | {"candidates": json.dumps(scored.candidates)}))
@@ -209,20 +167,19 @@ def measure(arguments):
     root, folder = Path(arguments.root), Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
     text = (resources.files("spml.bench") / "specs" / "features.yaml").read_text(encoding="utf-8")
-    if arguments.spec:
-        text = Path(arguments.spec).read_text(encoding="utf-8")
     sets = yaml.safe_load(text)["data"]
-    names = arguments.sets or list(sets)
+    names = arguments.sets or [*sets, *ARXIV]
     for seed, hiding, name in itertools.product(range(arguments.seeds), arguments.hiding, names):
-        wanted = [models.GR] if name in NETWORKS else arguments.models
-        paths = {model: folder / f"{name}-{hiding}-{seed}-{model}.json" for model in [*wanted, AUDITS]}
+        if hiding not in (("uniform", "natural") if name in ARXIV else ("uniform", "frequency")):
+            continue
+        wanted = [*arguments.models, AUDITS]
+        paths = {model: folder / f"{name}-{hiding}-{seed}-{model}.json" for model in wanted}
         if all(path.exists() for path in paths.values()):
             continue
         if name in ARXIV:
             problem = problem_of_papers(name, root, hiding, seed, folder)
         else:
-            make = problem_of_network if name in NETWORKS else problem_of_set
-            problem = make(name if name in NETWORKS else sets[name], root, hiding, seed)
+            problem = problem_of_set(sets[name], root, hiding, seed)
         for model, path in paths.items():
             if path.exists():
                 continue
@@ -259,7 +216,7 @@ def measure_run(folder):
     print(folder, json.dumps(found))
 
 
-def collect(folder, name):
+def collect(folder):
     """Write the results, and the tables of their page below its introduction, which is written by hand."""
     kept = {}
     for hiding in HIDING:
@@ -267,11 +224,9 @@ def collect(folder, name):
             data, _, seed, model = path.stem.rsplit("-", 3)
             row = kept.setdefault(hiding, {}).setdefault(data, {}).setdefault(int(seed), {})
             row[model] = json.loads(path.read_text())
-    numbers, text = PAGES[name]({"date": time.strftime("%Y-%m-%d"), "versions": versions()}, kept)
-    (RESULTS / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
-    path = RESULTS / f"{name}.md"
-    introduction = path.read_text().split(TABLES)[0] if path.exists() else "# Decisions\n\n"
-    path.write_text(introduction + TABLES + text)
+    numbers, text = page(today(), kept)
+    introduction = (RESULTS / "decisions.md").read_text().split(TABLES)[0]
+    save_results("decisions", numbers, introduction + TABLES + text)
 
 
 def main():
@@ -286,18 +241,16 @@ def main():
     measured.add_argument("root")
     for command in (measured, collected):
         command.add_argument("folder")
-    measured.add_argument("--spec")
     measured.add_argument("--sets", nargs="+")
     measured.add_argument("--seeds", type=int, default=5)
-    measured.add_argument("--hiding", nargs="+", default=["uniform", "frequency"], choices=HIDING)
+    measured.add_argument("--hiding", nargs="+", default=list(HIDING), choices=HIDING)
     measured.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
-    collected.add_argument("--name", default="decisions", choices=PAGES)
     arguments = parser.parse_args()
     if arguments.command == "run":
         for folder in arguments.runs:
             measure_run(folder)
     elif arguments.command == "collect":
-        collect(arguments.folder, arguments.name)
+        collect(arguments.folder)
     else:
         measure(arguments)
 

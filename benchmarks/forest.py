@@ -17,8 +17,7 @@ from importlib import resources
 import numpy as np
 import torch
 import yaml
-from auto_head import open_set
-from shared import RESULTS, load_results, save_results, today
+from shared import RESULTS, load_results, open_set, save_results, today
 
 from spml.metrics import mean_average_precision, sp_score
 from spml.models import FEW, fit_auto

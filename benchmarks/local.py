@@ -66,7 +66,7 @@ def write_maps(data, folder):
         maps = None
         for start in range(0, len(files), 64):
             images = [
-                np.asarray(Image.open(file).convert("RGB").resize((size, size), Image.BILINEAR))
+                np.asarray(Image.open(file).convert("RGB").resize((size, size), Image.Resampling.BILINEAR))
                 for file in files[start : start + 64]
             ]
             pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 127.5 - 1

@@ -13,8 +13,9 @@ positive of the pair, no a known negative. The pairs are
 - `random`: drawn at random;
 - `rows`: all pairs of samples drawn at random.
 
-Then the auto head is solved again, with the answers, and GR is trained by SGD. `run` keeps every result in
-FOLDER and goes on where it was interrupted; `collect` writes benchmarks/results/loop.json, .md and .png.
+Then the auto head is solved again, with the answers and by cross-validation, and GR is trained by SGD.
+`run` keeps every result in FOLDER and goes on where it was interrupted; `collect` writes
+benchmarks/results/loop.json, .md and .png.
 """
 
 from __future__ import annotations
@@ -23,15 +24,13 @@ import json
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from loop_page import AUTO, CORRECTED, GR, ORDERS, write_results
+from loop_page import AUTO, GR, ORDERS, write_results
 
 from spml.bench.spec import find_spec
-from spml.common.draws import permutation
 from spml.common.files import write_text
 from spml.config import from_dict
 from spml.decisions import Judge
@@ -40,119 +39,15 @@ from spml.decisions.cuts import f1_cuts
 from spml.decisions.priors import priors_from_shares
 from spml.engine import make_fabric
 from spml.labels import ObservedLabels
-from spml.metrics import mean_average_precision, precision_recall_f1, sp_score
-from spml.models.scaling import SQRT_L2, STANDARD, TFIDF
-from spml.models.solved import auto, search
-from spml.models.solved.linear import LDA, head_scores
-from spml.models.solved.members import SMALLEST_SPREAD, StandardisedSum, class_logits
-from spml.models.solved.spaces import Pool, Spaces
+from spml.metrics import mean_average_precision, precision_recall_f1
 from spml.runs.fit.build import Build
+from spml.runs.fit.solve import Solver
 from spml.runs.settle.resolve import Opened, check_stated, open_for_backbone, resolve
 
 SETS = ("animals 224", "yeast", "enron")
 BUDGETS = (0.3, 1.0, 3.0)  # answers per training sample
 ROUNDS, IN_ROUNDS = 4, 1.0  # answers per training sample that are given in several rounds
 RATES = (1.2e-3, 5e-3, 2e-2)  # learning rates from which the SP-score chooses that of GR
-
-
-class Axes:
-    """Features of all samples along the principal axes of one space, which is fitted on some of them.
-
-    Labels change nothing here, so that a head is solved again in a moment.
-    """
-
-    def __init__(self, solver, inputs, rows):
-        self.solver, self.along, self.rows = solver, solver.centred(inputs), torch.from_numpy(rows)
-
-    def solve(self, targets, positives):
-        """Take these targets and known positives (N, C) of the samples that the space was fitted on."""
-        own, share = targets[self.rows].double(), positives[self.rows].double().mean(0)
-        count, self.share = len(own), own.mean(0)
-        self.cross = (self.along[self.rows].T @ (own - self.share).float()).double() / count
-        # Divided by the share of positives: negative targets repel, and no class mean is divided by nearly 0.
-        self.means = torch.where(share > 0, self.cross / share, 0.0)
-        self.log_prior = ((share * count + 0.5) / count).log()
-
-    def scores(self, head, penalty, rows):
-        """Scores of samples, float32 of shape (B, C)."""
-        shrunk = (self.solver.values + penalty * self.solver.unit)[:, None]
-        weights, bias = self.cross if np.isinf(penalty) else self.cross / shrunk, self.share
-        if head == LDA:
-            weights = self.means / shrunk
-            bias = self.log_prior - (self.means * weights).sum(0) / 2
-        outputs = torch.addmm(bias.float(), self.along[rows], weights.float())
-        return head_scores(head, outputs).numpy()
-
-
-class AutoHead:
-    """The auto head of `fit_auto` with cross-validation, for one data set and many label matrices."""
-
-    def __init__(self, data, mean_labels, seed):
-        train, val, test = (data.splits[name] for name in ("train", "val", "test"))
-        pool, self.mean_labels = Pool(train, val, test), mean_labels
-        everything = np.arange(len(pool))
-        self.count, self.labelled = len(train), everything[: len(train) + len(val)]
-        self.test = everything[len(self.labelled) :]
-        order = permutation(len(self.labelled), "folds", seed)
-        self.held = [np.sort(order[first :: auto.FOLDS]) for first in range(auto.FOLDS)]
-        sparse = search.is_sparse(Pool(train, val), self.labelled)
-        widths = (0.0, *(search.SPARSE_WIDTHS if sparse else search.DENSE_WIDTHS))
-        fitted_on = [np.setdiff1d(self.labelled, held) for held in self.held] + [self.labelled]
-        self.axes = {}
-        for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
-            for fold, rows in enumerate(fitted_on):
-                spaces = Spaces(pool, rows, scaling, widths, seed)
-                parts = [list(spaces.inputs(batch)) for batch in pool.batches(everything)]
-                for position, width in enumerate(widths):
-                    inputs = torch.cat([part[position] for part in parts])
-                    self.axes[scaling, width, fold] = Axes(spaces.solve()[position], inputs, rows)
-
-    def _held_out(self, scaling, width, head, penalty):
-        """Scores (H, C) of all labelled samples, each by a head that was not solved on it."""
-        parts = [
-            self.axes[scaling, width, fold].scores(head, penalty, held) for fold, held in enumerate(self.held)
-        ]
-        return np.concatenate(parts)
-
-    def fit(self, targets, known):
-        """Solve the head.
-
-        Args:
-            targets: Targets of the least squares, and weights of the samples in the class means of LDA.
-            known: Known labels in {-1, 0, +1}, for the SP-score and for the scale of the logits.
-
-        Returns:
-            Logits of the labelled samples by members that were not solved on them, and of the test samples.
-        """
-        targets = torch.as_tensor(np.asarray(targets, np.float32))
-        positives = torch.from_numpy(known == 1)
-        for axes in self.axes.values():
-            axes.solve(targets, positives)
-        rows = np.concatenate(self.held)
-        score = lambda scores, rows: sp_score(scores, known[rows], self.mean_labels).score  # noqa: E731
-        candidates = []
-        for scaling, width in dict.fromkeys(key[:2] for key in self.axes):
-            scores_of = partial(self._held_out, scaling, width)
-            candidates += search.best_of(scores_of, scaling, width, rows, score)[0]
-        members = auto._weigh(candidates)
-        held_out = np.stack([self._held_out(m.scaling, m.width, m.head, m.penalty) for m, _ in members])
-        sum_of = StandardisedSum(np.asarray([weight for _, weight in members]), held_out)
-        total, order = sum_of(held_out), np.argsort(rows)
-        final = [self.axes[m.scaling, m.width, auto.FOLDS] for m, _ in members]
-        unseen = ~(known == 1).any(0)
-        labels = positives.long()
-        fitted = class_logits(torch.from_numpy(total[order]), labels, self.mean_labels)
-        offset, scale, logits = (part.float().numpy() for part in fitted)
-        refitted = [
-            np.stack(
-                [axes.scores(m.head, m.penalty, part) for (m, _), axes in zip(members, final, strict=True)]
-            )
-            for part in (self.labelled, self.test)
-        ]
-        sum_of.centre = refitted[0].mean(1, dtype=np.float64).astype(np.float32)
-        own = np.maximum(refitted[0].std(1, dtype=np.float64), SMALLEST_SPREAD).astype(np.float32)
-        sum_of.spread = np.where(unseen, own, sum_of.spread)
-        return logits, offset + scale * sum_of(refitted[1])
 
 
 class Problem:
@@ -172,9 +67,8 @@ class Problem:
         self._answers = data.truth["train"].to_ternary()
         self.priors = priors_from_shares((self.shown == 1).sum(0), config.mean_labels)
         self._order = np.random.default_rng(config.seed).permutation(self._answers.size)
-        self.head = AutoHead(data, config.mean_labels, config.seed)
         self._last = None, None
-        self.scores, _ = self.learn_auto(AUTO, self.shown)
+        self.scores, _ = self.learn_auto(self.shown)
         self.hidden = self.hidden_by(self.scores, self.shown)
         self.rate = None
 
@@ -205,7 +99,7 @@ class Problem:
         labels, scores, hidden, asked = self.shown, self.scores, self.hidden, []
         for part in range(1, rounds + 1):
             if part > 1:
-                scores, _ = self.learn_auto(AUTO, labels)
+                scores, _ = self.learn_auto(labels)
                 hidden = self.hidden_by(scores, labels)
             number_now = round(number * part / rounds) - len(asked)
             pairs = self.choose(order, number_now, labels, scores, hidden)
@@ -214,30 +108,43 @@ class Problem:
             labels.reshape(-1)[pairs] = self._answers.reshape(-1)[pairs]
         return labels, np.asarray(asked, np.int64)
 
-    def learn_auto(self, model, labels):
+    def model(self, labels, **changes):
+        """A model to be fitted to these training labels, and the judge of its solutions."""
+        data, config = self.data, replace(self.config, **changes)
+        train = replace(data.splits["train"], observed=ObservedLabels.from_ternary(labels[: self.count]))
+        opened = Opened(replace(data, splits={**data.splits, "train": train}), self.spec)
+        made = Build(resolve(check_stated(config)[0], opened), make_fabric("cpu", 1, "32-true")).place()
+        return made, Judge(data.splits["val"], None, "observed", config.mean_labels, data.empty)
+
+    def learn_auto(self, labels):
         """Out-of-fold scores of the labelled samples, and scores of the test samples."""
-        positive = (labels == 1).astype(np.float32)
         if self._last[0] is not labels:
-            self._last = labels, self.head.fit(positive, labels)
-        held_out, logits = self._last[1]
-        if model == AUTO:
-            return held_out, logits
-        hidden = (1 - 1 / self.config.mean_labels) / (1 + np.exp(-held_out))
-        return self.head.fit(positive - hidden * (labels == -1), labels)
+            made, judge = self.model(labels, method="auto")
+            solved = Solver(made, judge).solve_auto(every=True)
+            made.top.set_ensemble(solved.head)
+            held_out = solved.held_out[1].scores.gather()[np.argsort(solved.rows)]
+            self._last = labels, (held_out, made.predict("test"))
+        return self._last[1]
 
     def learn_gr(self, labels):
         """Scores of the validation and of the test samples by GR, trained with these training labels."""
         if self.rate is None:
-            first = {rate: train_gr(self, self.shown, rate) for rate in RATES}
+            first = {rate: self.train_gr(self.shown, rate) for rate in RATES}
             self.rate = max(RATES, key=lambda rate: first[rate][2])
             if labels is self.shown:
                 return first[self.rate][:2]
-        return train_gr(self, labels, self.rate)[:2]
+        return self.train_gr(labels, self.rate)[:2]
+
+    def train_gr(self, labels, rate):
+        """Train GR by SGD: scores of validation and test samples, and SP-score of the epoch that is kept."""
+        made, judge = self.model(labels, optim=replace(self.config.optim, lr=rate))
+        fitted = made.fit(judge)
+        return made.predict("val"), made.predict("test"), fitted.history[fitted.best][judge.metric]
 
     def measure(self, model, labels):
         """Test metrics of a model that learns from these labels."""
         first = self.count if model == GR else 0
-        held_out, logits = self.learn_gr(labels) if model == GR else self.learn_auto(model, labels)
+        held_out, logits = self.learn_gr(labels) if model == GR else self.learn_auto(labels)
         test, row = self.data.truth["test"].to_ternary(), {}
         for prefix, known in (("", self.shown), ("all ", labels)):
             cuts = f1_cuts(held_out, known[first:], self.priors).thresholds
@@ -246,34 +153,18 @@ class Problem:
         return {"mAP": float(mean_average_precision(logits, test, self.data.empty)), **row}
 
 
-def train_gr(problem, labels, rate):
-    """Train GR by SGD: scores of validation and test samples, and the SP-score of the epoch that is kept."""
-    data, config = problem.data, problem.config
-    train = replace(data.splits["train"], observed=ObservedLabels.from_ternary(labels[: problem.count]))
-    opened = replace(data, splits={**data.splits, "train": train})
-    config = replace(config, optim=replace(config.optim, lr=rate))
-    run = resolve(check_stated(config)[0], Opened(opened, problem.spec))
-    made = Build(run, make_fabric("cpu", 1, "32-true")).place()
-    judge = Judge(data.splits["val"], None, "observed", config.mean_labels, data.empty)
-    fitted = made.fit(judge)
-    return made.predict("val"), made.predict("test"), fitted.history[fitted.best][judge.metric]
-
-
 def cases():
     """Order, answers per training sample, rounds and model of every result."""
     for model in (AUTO, GR):
         yield "none", 0.0, 1, model
-    for model in (AUTO, CORRECTED, GR):
+    for model in (AUTO, GR):
         yield "all", 0.0, 1, model
     for budget in BUDGETS:
         for order in ORDERS:
             yield order, budget, 1, AUTO
-            if budget >= 1:
-                yield order, budget, 1, CORRECTED
             if budget == 1 and order in ("list", "random"):
                 yield order, budget, 1, GR
-    for model in (AUTO, CORRECTED):
-        yield "list", IN_ROUNDS, ROUNDS, model
+    yield "list", IN_ROUNDS, ROUNDS, AUTO
 
 
 def run(root, folder, seeds, names):
@@ -328,6 +219,7 @@ def collect(folder):
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
     if command == "run":
-        run(*arguments[:2], *(arguments[2:3] or [5]), arguments[3:])
+        root, kept, *rest = arguments
+        run(root, kept, rest[0] if rest else 5, rest[1:])
     else:
         collect(*arguments)

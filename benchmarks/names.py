@@ -329,13 +329,16 @@ def measure(voc, folder):
     result = load_results("names", rows={}) | today()
     result["model"] = json.loads((folder / "model.json").read_text())
     sets = {"digits": digits(), "animals": animals(voc)}
-    result["without labels"] = {name: measure_unlabelled(name, *own, folder) for name, own in sets.items()}
+    result["without labels"] = {
+        name: measure_unlabelled(name, classes, parts, folder) for name, (classes, parts) in sets.items()
+    }
     print(result["without labels"], flush=True)
     for seed, name, count in itertools.product(SEEDS, sets, LABELLED):
         if (key := f"{name} {count} {seed}") in result["rows"]:
             continue
         started = time.process_time()
-        row = measure_set(name, *sets[name], folder, count, seed)
+        classes, parts = sets[name]
+        row = measure_set(name, classes, parts, folder, count, seed)
         row["CPU seconds"] = round(time.process_time() - started)
         result["rows"][key] = row
         print(key, row, flush=True)

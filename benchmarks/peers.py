@@ -35,9 +35,9 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import auto_head
 import natural
 import numpy as np
+import shared
 import yaml
 from peer_models import PEERS, Task, out_of_fold
 from scipy import stats
@@ -71,7 +71,7 @@ def feature_sets():
 
 def open_features(settings, root, seed):
     """Labelled and test samples of a set: features, one known class, all labels; features, all labels."""
-    data = auto_head.open_set(settings, root, seed)
+    data = shared.open_set(settings, root, seed)
 
     def features(name):
         samples = data.splits[name]

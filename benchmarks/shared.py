@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: results with their date and machine, and tables in Markdown."""
+"""What scripts of this folder share: results with their date and machine, tables in Markdown, and data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from spml.common.files import write_json, write_text
+from spml.config import DataConfig
+from spml.data import open_dataset
 from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
@@ -49,3 +51,17 @@ def table_head(*titles):
 def table_row(*cells):
     """A line of a table."""
     return f"| {' | '.join(map(str, cells))} |".replace("|  |", "| |")
+
+
+def open_set(settings, root, seed):
+    """Data set of a spec with one known positive per sample, drawn uniformly."""
+    return open_dataset(
+        DataConfig(
+            path=str(Path(root) / settings["path"]),
+            unlisted="negative",
+            observe="single",
+            observe_seed=seed,
+            split_seed=seed,
+            test_share=settings.get("test_share", 0.0),
+        )
+    )
