@@ -294,27 +294,3 @@ def priors_of_audits(observed, truth, mean_labels, seed):
         "interval covers": 100 * float(np.mean(within)),
         "gamma warns": 100 * float(np.mean([audit.looks_biased for audit in audits])),
     }
-
-
-def select(candidates, names):
-    """mAP in percent that each way of selecting loses to the best of the candidates."""
-    best = max(candidates[name]["test mAP"] for name in names)
-
-    def loss(scores):
-        return 100 * (best - candidates[names[int(np.argmax(scores))]]["test mAP"])
-
-    sp = np.asarray([candidates[name]["SP"] for name in names])
-    leader = int(sp[:, 0].argmax())
-    found = {"SP": loss(sp[:, 0])}
-    for rows in (50, 100, 200):
-        audit = np.asarray([candidates[name][f"audit {rows}"] for name in names])
-        found[f"audit {rows}"] = loss(audit[:, 0])
-        found[f"SP + audit {rows}"] = loss(_z(sp, leader) + _z(audit, leader))
-    return found
-
-
-def _z(values, leader):
-    """Difference from the leader in its bootstrap standard deviations."""
-    difference = values - values[leader]
-    deviation = np.nanstd(difference[:, 1:], axis=1)
-    return np.divide(difference[:, 0], deviation, out=np.zeros(len(values)), where=deviation > 0)

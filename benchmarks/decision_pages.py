@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from decision_measures import select
 from decision_models import AUTO, GR, RIDGE, SOFTMAX
 from shared import table_head, table_row
 
@@ -35,7 +34,7 @@ def over_seeds(parts):
 
 
 def summarise(kept):
-    """Numbers of each hiding, set and model; of audits; and of the selection among models."""
+    """Numbers of each hiding, set and model, and of audits."""
     found = {}
     for hiding, sets in kept.items():
         for name, seeds in sets.items():
@@ -46,18 +45,7 @@ def summarise(kept):
                     keys = ("K", "priors") if model == AUDITS else PARTS
                     row[model] = over_seeds([{key: part[key] for key in keys} for part in parts])
                     row[model]["seeds"] = len(parts)
-            heads = [model for model in HEADS if model in row]
-            whole = [parts for parts in seeds.values() if all(model in parts for model in heads)]
-            row["selection"] = {
-                "models": over_seeds([_select(parts, heads, heads) for parts in whole]),
-                "all solutions": over_seeds([_select(parts, heads, None) for parts in whole]),
-            }
     return found
-
-
-def _select(parts, heads, names):
-    candidates = {key: row for model in heads for key, row in parts[model]["candidates"].items()}
-    return select(candidates, list(names or candidates))
 
 
 def at(rows, *keys):
@@ -89,7 +77,7 @@ def table(title, columns, rows):
 def page(about, kept):
     """Numbers, and the tables of the page."""
     found = summarise(kept)
-    lines = [*by_hiding(found), *without_k(found), *selection(found)]
+    lines = [*by_hiding(found), *without_k(found)]
     for hiding, sets in found.items():
         lines += [*stated(hiding, sets), *lists(hiding, sets), *audits(hiding, sets)]
     return about | {"measured": found}, "\n".join(lines)
@@ -219,17 +207,3 @@ def without_k(found):
     columns = ["mean without cal500", "worst without cal500", *parts]
     title = "### K not stated: macro / micro F1 lost to EB5 with the true K, mean over heads"
     return [title, "", *table("rule", columns, rows)]
-
-
-def selection(found):
-    """Table of what each way of selecting a model loses."""
-    pairs = [(pool, hiding) for pool in ("models", "all solutions") for hiding in found]
-    rows = []
-    for way in ["SP", *(f"{start}audit {n}" for n in (50, 100, 200) for start in ("", "SP + "))]:
-        cells = [at(found[hiding].values(), "selection", pool, way) for pool, hiding in pairs]
-        rows.append((way, [number(cell, ".2f") for cell in cells]))
-    return [
-        "### Choice of a model: test mAP lost to the best of the candidates, in points",
-        "",
-        *table("selected by", [f"{pool}, {hiding}" for pool, hiding in pairs], rows),
-    ]

@@ -1,4 +1,4 @@
-"""Measure decisions from single positives: thresholds, probabilities, missing labels, K, choice of a model.
+"""Measure decisions from single positives: thresholds, probabilities, missing labels and K.
 
     python benchmarks/decisions.py measure DIR FOLDER [--sets NAME ...] [--seeds 5]
                                    [--hiding uniform frequency natural] [--models auto softmax ridge GR]
@@ -36,6 +36,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import spml
 from spml.config import Config, DataConfig, ModelConfig
+from spml.metrics import mean_average_precision
 from spml.runs.audits.out_of_fold import open_for_run
 from spml.runs.predict.batches import Engine
 
@@ -118,10 +119,10 @@ def scores_of(problem, path, model, rates):
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
             rows, held, test = (kept[name] for name in ("rows", "held", "test"))
-            return models.Scored(rows, held, test, json.loads(str(kept["candidates"])), float(kept["rate"]))
+            return models.Scored(rows, held, test, float(kept["rate"]))
     scored = HEADS[model](problem, model) if model in HEADS else models.train(problem, model, rates)
     part = path.with_suffix(".part.npz")
-    np.savez(part, **(scored._asdict() | {"candidates": json.dumps(scored.candidates)}))
+    np.savez(part, **scored._asdict())
     part.rename(path)
     return scored
 
@@ -136,12 +137,12 @@ def measure_model(problem, model, scored):
         scored.test,
         problem.test_truth,
         (problem.observed == 1).sum(0),
-        np.flatnonzero(np.isin(rows, problem.audits[50])),
+        np.flatnonzero(np.isin(rows, problem.audited)),
         np.flatnonzero(np.isin(rows, problem.val_rows)),
         problem.mean_labels,
     )
     return {
-        "test mAP": 100 * scored.candidates[model]["test mAP"],
+        "test mAP": 100 * float(mean_average_precision(scored.test, problem.test_truth, "exclude")),
         "samples that decide": len(rows),
         "thresholds": decided.thresholds(),
         "K not stated": decided.unknown_k(),
@@ -149,7 +150,6 @@ def measure_model(problem, model, scored):
         "targets": decided.targets(),
         "calibration": decided.calibration(),
         "missing": decided.missing(),
-        "candidates": scored.candidates,
     }
 
 

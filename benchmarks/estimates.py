@@ -3,9 +3,9 @@
     python benchmarks/estimates.py DIR FOLDER [--seeds 3] [--only PAGE ...]
 
 DIR holds the folders `features` and `text`, FOLDER takes everything that is kept, and a run that was stopped
-goes on. Pages are `estimates`, `decisions`, `stated`, `natural`, `loop` and `audit_sample`; each is made by
-the script of its name (the first three by decisions.py), as that says. `estimates` is the quickest: it leaves
-out GR, other hidings and bibtex.
+goes on. Pages are `decisions`, `natural`, `loop` and `audit_sample`; each is made by the script of its name,
+as that says. The sets of `decisions` are those of the spec `features` without bibtex, which takes too long,
+and two of papers.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCORED = ("emotions", "medical", "scene", "yeast", "enron", "cal500", "animals 224", "animals 448", "corel5k")
-PAPERS = ("arxiv", "arxiv rich")
-QUICK = ("auto", "softmax", "ridge")
-PAGES = ("estimates", "decisions", "stated", "natural", "loop", "audit_sample")
+FEATURES = (
+    "emotions",
+    "medical",
+    "scene",
+    "yeast",
+    "enron",
+    "cal500",
+    "animals 224",
+    "animals 448",
+    "corel5k",
+)
+SETS = (*FEATURES, "arxiv", "arxiv rich")
+PAGES = ("decisions", "natural", "loop", "audit_sample")
 
 
 def commands(page, root, folder, seeds):
     """Commands that measure and write a page, as lists of words."""
-    measure = ("decisions.py", "measure", root, folder / "decisions", "--seeds", seeds)
-    if page == "estimates":
-        yield (*measure, "--sets", *SCORED, "--hiding", "uniform", "--models", *QUICK)
-        yield (*measure, "--sets", *PAPERS, "--hiding", "uniform", "natural", "--models", *QUICK)
-        yield "decisions.py", "collect", folder / "decisions", "--name", page
-    elif page == "decisions":
-        yield measure
-        yield "decisions.py", "collect", folder / "decisions"
-    elif page == "stated":
-        yield (*measure, "--sets", *SCORED)
-        yield (*measure, "--sets", *PAPERS, "--hiding", "uniform", "natural")
-        yield "decisions.py", "collect", folder / "decisions", "--name", page
+    if page == "decisions":
+        kept, heads = folder / "decisions", ("auto", "softmax", "ridge")
+        yield "decisions.py", "measure", root, kept, "--seeds", seeds, "--sets", *SETS, "--models", *heads
+        yield "decisions.py", "collect", kept
     elif page == "natural":
         yield "natural.py", "make", root, folder / "natural"
         bench = folder / "natural" / "bench"

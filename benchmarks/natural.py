@@ -87,8 +87,8 @@ def methods_of(path):
 
 
 def decisions():
-    """What thresholds and lists state on both sets, by kind of known label, from estimates.json."""
-    stated = load_results("estimates")["measured"]
+    """What thresholds and lists state on both sets, by kind of known label, from decisions.json."""
+    stated = load_results("decisions")["measured"]
     return {
         f"{name}, {label}": {
             head: {"stated": found["stated"], "missing": found["missing"], "F1": found["K not stated"][RULE]}
@@ -165,7 +165,7 @@ def tables(about):
     ]
     for name, heads in about["decisions"].items():
         for head, found in heads.items():
-            gap = found["stated"]["precision, test, now"]
+            gap = found["stated"]["precision, test"]
             cells = [
                 f"{gap['error']:.1f} ({gap['bias']:+.1f})",
                 "{macro:.1f} / {micro:.1f}".format(**found["F1"]),

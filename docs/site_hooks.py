@@ -47,7 +47,6 @@ ELSEWHERE = {
     "benchmarks/results/serving.md": "benchmarks/results/serving.md",
     "benchmarks/results/labels.md": "benchmarks/results/labels.md",
     "benchmarks/results/decisions.md": "benchmarks/results/decisions.md",
-    "benchmarks/results/stated.md": "benchmarks/results/stated.md",
     "benchmarks/results/story.md": "benchmarks/results/story.md",
     "benchmarks/results/natural.md": "benchmarks/results/natural.md",
     "benchmarks/results/audit_sample.md": "benchmarks/results/audit_sample.md",

@@ -146,7 +146,7 @@ def test_the_run_says_which_sizes_it_has_tried(run):
     assert sizes["weights"] == {str(each["size"]): each["weight"] for each in card["sizes"]}
     assert run.settings.data.size == "64,96"
     report = (run.folder / "report.html").read_text()
-    assert "Held-out score of each size that was tried: 64: " in report
+    assert "SP-score of each size that was tried: 64: " in report
 
 
 def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):

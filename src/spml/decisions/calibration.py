@@ -405,8 +405,7 @@ def hidden_probabilities(scores: AnyScores, labels: AnyLabels, calibration: Cali
     """Probability that a label which is not known is a positive that was not shown.
 
     It rises with the score. With a known label in the sample it is `Calibration.of_hidden`: the label is less
-    probable than the same label of a sample of which nothing is known. To condition on the probabilities of
-    the other labels of the sample, too, made it worse (`benchmarks/results/stated.md`).
+    probable than the same label of a sample of which nothing is known.
 
     Args:
         scores: Scores of shape (N, C), or the highest of each sample.

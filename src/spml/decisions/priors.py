@@ -16,7 +16,7 @@ FEWEST_AUDITED = 20
 LARGEST_SHARE = 0.95
 BIASED_GAMMA = 0.7
 """Exponent at and below which the known labels look as if frequent classes were preferred. With 50 audited
-samples, 68 % of biased data sets and 14 % of unbiased ones have one (benchmarks/decisions.py)."""
+samples, 64 % of biased data sets and 12 % of unbiased ones have one (benchmarks/decisions.py)."""
 
 _GAMMAS = np.linspace(0, 2, 41)
 _SHAPES = np.geomspace(0.3, 1000, 40)

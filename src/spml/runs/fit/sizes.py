@@ -105,7 +105,10 @@ def fit_sizes(build: Build, judge: Judge, cache: Path, *, cluster: str | None = 
         found = [each for weight, each in ranked if weight > 0]
         sizes = tuple(each.size for each in found)
         told = ", ".join(f"{each['size']} {shown_score(each[judge.metric])}" for each in tried)
-        log.info(f"sizes of images: {told} of {_count(part):,} samples; {' and '.join(map(str, sizes))} used")
+        log.info(
+            f"sizes of images, {_by(build, judge).by} of {_count(part):,} samples: {told}; "
+            f"{' and '.join(map(str, sizes))} used"
+        )
     if part is not run or not found:
         found = fit(run, sizes)
     if not run.config.data.cache:
@@ -161,10 +164,16 @@ def _weights(scores: list[float]) -> list[float]:
     return [weight / sum(kept) for weight in kept]
 
 
+def _by(build: Build, judge: Judge) -> HeldOutJudge:
+    """What scores held-out samples of all training and validation samples."""
+    splits = build.run.data.splits
+    return HeldOutJudge(judge, splits["train"], splits["val"], build.run.head_mean_labels.value)
+
+
 def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str, Any]]) -> Fitted:
     """Average the scores of sizes that help each other, the one with the largest weight first."""
     run, splits, mean_labels = build.run, build.run.data.splits, build.run.head_mean_labels.value
-    score = HeldOutJudge(judge, splits["train"], splits["val"], mean_labels)
+    score = _by(build, judge)
     pairs = zip(_weights([each.score for each in found]), found, strict=True)
     used = sorted((pair for pair in pairs if pair[0] > 0), key=lambda pair: -pair[0])
     rows = reduce(np.intersect1d, [each.rows for _, each in used])
@@ -182,7 +191,7 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     if len(used) > 1:
         together = score(sums, rows)
         told = ", ".join(f"{each.size} {shown_score(each.score)}" for _, each in used)
-        log.info(f"sizes of images: {told}, together {shown_score(together)}")
+        log.info(f"sizes of images, {score.by}: {told}, together {shown_score(together)}")
         if together <= score(parts[0], rows):
             used = [(1.0, best)]
     fitted, test, backbone = best.fitted, best.test, build.backbone

@@ -167,13 +167,16 @@ def renew_report(run: Run, engine: Engine) -> None:
 
 def _sizes(sizes: dict[str, Any] | None) -> str:
     """Sizes of images that are used, and what was tried; empty if there was one size only."""
-    tried = [
-        f"{each['size']:g}: {shown_score(each['val/SP' if 'val/SP' in each else 'val/mAP'])} "
+    tried = (sizes or {}).get("tried", ())
+    if not sizes or not tried:
+        return ""
+    metric, name = ("val/SP", "SP-score") if "val/SP" in tried[0] else ("val/mAP", "mAP")
+    told = [
+        f"{each['size']:g}: {shown_score(each[metric])} "
         f"({each['samples']:,.0f} samples, {each['seconds']:.0f} s)"
-        for each in (sizes or {}).get("tried", ())
+        for each in tried
     ]
-    used = " and ".join((sizes or {}).get("weights", ()))
-    return f"{used} pixels. Held-out score of each size that was tried: {', '.join(tried)}" if tried else ""
+    return f"{' and '.join(sizes['weights'])} pixels. {name} of each size that was tried: {', '.join(told)}"
 
 
 def _method(name: str) -> str:
