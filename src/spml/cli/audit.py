@@ -313,8 +313,8 @@ def worth(sample: AuditSample) -> list[str]:
     if forecast is None:
         return [
             "K, the mean labels per sample, is not known, so it can't be computed how precise K, mAP and a "
-            "comparison of models would be (--mean_labels states a guess). On eleven data sets, K from 50, 100 "
-            "or 200 samples was off by 4.1, 2.9 or 2.0 % on average."
+            "comparison of models would be (--mean_labels states a guess). On eleven data sets, K from 50, "
+            "100 or 200 samples was off by 4.1, 2.9 or 2.0 % on average."
         ]
     k, margin = sample.mean_labels, forecast.mean_labels_margin
     percent = 100 * margin / forecast.mean_labels
