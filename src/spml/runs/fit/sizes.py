@@ -191,7 +191,10 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     if len(used) > 1:
         together = score(sums, rows)
         told = ", ".join(f"{each.size} {shown_score(each.score)}" for _, each in used)
-        log.info(f"sizes of images, {score.by}: {told}, together {shown_score(together)}")
+        log.info(
+            f"sizes of images, {score.by} of {len(rows):,} held-out samples: {told}, together "
+            f"{shown_score(together)}"
+        )
         if together <= score(parts[0], rows):
             used = [(1.0, best)]
     fitted, test, backbone = best.fitted, best.test, build.backbone
