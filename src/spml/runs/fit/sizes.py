@@ -106,7 +106,7 @@ def fit_sizes(build: Build, judge: Judge, cache: Path, *, cluster: str | None = 
         sizes = tuple(each.size for each in found)
         told = ", ".join(f"{each['size']} {shown_score(each[judge.metric])}" for each in tried)
         log.info(
-            f"sizes of images, {_by(build, judge).by} of {_count(part):,} samples: {told}; "
+            f"sizes of images, {_judge_of_all(build, judge).by} of {_count(part):,} samples: {told}; "
             f"{' and '.join(map(str, sizes))} used"
         )
     if part is not run or not found:
@@ -164,8 +164,8 @@ def _weights(scores: list[float]) -> list[float]:
     return [weight / sum(kept) for weight in kept]
 
 
-def _by(build: Build, judge: Judge) -> HeldOutJudge:
-    """What scores held-out samples of all training and validation samples."""
+def _judge_of_all(build: Build, judge: Judge) -> HeldOutJudge:
+    """Judge of held-out samples among all training and validation samples."""
     splits = build.run.data.splits
     return HeldOutJudge(judge, splits["train"], splits["val"], build.run.head_mean_labels.value)
 
@@ -173,7 +173,7 @@ def _by(build: Build, judge: Judge) -> HeldOutJudge:
 def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str, Any]]) -> Fitted:
     """Average the scores of sizes that help each other, the one with the largest weight first."""
     run, splits, mean_labels = build.run, build.run.data.splits, build.run.head_mean_labels.value
-    score = _by(build, judge)
+    score = _judge_of_all(build, judge)
     pairs = zip(_weights([each.score for each in found]), found, strict=True)
     used = sorted((pair for pair in pairs if pair[0] > 0), key=lambda pair: -pair[0])
     rows = reduce(np.intersect1d, [each.rows for _, each in used])
