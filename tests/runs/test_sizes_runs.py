@@ -172,6 +172,25 @@ def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path)
     np.testing.assert_allclose(kept.scores.gather(), fitted.logits, atol=1e-2)
 
 
+def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(photos, weights, tmp_path, monkeypatch):
+    from spml.runs.folder.held_out import read_held_out
+
+    seen = []
+
+    class Watched(HeldOutJudge):
+        def __call__(self, scores, *rest):
+            seen.append(np.sort(scores, 0))
+            return super().__call__(scores, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_sizes, "HeldOutJudge", Watched)
+        train_sizes(photos, tmp_path / "two", weights, "64,96")
+    alone = read_held_out(spml.load(train_sizes(photos, tmp_path / "96", weights, 96)).folder)
+    compared, left_out = (np.sort(each.gather(), 0) for each in (alone.compared, alone.scores))
+    assert any(np.allclose(each, compared, atol=1e-4) for each in seen)
+    assert not any(np.allclose(each, left_out, atol=1e-4) for each in seen)
+
+
 @pytest.mark.parametrize("form", ["onnx", pytest.param("torch-export", marks=pytest.mark.long)])
 def test_one_exported_file_has_both_sizes(run, images, tmp_path, form):
     about = check_exported_images(run, images, tmp_path, form)
