@@ -2,8 +2,6 @@
 
     python benchmarks/local.py maps DATA FOLDER          # feature maps of the photographs, by both backbones
     python benchmarks/local.py heads DATA FOLDER         # heads on whole images and on windows, ablations
-    python benchmarks/local.py losses DATA FOLDER        # linear heads trained with losses
-    python benchmarks/local.py pooled DATA FOLDER        # the same, pooled by log-mean-exp in training
     python benchmarks/local_runs.py runs DATA FOLDER [SRC]   # `spml train`, and more: see there
     python benchmarks/local_page.py                      # writes results/local.md
 
@@ -27,8 +25,7 @@ from safetensors.torch import load_file
 from shared import load_results, save_results, today
 from sklearn.linear_model import LogisticRegression
 
-import spml
-from spml import losses, models
+from spml import models
 from spml.data.dataset import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
@@ -41,8 +38,7 @@ BACKBONES = {
     "MobileNetV2, 224": ("mobilenetv2_100", "mobilenetv2_100_tf_bncal", 224, {"pad_type": "same"}),
     "EfficientNet-Lite2, 260": ("tf_efficientnet_lite2", "efficientnet_lite2", 260, {}),
 }
-K, SEEDS, POOLED_EPOCHS = 1.4, range(5), 10
-LOSSES = ("an", "wan", "em", "em_apl", "gr", "role", "ll_r", "opml", "asl", "softmax")
+K, SEEDS = 1.4, range(5)
 
 
 def read_photographs(data):
@@ -219,68 +215,6 @@ def measure_full_labels(photos):
     return {"full labels, whole": best[0], "full labels, mean of the sizes": best[1]}
 
 
-def measure_losses(photos, folder):
-    """Test mAP of linear heads that are trained with losses, best of three rates on whole photographs."""
-    found = {}
-    rows = photos.labelled
-    split = ["train"] * len(photos.train) + ["val"] * len(photos.val)
-    for method in LOSSES:
-        best = None
-        for rate in (3e-3, 1e-2, 3e-2):
-            run = spml.train(
-                photos.features[rows], photos.observed[rows].tolist(), classes=photos.classes, split=split,
-                method=method, lr=rate, epochs=20, batch_size=64, mean_labels=K, threads=2, quiet=True,
-                pictures=False, overwrite=True, output=str(Path(folder) / "run"),
-            )  # fmt: skip
-            top = run.classifier.top
-            tested = photos.variants(top._log_scores, photos.test)
-            whole = photos.test_map(tested[0])
-            if best is None or whole > best[0]:
-                local = photos.local(photos.variants(top._log_scores, photos.val), photos.val, tested)
-                best = whole, local, photos.test_map(tested[-1])
-        found[method] = best
-        print(method, best, flush=True)
-    return found
-
-
-def measure_pooled(photos):
-    """Test mAP of linear heads on positions of the map, by how positions are pooled in training.
-
-    Of each loss and way the best of three rates by test mAP, so that no way is at a disadvantage.
-    """
-    rows = photos.labelled
-    mean, spread = photos.features[rows].mean(0), photos.features[rows].std(0) + 1e-6
-    maps = torch.from_numpy(np.asarray(photos.maps)).flatten(2).transpose(1, 2)  # float16 (N, P, D)
-    scaled = lambda batch: (batch.float() - torch.from_numpy(mean)) / torch.from_numpy(spread)  # noqa: E731
-    pools = {
-        "mean": lambda scores: scores.mean(1),
-        "log-mean-exp": lambda scores: scores.logsumexp(1) - np.log(scores.shape[1]),
-        "maximum": lambda scores: scores.amax(1),
-    }
-    targets, found = torch.from_numpy(photos.observed), {}
-    for name in ("an_loss", "em_loss", "gr_loss"):
-        for way, pool in pools.items():
-            best = 0.0
-            for rate in (3e-4, 1e-3, 3e-3):
-                torch.manual_seed(0)
-                layer = torch.nn.Linear(maps.shape[2], len(photos.classes))
-                optimiser = torch.optim.AdamW(layer.parameters(), lr=rate)
-                for _ in range(POOLED_EPOCHS):
-                    for chosen in torch.from_numpy(rows)[torch.randperm(len(rows))].split(64):
-                        optimiser.zero_grad()
-                        logits = pool(layer(scaled(maps[chosen])))
-                        getattr(losses, name)(logits, targets[chosen]).backward()
-                        optimiser.step()
-                with torch.inference_mode():
-                    scores = [
-                        pool(layer(scaled(maps[part]))) for part in torch.from_numpy(photos.test).split(64)
-                    ]
-                best = max(best, photos.test_map(torch.cat(scores)))
-            found[f"{name.removesuffix('_loss')}, {way}"] = best
-            print(name, way, best, flush=True)
-    return found
-
-
 def save(part, value):
     """Put a part of the results into the file."""
     found, about = load_results("local"), today()
@@ -299,18 +233,14 @@ def main(words):
     what, *rest = words
     if what == "maps":
         write_maps(*rest)
-    elif what == "pooled":
+    elif what == "heads":
         data, folder = rest
-        name = next(iter(BACKBONES))
-        save(what, [measure_pooled(Photographs(data, folder, name, seed)) for seed in range(2)])
-    elif what in ("heads", "losses"):
-        data, folder = rest
-        for name in BACKBONES if what == "heads" else list(BACKBONES)[:1]:
+        for name in BACKBONES:
             found = []
-            for seed in SEEDS if what == "heads" else range(2):
+            for seed in SEEDS:
                 photos = Photographs(data, folder, name, seed)
-                found.append(measure_heads(photos) if what == "heads" else measure_losses(photos, folder))
-                if what == "heads" and seed == SEEDS[0]:  # full labels do not depend on the seed
+                found.append(measure_heads(photos))
+                if seed == SEEDS[0]:  # full labels do not depend on the seed
                     found[-1] |= measure_full_labels(photos)
                 print(name, seed, json.dumps(found[-1]), flush=True)
             save(f"{what}, {name}", found)

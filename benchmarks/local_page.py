@@ -32,26 +32,6 @@ def write_page():
                 if len(values) > 1:
                     cells[-1] += f" ({np.std(values, ddof=1):.1f})"
             lines.append(table_row(key, *cells))
-    for name in BACKBONES:
-        if f"losses, {name}" in found:
-            lines += [
-                f"\nLinear heads trained for 20 epochs on {name}, best of three learning rates by test mAP "
-                "of whole photographs; windows are weighed on the 535 validation samples.\n",
-                *table_head("method", "whole", "weighed variants", "mean of the sizes"),
-            ]
-            rows = found[f"losses, {name}"]
-            for method in rows[0]:
-                cells = [f"{np.mean([row[method][place] for row in rows]):.1f}" for place in range(3)]
-                lines.append(table_row(method, *cells))
-    if "pooled" in found:
-        lines += [
-            f"\nLinear heads trained for 10 epochs on the positions of the map of {next(iter(BACKBONES))}, "
-            "whose scores are pooled in the same way in training and prediction; best of three rates "
-            "by test mAP, two seeds.\n",
-            *table_head("loss and pooling", "mAP"),
-        ]
-        for name in found["pooled"][0]:
-            lines.append(f"| {name} | {np.mean([row[name] for row in found['pooled']]):.1f} |")
     if "runs" in found:
         lines += [
             "\n`spml train labels.csv --weights FILE --mean_labels 1.4` and nothing else, features kept from "
@@ -68,17 +48,6 @@ def write_page():
                     shares = " | ".join(f"{100 * value:.1f}" for value in means.values())
                     seconds = np.mean([row["seconds"] for row in rows])
                     lines.append(f"| {name} | {version} | {len(rows)} | {shares} | {seconds:.0f} |")
-    if "tuned" in found:
-        lines += [
-            "\nA MobileNetV2 fine-tuned at 96 pixels (maps of 3 x 3) for 4 epochs, learning rate 3e-4, one "
-            "seed; bce with full labels. SP: the SP-score on validation samples, of the whole photograph and "
-            "of the best variant of windows.\n",
-            *table_head("method", "whole", "weighed variants", "SP, whole", "SP, windows"),
-        ]
-        for method, row in found["tuned"].items():
-            whole, *rest = row["SP"].values()
-            cells = row["whole"], row["weighed variants"], whole, max(rest)
-            lines.append(f"| {method} | {' | '.join(f'{value:.1f}' for value in cells)} |")
     if "speed" in found:
         lines += [
             "\nSeconds of a batch through backbone and head (64 photographs in torch, 8 in onnxruntime), "

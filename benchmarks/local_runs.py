@@ -1,7 +1,6 @@
-"""Measure what local evidence is worth in whole runs: `spml train`, fine-tuned networks, speed and memory.
+"""Measure what local evidence is worth in whole runs: `spml train`, speed and memory.
 
     python benchmarks/local_runs.py runs DATA FOLDER [SRC]   # `spml train` as it comes; SRC = earlier code
-    python benchmarks/local_runs.py tuned DATA FOLDER        # fine-tuned networks, 96 pixels, 4 epochs
     python benchmarks/local_runs.py speed DATA FOLDER        # time and memory of prediction, after `runs`
 
 DATA and FOLDER are those of `local.py`, of which `speed` needs the maps. Results go to results/local.json.
@@ -25,7 +24,6 @@ from local import BACKBONES, K, Photographs, read_photographs, save, solve
 from PIL import Image
 
 import spml
-from spml.metrics import mean_average_precision
 from spml.runs.network import Network
 
 RUN_SEEDS, ROUNDS, BATCH = range(3), 15, 64
@@ -34,8 +32,6 @@ import json, sys, spml
 run, told = spml.load(sys.argv[1]), {"separator": " ", "unlisted": "negative", "workers": 2}
 print(json.dumps(run.evaluate(sys.argv[2], **told), default=float))
 """
-TUNED = {name: {} for name in ("an", "em", "gr", "role", "ll_r", "opml", "bce")} | {"em_apl": {"warmup": 2}}
-"""Methods that fine-tune a network, and their hyper-parameters as in the spec `photographs`."""
 
 
 def measure_runs(data, folder, source):
@@ -64,32 +60,6 @@ def measure_runs(data, folder, source):
         rows[-1] |= {"mAP": evaluated["mAP"], **kept}
         print(json.dumps(rows[-1]), flush=True)
         save("runs", rows)
-
-
-def measure_tuned(data, folder):
-    """Test mAP of fine-tuned networks on whole photographs and on windows, by method."""
-    table, found = f"{data}/images/voc2012_animals/labels.csv", {}
-    files, truth, split, _ = read_photographs(data)
-    test = np.flatnonzero(split == "test")
-    for method in TUNED:
-        run = spml.train(
-            table, method=method, frozen="no", local="on", lr=3e-4, epochs=4, batch_size=32, mean_labels=K,
-            weights=f"{data}/models/mobilenetv2_100_tf_bncal.safetensors", seed=0,
-            data={"separator": " ", "unlisted": "negative", "size": 96, "workers": 0,
-                  "observe": "none" if method == "bce" else "single"},
-            optim={"head_lr_factor": 10.0, "schedule": "cosine"}, hp=TUNED[method], threads=2, quiet=True,
-            pictures=False, overwrite=True, output=f"{folder}/tuned",
-        )  # fmt: skip
-        scores, local = [], run.classifier.top.local
-        for used in (None, local):
-            run.classifier.top.local = used
-            logits = run.predict([str(files[row]) for row in test], workers=0).scores
-            labels = np.where(truth[test], 1, -1).astype(np.int8)
-            scores.append(round(100 * mean_average_precision(logits.astype(np.float32), labels), 2))
-        tried = {name: round(100 * value, 2) for name, value in run.summary["local"]["scores"].items()}
-        found[method] = {"whole": scores[0], "weighed variants": scores[1], "SP": tried}
-        print(method, found[method], flush=True)
-    return found
 
 
 def measure_speed(data, folder):
@@ -163,8 +133,6 @@ def main(words):
     what, data, folder, *rest = words
     if what == "runs":
         measure_runs(data, folder, rest[0] if rest else None)
-    elif what == "tuned":
-        save(what, measure_tuned(data, folder))
     elif what == "speed":
         save(what, measure_speed(data, folder))
 

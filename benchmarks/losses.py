@@ -1,10 +1,8 @@
 """Measure speed and memory of the losses: forward and backward pass, one thread, float32.
 
     python benchmarks/losses.py                      # everything
-    python benchmarks/losses.py --against OLD.json   # with the figures of an earlier result next to the new
-    python benchmarks/losses.py tensors              # only (d), the rest of the results stays
-    python benchmarks/losses.py fused                # only (e)
-    python benchmarks/losses.py start                # only (f)
+    python benchmarks/losses.py fused                # only (d), the rest of the results stays
+    python benchmarks/losses.py start                # only (e)
 
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
@@ -14,19 +12,15 @@ of live allocations during forward and backward pass, the gradient included, in 
 logits. A large tensor is allocated and freed first, as happens in any training process: before that, the C
 library returns every large block to the system, and time goes to page faults, most of all for dense BCE.
 
-(d) Hill and SPLC have released code in whole tensors, without boolean indexing. They are compared with such
-expressions on a dense target that exists already, with class indices and with matrices as targets of ours, in
-CPU time.
-
-(e) `fused_linear_loss` is compared with a linear layer followed by dense BCE, forward and backward pass, with
+(d) `fused_linear_loss` is compared with a linear layer followed by dense BCE, forward and backward pass, with
 64 features. Its memory is the peak of live allocations, including the gradients of features, weight and bias.
 On a GPU, where there is one, also as the share of that time in which it could have copied the logits once.
 
-(f) In a new process PyTorch's log1p may be slow until an input of -0.0 (see `spml/losses/_core`). Dense BCE
+(e) In a new process PyTorch's log1p may be slow until an input of -0.0 (see `spml/losses/_core`). Dense BCE
 and its parts are timed in new processes, before and after the import of `spml.losses`.
 
-The script then measures the cost of a training step with a small CNN, and of the same losses under
-`torch.compile`. Writes benchmarks/results/losses.json and .md.
+The script then measures the cost of a training step with a small CNN. Writes
+benchmarks/results/losses.json and .md.
 """
 
 from __future__ import annotations
@@ -39,7 +33,6 @@ import sys
 import time
 from datetime import date
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -121,50 +114,6 @@ NAIVE = {
     "splc": naive(naive_splc),
     "lasd": naive(naive_lasd),
 }
-
-
-# -- (d): the formulas in whole tensors ------------------------------------------------------------------
-
-
-def tensors_hill(logits, observed):
-    """Hill with focal margin, summed."""
-    at_margin, p = torch.sigmoid(logits - 1), torch.sigmoid(logits)
-    positive = observed * (1 - at_margin) ** 2 * -F.logsigmoid(logits - 1)
-    return (positive + (1 - observed) * (1.5 - p) * p**2).sum()
-
-
-def tensors_splc(logits, observed):
-    """SPLC after its warm-up, summed."""
-    z = torch.where(observed == 1, logits - 1, logits)
-    p = torch.sigmoid(z)
-    label = torch.where(p > 0.6, torch.ones_like(observed), observed)
-    positive, negative = label * -F.logsigmoid(z), (1 - label) * -F.logsigmoid(-z)
-    return ((positive + negative) * ((1 - p) * label + p * (1 - label)) ** 2).sum()
-
-
-TENSORS = {"hill": (tensors_hill, losses.hill_loss), "splc": (tensors_splc, losses.splc_loss)}
-TENSOR_SHAPES = ((64, 20), (64, 80), (256, 80), (256, 1000))
-
-
-def tensor_forms():
-    """Time of our loss over that of its expression in whole tensors."""
-    table = {}
-    for rows, classes in TENSOR_SHAPES:
-        generator = torch.Generator().manual_seed(0)
-        logits = (2 * torch.randn(rows, classes, generator=generator) - 2).requires_grad_()
-        index = torch.randint(0, classes, (rows,), generator=generator)
-        observed = dense(logits.detach(), index)
-        matrix, candidates = observed.to(torch.int8), {}
-        for name, (expression, loss) in TENSORS.items():
-            candidates[name] = partial(step, expression, logits, observed)
-            candidates[f"{name} index"] = partial(step, loss, logits, index)
-            candidates[f"{name} matrix"] = partial(step, loss, logits, matrix)
-        # Many short rounds, so that other programs interrupt all candidates of a round, or none.
-        timings = times(candidates, time.process_time, rounds=100, seconds=0.002)
-        table[f"{rows} x {classes}"] = {
-            name: ratio(timings, name, name.split(" ")[0]) for name in candidates if " " in name
-        }
-    return {"date": date.today().isoformat(), "machine": processor(), "ours over tensors": table}
 
 
 def ours(rows, classes):
@@ -283,20 +232,7 @@ def one_shape(rows, classes):
     return table
 
 
-def compiled(rows, classes, names=("an", "em", "gr")):
-    """Time of losses with and without torch.compile, over that of plain dense BCE."""
-    logits = torch.randn(rows, classes).requires_grad_()
-    target = torch.randint(0, classes, (rows,))
-    our_losses = ours(rows, classes)
-    plain = {"bce": bce, **{name: our_losses[name] for name in names}}
-    candidates = {name: partial(step, loss, logits, target) for name, loss in plain.items()}
-    for name, loss in plain.items():
-        candidates[f"compiled {name}"] = partial(step, torch.compile(loss, dynamic=False), logits, target)
-    timings = times(candidates)
-    return {name: ratio(timings, name, "bce") for name in candidates}
-
-
-# -- (e): losses fused with the linear layer -------------------------------------------------------------
+# -- (d): losses fused with the linear layer -------------------------------------------------------------
 
 FUSED_SHAPES = ((256, 10_000), (64, 100_000), (32, 1_000_000))
 FUSED_FEATURES = 64
@@ -386,7 +322,7 @@ def fused():
 
 
 def fused_report(result):
-    """The tables of (e) as lines of Markdown."""
+    """The tables of (d) as lines of Markdown."""
     lines = []
     for device, part in result.items():
         shapes = part["shapes"]
@@ -414,7 +350,7 @@ def fused_report(result):
     return lines
 
 
-# -- (f): a new process ---------------------------------------------------------------------------------
+# -- (e): a new process ---------------------------------------------------------------------------------
 
 START = """
 import json, time, torch
@@ -456,7 +392,7 @@ def start(processes=7):
 
 
 def start_report(result):
-    """The table of (f) as lines of Markdown."""
+    """The table of (e) as lines of Markdown."""
     lines = [
         "",
         f"1024 x 312 numbers in a new process, forward pass, microseconds ({result['date']}, "
@@ -517,32 +453,21 @@ def training_steps():
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def cell(result, before, shape, name):
-    """Time and memory of a loss, and in brackets behind them those of an earlier result."""
-    figures = []
-    for each in (result, before or {"losses": {}}):
-        row = each["losses"].get(shape, {}).get(name)
-        if row:
-            figures.append(f"{row['over dense bce']:.2f} ({row['memory']:.1f})")
-    return figures[0] + (f" [{figures[1]}]" if len(figures) > 1 else "")
-
-
 def report(result):
     """The tables as Markdown."""
-    before = result.get("before")
     lines = [
         f"{result['date']}, {result['machine']}, one thread, float32, torch {result['versions']['torch']}. "
         f"Forward and backward; `python benchmarks/losses.py`.",
         "",
         "Time over that of dense BCE with its target, and in brackets the largest memory in tensors of the "
-        "size of the logits (the gradient included)"
-        + (f"; in square brackets the same of {before['date']}:" if before else ":"),
+        "size of the logits (the gradient included):",
         "",
     ]
     shapes = list(result["losses"])
     lines += table_head("loss", *shapes)
     for name in result["losses"][shapes[0]]:
-        cells = [cell(result, before, shape, name) for shape in shapes]
+        rows = [result["losses"][shape][name] for shape in shapes]
+        cells = [f"{row['over dense bce']:.2f} ({row['memory']:.1f})" for row in rows]
         lines.append(table_row(name, *cells))
     lines += ["", "Dense BCE over three copies of the logits, and in microseconds:", ""]
     base = [result["losses"][shape]["bce"] for shape in shapes]
@@ -562,19 +487,6 @@ def report(result):
         lines.append(table_row(name, *cells))
     lines += fused_report(result.get("fused", {}))
     lines += start_report(result["start"])
-    tensors = result["tensors"]
-    lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
-    table = tensors["ours over tensors"]
-    lines += [f"| loss, target | {' | '.join(table)} |", "|---" * (len(table) + 1) + "|"]
-    for name in next(iter(table.values())):
-        cells = [f"{row[name]:.2f}" for row in table.values()]
-        lines.append(table_row(name.replace(" ", ", "), *cells))
-    lines += ["", "Under `torch.compile`, over plain dense BCE:", ""]
-    shapes = list(result["compiled"])
-    lines += table_head("", *shapes)
-    for name in result["compiled"][shapes[0]]:
-        cells = [f"{result['compiled'][s].get(name, float('nan')):.2f}" for s in shapes]
-        lines.append(table_row(name, *cells))
     lines += ["", "Training step at 16 x 80 with a small CNN on 64 pixels, Adam, over that of AN:", ""]
     lines += ["| method | over AN | microseconds |", "|---|---|---|"]
     for name, row in result["steps"].items():
@@ -585,17 +497,10 @@ def report(result):
 def main():
     """Measure and write the results."""
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "part", nargs="?", choices=("tensors", "fused", "start"), help="measure only this part again"
-    )
-    parser.add_argument("--against", type=Path, help="earlier losses.json, shown next to the new figures")
+    parser.add_argument("part", nargs="?", choices=("fused", "start"), help="measure only this part again")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.empty(MAX_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
-    before = None
-    if options.against:
-        earlier = json.loads(options.against.read_text())
-        before = {key: earlier[key] for key in ("date", "losses")}
     if options.part:
         result = load_results("losses")
     else:
@@ -603,12 +508,9 @@ def main():
         for shape in SHAPES:
             result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
             print(shape, flush=True)
-        result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
         result["steps"] = training_steps()
-    parts = {"start": start, "tensors": tensor_forms, "fused": fused}
+    parts = {"start": start, "fused": fused}
     result |= {name: measure() for name, measure in parts.items() if options.part in (None, name)}
-    if before:
-        result["before"] = before
     save_results("losses", result, report(result))
     print(report(result))
     return 0

@@ -1,7 +1,6 @@
 """Write docs/benchmarks/methods.md from the committed results of `spml bench`.
 
     python benchmarks/tables.py collect FOLDER NAME    # after `spml bench run NAME --output FOLDER`
-    python benchmarks/tables.py add FOLDER NAME        # further candidates of NAME, from a run of their own
     python benchmarks/tables.py                        # writes the page
 
 `collect` copies what the tables need to benchmarks/results/bench: NAME.csv (the report's summary.csv) and
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from spml.bench.report.markdown import percent, share, with_sd
-from spml.bench.report.statistics import friedman, gap_closed, holm, mean_ranks, nemenyi_cd
+from spml.bench.report.statistics import friedman, holm, mean_ranks, nemenyi_cd
 from spml.bench.spec import find_spec
 from spml.bench.store import Store
 from spml.common.phrases import counted
@@ -87,57 +86,6 @@ def collect(folder, name):
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
     (RESULTS / f"{name}.csv").write_text(Path(folder, "summary.csv").read_text())
-
-
-def add(folder, name):
-    """Add the candidates of another store, made on the same data, splits and labels, to collected results.
-
-    What depends on other candidates is computed again from their committed results. A p-value needs the draws
-    of test samples, which only a store has: it is left out where another candidate is the best now.
-    """
-    path = RESULTS / f"{name}.csv"
-    with open(path, newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    with open(Path(folder, "summary.csv"), newline="") as stream:
-        further = list(csv.DictReader(stream))
-    spec, key = find_spec(name), ("data", "hiding", "candidate", "selection")
-    known = {tuple(row[k] for k in key): row for row in rows}
-    for row in further:
-        if row["candidate"] not in {r["candidate"] for r in rows}:
-            known[tuple(row[k] for k in key)] = row
-    for (data, hiding, candidate, mode), row in known.items():
-        low, high = (known[data, hiding, c, mode] for c in (spec.baseline, spec.ceiling))
-        gap = gap_closed(*(float(r["mean_mAP"]) for r in (row, low, high)))
-        own, base = (json.loads(r["test_mAP_by_seed"]) for r in (row, low))
-        paired = [own[seed] - base[seed] for seed in own if seed in base]
-        if candidate != spec.baseline:
-            row |= {
-                "gap_closed": "" if gap is None else f"{gap:.6g}",
-                "difference": f"{statistics.mean(paired):.6g}",
-                "difference_sd": f"{statistics.stdev(paired):.6g}",
-                "difference_seeds": str(len(paired)),
-            }
-    ranked = {c.name for c in spec.candidates if c.labels == "observed"}
-    for data, hiding, mode in {(k[0], k[1], k[3]) for k in known}:
-        cell = {k: known[k] for k in known if (k[0], k[1], k[3]) == (data, hiding, mode) and k[2] in ranked}
-        best = max(cell, key=lambda k: float(cell[k]["mean_mAP"]))
-        if cell[best]["best"] != "1":
-            for k, row in cell.items():
-                row |= {"best": str(int(k == best)), "p_holm": ""}
-    with open(path, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(known[k] for k in sorted(known))
-    store = rows_of(folder)
-    about = json.loads((RESULTS / f"{name}.json").read_text())
-    about["runs"] += len(store)
-    about["hours of all runs one after the other"] += round(sum(row.seconds for row in store) / 3600, 2)
-    about["commits"] = sorted({*about["commits"], *(row.versions["commit"] for row in store)})
-    about["seconds"] = {
-        candidate: round(statistics.median(r.seconds for r in store if r.series.candidate == candidate), 1)
-        for candidate in sorted({row.series.candidate for row in store})
-    }
-    (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
 def _covered(spans):
@@ -451,7 +399,5 @@ def page():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["collect"]:
         collect(*sys.argv[2:4])
-    elif sys.argv[1:2] == ["add"]:
-        add(*sys.argv[2:4])
     else:
         PAGE.write_text(page(), encoding="utf-8")

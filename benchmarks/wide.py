@@ -1,12 +1,11 @@
 """Measure how long heads in closed form take with few samples and many features, and the memory they need.
 
     python benchmarks/wide.py                            # writes results/wide.json and .md
-    python benchmarks/wide.py --before SRC               # also with the package in SRC/spml, an earlier one
     python benchmarks/wide.py --samples 200 --limit 60   # up to 200 samples, and 60 seconds a case
 
 Features are random: dense ones Gaussian, sparse ones counts of which 1 in 100 is not 0. Each case is a
 process of its own; time and memory are those of `spml.train`, after the imports and the making of the
-features. Where both versions solve a case, their logits are compared.
+features.
 """
 
 from __future__ import annotations
@@ -45,27 +44,24 @@ def make(samples, width, kind):
     return features, labels
 
 
-def measure(head, samples, width, kind, logits):
-    """Train. Prints seconds and the growth of the peak of memory in MB, and keeps logits of 100 samples."""
+def measure(head, samples, width, kind):
+    """Train. Prints seconds and the growth of the peak of memory in MB."""
     import spml
     from spml.engine.process_memory import peak_memory
 
     features, labels = make(samples, width, kind)
     before, started = peak_memory(), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        run = spml.train(features, labels, head=head, output=Path(folder) / "run", quiet=True, pictures=False)
+        spml.train(features, labels, head=head, output=Path(folder) / "run", quiet=True, pictures=False)
         seconds, grown = time.perf_counter() - started, peak_memory() - before
-        p = np.clip(np.asarray(run.predict(features[:100]).scores, np.float64), 1e-12, 1 - 1e-12)
-    np.save(logits, np.log(p / (1 - p)))
     print(json.dumps({"seconds": round(seconds, 2), "mb": grown // 1_000_000}))
 
 
-def run_case(case, source, logits, limit):
+def run_case(case, limit):
     """A case in a process of its own. Returns what it printed, or why it did not end."""
-    words = [sys.executable, __file__, "--case", *map(str, case), str(logits)]
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+    words = [sys.executable, __file__, "--case", *map(str, case)]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=limit)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return {"problem": f"more than {limit} s"}
     if done.returncode:
@@ -74,16 +70,8 @@ def run_case(case, source, logits, limit):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def difference(folder):
-    """Largest difference of two arrays of logits, as a share of the largest logit."""
-    before, after = (np.load(folder / f"{name}.npy") for name in ("before", "after"))
-    return float(np.abs(before - after).max() / np.abs(after).max())
-
-
 def cell(found):
     """A case as a cell of the table."""
-    if found is None:
-        return "-"
     return found.get("problem") or f"{found['seconds']:.1f} s, {found['mb'] / 1000:.1f} GB"
 
 
@@ -91,19 +79,16 @@ def report(result):
     """The table as Markdown."""
     lines = [
         f"{result['date']}, {result['machine']}, {os.cpu_count()} cores, torch "
-        f"{result['versions']['torch']}. `python benchmarks/wide.py --before SRC`.",
+        f"{result['versions']['torch']}. `python benchmarks/wide.py`.",
         "",
-        "Time and memory of training a head on few samples with many features. Before: the covariance of the "
-        "features was formed. Difference: between the logits of both, as a share of the largest; above 6,000 "
-        "features, the auto head has members now that it did not have.",
+        "Time and memory of training a head on few samples with many features.",
         "",
-        *table_head("head", "samples", "features", "kind", "before", "now", "difference"),
+        *table_head("head", "samples", "features", "kind", "time, memory"),
     ]
     for row in result["rows"]:
-        change = f"{row['difference']:.1e}" if "difference" in row else "-"
         lines.append(
             f"| {row['head']} | {row['samples']:,} | {row['features']:,} | {row['kind']} | "
-            f"{cell(row.get('before'))} | {cell(row['now'])} | {change} |"
+            f"{cell(row['now'])} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -111,32 +96,22 @@ def report(result):
 def main():
     """Measure all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", type=Path)
     parser.add_argument("--samples", type=int, default=SAMPLES[-1])
     parser.add_argument("--limit", type=int, default=600)
-    parser.add_argument("--case", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
-        head, samples, width, kind, logits = arguments.case
-        measure(head, int(samples), int(width), kind, logits)
+        head, samples, width, kind = arguments.case
+        measure(head, int(samples), int(width), kind)
         return
     rows = []
-    own = Path(__file__).parent.parent / "src"
     for samples in (count for count in SAMPLES if count <= arguments.samples):
         for width in WIDTHS:
             for head in HEADS:
                 for kind in ("dense", "sparse"):
                     case = head, samples, width, kind
                     row = dict(zip(("head", "samples", "features", "kind"), case, strict=True))
-                    with tempfile.TemporaryDirectory() as name:
-                        folder = Path(name)
-                        if arguments.before:
-                            row["before"] = run_case(
-                                case, arguments.before, folder / "before.npy", arguments.limit
-                            )
-                        row["now"] = run_case(case, own, folder / "after.npy", arguments.limit)
-                        if all((folder / f"{each}.npy").exists() for each in ("before", "after")):
-                            row["difference"] = difference(folder)
+                    row["now"] = run_case(case, arguments.limit)
                     rows.append(row)
                     print(json.dumps(row), flush=True)
     result = today() | {"rows": rows}

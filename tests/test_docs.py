@@ -498,10 +498,10 @@ def test_the_page_on_correlations_is_made_from_the_committed_results():
     correlation = importlib.import_module("correlation")
     about = json.loads((RESULTS / "correlation.json").read_text())
     page = (RESULTS / "correlation.md").read_text(encoding="utf-8")
-    assert correlation.page(about) == page, "run `python benchmarks/correlation.py collect FOLDER`"
+    assert correlation.page(about) == page, "run `python benchmarks/correlation.py FOLDER`"
     scores = {
         row["candidate"]: row["test mAP by seed"]
-        for row in about["from the start"]["results"]
+        for row in about["results"]
         if (row["data"], row["selection"]) == ("emotions", "oracle")
     }
     gains = [100 * (scores["gr, correlated"][seed] - scores["gr"][seed]) for seed in "01234"]

@@ -201,6 +201,8 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
         curves: Estimates of some classes; at least one.
         title: Title of the figure.
     """
+    from matplotlib.ticker import MaxNLocator
+
     columns = min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     width, height = _PANEL[0] * columns + _LEFT, _PANEL[1] * rows + _TOP
@@ -224,6 +226,8 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
         if curve.threshold is not None:
             axes.axvline(curve.threshold, color=MISSED, linewidth=1.2)
         axes.set_ylim(-3, 103)
+        axes.set_yticks((0, 50, 100))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         # Only the last panel of a column and the first of a row say what runs along their axes.
         x = "threshold (score)" if number + columns >= len(curves) else ""
         label_axes(axes, cut(curve.name, 28) + never, x, "" if number % columns else "estimate, %")
