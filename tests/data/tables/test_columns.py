@@ -108,7 +108,7 @@ def label(*columns):
 
 REFUSED = {
     "classes with words instead of marks": (["file,dog,cat", "a.png,P,A", "b.png,A,P"], {},
-        r"columns dog, cat hold the same few words \('A', 'P'\)\. If each stands for a class, write 1, 0"),
+        r"that stand for a class hold 1, 0, .*'dog' \(such as 'P', 'A'\): pass " + label("dog", "cat")),
     "unknown names": (["name,label", "x,cat"], {"file_column": "nme"},
         r"data\.file_column=nme: no column has this name; .*Did you mean name"),
     "an unknown label": (["file,label", "a.png,cat"], {"label_column": "lbl"},
@@ -142,9 +142,9 @@ REFUSED = {
     "facts about people": (["file,sex,diagnosis,malignant", "a.png,m,mole,no way", "b.png,f,scar,way"], {},
         label("diagnosis", "malignant")),
     "grades": (["file,grade", "a.png,0", "b.png,4"], {},
-        r"a class per value in 'grade' .*=grade; or .*present above .*=grade data\.present_above=0\.$"),
+        r"the labels in 'grade' .*=grade; or .*present above .*=grade data\.present_above=0\.5\.$"),
     "counts": (["file,dog,gull", "a.png,1,4", "b.png,0,7"], {},
-        r"counts or grades, such as '4', '7'\): pass data\.label_column=dog,gull data\.present_above=0\.$"),
+        r"numbers are such as '4', '7'\): pass data\.label_column=dog,gull data\.present_above=0\.5\.$"),
     "decimal commas": (["file;dog;gull", "a.png;0,75;0,9", "b.png;0,2;1,0"], {},
         r"label_column=dog,gull data\.present_above=0\.5\.$"),
     "a class called label": (["file,label,dog", "a.png,1,0", "b.png,0,1"], {}, label("label", "label,dog")),
@@ -217,9 +217,9 @@ def test_a_split_under_another_name(table, header, cells, expected):
         assert any(f"the split is that of the column '{header}' (" in note for note in records.notes)
         assert read_table(path, DataConfig(split="ignore")).split is None
     else:
-        assert f"data.csv: columns that are not used, but might hold labels: '{header}' (" in "".join(
-            records.notes
-        ) or cells.endswith("other")
+        notes = "".join(records.notes)
+        assert "data.csv: columns that are not used: part of (text)." in notes
+        assert "If one of them holds the labels, name it, such as data.label_column='part of'." in notes
 
 
 def test_stated_split_column(table):
@@ -228,16 +228,12 @@ def test_stated_split_column(table):
 
 
 def test_what_is_not_used_is_said(table):
-    lines = ("a.png,cat,3.5,pug,1,0", "b.png,dog,4.5,lab,0,1", "c.png,dog,4.5,pug,0,1")
-    notes = " ".join(read_table(table("file,label,score2,breed,wet,dark", *lines), DataConfig()).notes)
-    assert "columns that are not used: score2 (numbers), wet (marks), dark (marks)." in notes
-    assert "but might hold labels: 'breed' (data.label_column=breed)." in notes
-    lines = ("a.png,cat,dog,farm;pet,1,0", "b.png,dog,,pet,0,1", "c.png,cow,,farm,0,0")
-    notes = " ".join(read_table(table("file,label,second,keywords,cat,dog", *lines), DataConfig()).notes)
-    assert "but might hold labels: 'keywords' (data.label_column=keywords)." in notes
-    assert "but hold classes, too: second." in notes
-    assert "to read all together, pass data.label_column=label,second." in notes
-    assert "called like classes: cat, dog. To read them instead, pass data.label_column=cat,dog." in notes
+    lines = ("a.png,cat,3.5,wet,pug,1", "b.png,dog,4.5,big,lab,0", "c.png,dog,4.5,,pug,0")
+    notes = " ".join(read_table(table("file,label,score2,comment,breed,wet", *lines), DataConfig()).notes)
+    assert "columns that are not used: score2 (numbers), comment (text), breed (text), wet (marks)." in notes
+    assert "If one of them holds the labels, name it, such as data.label_column=breed." in notes
+    (note,) = read_table(table("file,label,score2", "a.png,cat,3.5", "b.png,dog,4.5"), DataConfig()).notes
+    assert note == "data.csv: columns that are not used: score2 (numbers)."
 
 
 def test_a_vehicle_is_no_split(table):
@@ -296,7 +292,7 @@ def test_absent_and_doubtful_labels_of_tables(table):
     [
         ("label,score", ("cat,0", "cat,1"), "dog,0.7", r"the column 'score' holds '0\.7', but 1 and 0 in"),
         ("dog,cat", ("1,0", "1,0"), "two,0", "column 'dog' holds 'two', but a column that stands for"),
-        ("dog,cat", ("1,0", "1,0"), "1,3", r"column 'cat' holds '3', .*pass data\.present_above=0\.$"),
+        ("dog,cat", ("1,0", "1,0"), "1,3", r"column 'cat' holds '3', .*pass data\.present_above=0\.5;"),
     ],
 )
 def test_a_cell_beyond_the_first_rows_that_is_no_mark(table, header, usual, last, message):

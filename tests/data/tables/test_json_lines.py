@@ -63,7 +63,7 @@ def test_a_column_per_class(lines):
         ([], "no line holds an object"),
         (
             [{"file": "a.png", "accept": ["cat"], "answer": "accept"}],
-            r"the labels in 'accept' \(lists\): pass data\.label_column=accept; or",
+            r"the labels in 'accept' \(lists\): pass data\.label_column=accept\.$",
         ),
         ([{"file": "x.png", "label": "cat"}], r"row 1 \(line of the file\): there is no file 'x.png'"),
     ],

@@ -54,9 +54,9 @@ HEAD = b"id,title,year,picture,empty,label\n"
 REFUSED = {
     "no such column": (b"a,Cats,2001,a.jpg,,x\n", "titel",
         "data.text=titel: no column has this name; found: id, title.*Did you mean title"),
-    "numbers": (b"a,Cats,2001,a.jpg,,x\n", "year", "the column 'year' holds numbers, not text. Leave it out"),
+    "numbers": (b"a,Cats,2001,a.jpg,,x\n", "year", "'year' holds numbers, not text. Name a column"),
     "files": (b"a,Cats,2001,a.jpg,,x\nb,Dogs,2002,b.png,,y\n", "title,picture",
-        "'picture' holds names of image files, such as 'a.jpg'.*file_column=picture"),
+        "'picture' holds names of files, not text.*to learn from images, leave data.text out"),
     "nothing": (b"a,Cats,2001,a.jpg,,x\n", "empty", "the column 'empty' holds nothing in its first rows"),
     "blanks": (b"a, ,2001,a.jpg,,x\nb,,2002,b.png,,y\n", "title", "'title' holds nothing"),
     "two texts": (b"a,Cats,,,,x\na,Dogs,,,,y\n", "title",
@@ -78,7 +78,7 @@ def test_other_data_is_refused(tmp_path):
         opened(tmp_path / "x.npz", text="title")
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"words": [["a", "b"], ["c"]], "label": ["x", "y"]})
-    with pytest.raises(InputError, match=r"the column 'words' holds lists, not text. Join their entries"):
+    with pytest.raises(InputError, match=r"the column 'words' holds lists, not text. Name a column of text"):
         read_memory(frame, None, DataConfig(text="words"))
 
 

@@ -183,39 +183,42 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     Raises:
         InputError: No rule says what the cells hold, they hold scores, or one contradicts itself.
     """
-    cells, codes = column.values, column.codes
+    cells, codes, rows = column.values, column.codes, column.first.tolist()
+    counts = np.bincount(codes, minlength=len(cells))
     rules = rules._replace(keep={*rules.keep, *rules.known})
     if rules.marks == "cut":
         cells = [_without_scores(cell) for cell in cells]
-    plain = ["" if _is_missing(cell, rules) else cell for cell in cells]
+    blank = [isinstance(cell, str) and _is_missing(cell, rules) for cell in cells]
+    plain = ["" if is_missing else cell for cell, is_missing in zip(cells, blank, strict=True)]
     reading = parse_cells(plain, source, rules)
     unread = np.flatnonzero(np.array([names is None for names in reading.names])[codes])
-    counts = np.bincount(codes, minlength=len(cells))
-    of_cells = zip(cells, reading.names, strict=True)
-    cleaned = [_alone(cell) if _is_missing(cell, rules) else some or () for cell, some in of_cells]
-    missing = {name for name in {name for some in cleaned for name in some} if _is_missing(name, rules)}
-    blanks: Counter[str] = Counter()
-    if missing:
-        for some, count in zip(cleaned, counts.tolist(), strict=True):
-            blanks.update({name: count for name in some if name and name in missing})
-        cleaned = [tuple(name for name in some if name not in missing) for some in cleaned]
-    numbers = whole_numbers(name for some in cleaned for name in some if name not in rules.keep)
-    rows = column.first.tolist()
-    first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
-    marked = {} if rules.marks == "keep" else _read_marks(sorted(first, key=first.__getitem__), source, rules)
-    bare = {marked[name][1]: row for name, row in first.items() if name in marked}
+    of_cells = zip(cells, blank, reading.names, strict=True)
+    found = [_alone(cell) if is_missing else some or () for cell, is_missing, some in of_cells]
+    first: dict[str, int] = {}
+    for some, row in zip(found, rows, strict=True):
+        for name in some:
+            first.setdefault(name, row)
+
+    meant = {name: ("missing" if _is_missing(name, rules) else "present", name) for name in first}
+    if rules.marks != "keep":
+        meant |= _read_marks([name for name in first if meant[name][0] == "present"], source, rules)
+    kinds = {kind for kind, _ in meant.values()}
+    numbers = whole_numbers(
+        name for name, (kind, _) in meant.items() if kind != "missing" and name not in rules.keep
+    )
     spelled = {
-        name: numbers.get(name) or class_name(name, where(row)) for name, row in (first | bare).items()
+        name: numbers.get(bare) or class_name(bare, where(first[name]))
+        for name, (kind, bare) in meant.items()
+        if kind != "missing"
     }
 
     def of_kind(kind: str) -> list[tuple[str, ...]]:
-        if kind and all(found != kind for found, _ in marked.values()):
-            return [()] * len(cleaned)
-        pairs = {name: marked.get(name, ("", name)) for name in first}
-        named = {name: spelled[bare] for name, (found, bare) in pairs.items() if found == kind}
-        return [tuple(dict.fromkeys(named[name] for name in some if name in named)) for some in cleaned]
+        if kind not in kinds:
+            return [()] * len(found)
+        named = {name: spelled[name] for name in spelled if meant[name][0] == kind}
+        return [tuple(dict.fromkeys(named[name] for name in some if name in named)) for some in found]
 
-    names, absent, doubtful = of_kind(""), of_kind("absent"), of_kind("doubtful")
+    names, absent, doubtful = of_kind("present"), of_kind("absent"), of_kind("doubtful")
     for k, (present, not_) in enumerate(zip(names, absent, strict=True)):
         if both := {*present} & {*not_}:
             raise InputError(
@@ -225,23 +228,32 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     several = any(len(some) > 1 for some in names)
     notes = []
     if several or reading.why:
-        why = f" ({reading.why})" if reading.why else ""
-        notes.append(f"{reading.how}, {summary(names, counts)}{why}")
+        filled = np.array([len(some or ()) for some in reading.names])
+        mean = float((filled * counts).sum() / max(1, counts[filled > 0].sum()))
+        classes = len({name for some in reading.names for name in some or ()})
+        notes.append(
+            f"{reading.how}, {counted(classes, 'class', 'classes')}, {mean:.2f} labels per sample"
+            + (f" ({reading.why})" if reading.why else "")
+        )
     for kind, meaning in (("absent", "is known to be absent"), ("doubtful", "is unknown")):
-        pairs = [
-            f"{quote(name)} says that {quote(bare)} {meaning}"
-            for name, (what, bare) in marked.items()
-            if what == kind
-        ]
-        if pairs:
+        if kind in kinds:
+            pairs = [
+                f"{quote(name)} says that {quote(bare)} {meaning}"
+                for name, (its_kind, bare) in meant.items()
+                if its_kind == kind
+            ]
             notes.append(f"{first_few(pairs, 3)}; to read such names as they are, pass data.marks=keep")
     if numbers:
         pairs = [f"{quote(name)} is {quote(short)}" for name, short in sorted(numbers.items())]
         notes.append(f"whole numbers are one class however they are written: {first_few(pairs, 3)}")
-    if blanks:
-        words = first_few([quote(word) for word, _ in blanks.most_common()], 5)
-        total = counted(sum(blanks.values()), "word")
-        notes.append(f"{total} for a missing value read as blank: {words}")
+    if "missing" in kinds:
+        words: Counter[str] = Counter()
+        for some, count in zip(found, counts.tolist(), strict=True):
+            words.update({name: count for name in some if name and meant[name][0] == "missing"})
+        listed = first_few([quote(word) for word, _ in words.most_common()], 5)
+        if words:
+            total = counted(words.total(), "word")
+            notes.append(f"{total} for a missing value read as blank: {listed}")
     if len(unread):
         count = "count" if len(unread) > 1 else "counts"
         notes.append(
@@ -252,22 +264,12 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     return CellLabels(names, absent, doubtful, codes, unread, several, lines)
 
 
-def _is_missing(cell: Cell, rules: Rules) -> bool:
-    return isinstance(cell, str) and is_blank(cell) and cell not in rules.keep
+def _is_missing(name: str, rules: Rules) -> bool:
+    return is_blank(name) and name not in rules.keep
 
 
 def _alone(cell: Cell) -> tuple[str, ...]:
     return cell if isinstance(cell, tuple) else (cell,) if cell else ()
-
-
-def summary(names: Iterable[tuple[str, ...] | None], counts: IntArray) -> str:
-    """Number of classes and of labels per cell that a reading gives."""
-    some = [found or () for found in names]
-    filled = np.array([len(found) for found in some])
-    rows = int(counts[filled > 0].sum())
-    mean = float((filled * counts).sum() / max(1, rows))
-    classes = counted(len({name for found in some for name in found}), "class", "classes")
-    return f"{classes}, {mean:.2f} labels per sample"
 
 
 def whole_numbers(names: Iterable[str]) -> Mapping[str, str]:
@@ -434,7 +436,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     together = "".join(hidden)
     kinds = [kind for kind in HARD if any(form in together for form in SEPARATORS[kind][1])]
     if len(kinds) > 1:
-        raise _ambiguous(source, cells, [*(_separated(hidden, kind) for kind in kinds), one])
+        raise _ambiguous(source, [_separated(hidden, kind) for kind in kinds], one)
     if kinds:
         return _separated(hidden, kinds[0], "a mark that separates")
     if any(form in together for form in SEPARATORS[","][1]):
@@ -443,7 +445,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
         )
         if rules.plural or rules.stated:
             return commas
-        raise _ambiguous(source, cells, [commas, one])
+        raise _ambiguous(source, [commas], one)
     several = [cell for cell in cells if len(cell.split()) > 1 and not _is_marked(cell, cells)]
     if rules.plural and several and not lists:
         parts = {part for cell in cells for part in cell.split()}
@@ -462,7 +464,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     if rules.plural and several and not lists and not readings:
         readings.append(_separated(cells, " "))
     if readings:
-        raise _ambiguous(source, cells, [*readings, one])
+        raise _ambiguous(source, readings, one)
     return one
 
 
@@ -481,20 +483,10 @@ def _is_marked(cell: str, cells: Collection[str]) -> bool:
     return any(each and (each["name"] or each["other"]) in cells for each in found)
 
 
-def _ambiguous(source: str, cells: Sequence[str], readings: Sequence[Reading]) -> InputError:
-    """Error with at most three readings. Those come first of which a part is a cell or part of another."""
-    alone = {*cells}
-
-    def is_likely(reading: Reading) -> bool:
-        uses = Counter(name for names in reading.names for name in {*(names or ())})
-        joined = [names for names in reading.names if names and len(names) > 1]
-        return any(uses[name] > 1 or name in alone for names in joined for name in names)
-
-    *separated, one = readings
-    likely = [reading for reading in separated if is_likely(reading)]
-    unlikely = [reading for reading in separated if reading not in likely]
+def _ambiguous(source: str, separated: Sequence[Reading], one: Reading) -> InputError:
+    """Error with at most three readings, each with the cell in which it finds most names."""
     texts = []
-    for reading in [*likely[:2], one, *likely[2:], *unlikely][:3]:
+    for reading in [*separated[:2], one]:
         some = [names for names in reading.names if names]
         longest = max(some, key=lambda names: (len(names), len(" ".join(names))), default=())
         example = first_few([quote(name) for name in longest], 3)

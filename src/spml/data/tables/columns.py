@@ -30,7 +30,6 @@ from .names import (
     MEASURE,
     PRESENCE_COLUMNS,
     SPLIT_COLUMNS,
-    UNLIKELY,
     canonical,
     is_named,
     listed_names,
@@ -44,9 +43,9 @@ if TYPE_CHECKING:
 
 _FOLDERS = ("relativepath", "relative_path")  # of the file, in tables of camera traps
 _RANKS = frozenset({"order", "family", "genus", "phylum", "kingdom"})
+_TAXA = ("species", "common_name", "vernacularname", "scientificname", "scientific_name")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_MOST_MARKS = 4  # words that columns of a class each hold instead of marks
-_DESCRIBED = 100  # columns that are looked at for a note
+_DESCRIBED = 100  # columns that a note names
 _OWN = {
     "file given label probability": "lists labels that are probably missing",
     "file label confidence rank": "lists given labels that look wrong",
@@ -56,6 +55,7 @@ _OWN = {
 """First columns of tables that spml itself writes, and what they are."""
 
 Kind = Literal["lists", "blank", "marks", "numbers", "files", "text"]
+_CALLED = {"blank": "nothing in its first rows", "files": "names of files"}
 
 
 class Columns(NamedTuple):
@@ -122,7 +122,7 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     if not any(cells.values()):
         for row in table.broken:
             raise InputError(f"{table.where(row)} {table.broken[row]}")
-    kinds = {k: _kind(cells[k], config) if k in table.scalar else "lists" for k in own}
+    kinds = {k: _kind(cells[k], config.present_above) if k in table.scalar else "lists" for k in own}
     stated = _stated_labels(table, config)
     split, split_if = _find_split(table, config, [k for k in own if k not in stated], cells, notes)
     taken |= {split} - {-1}
@@ -138,7 +138,7 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     presence = present[0] if labels and len(present) == 1 else -1
     left = [k for k in own if k not in taken and k not in (*labels, *marks, presence)]
     notes += _name_used(table, file, labels, texts)
-    notes += _name_unused(table, left, kinds, cells, labels)
+    notes += _name_unused(table, left, kinds)
     return Columns(
         file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
     )
@@ -146,7 +146,6 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
 
 def _refuse_own(table: Table, config: DataConfig) -> None:
     """Refuse a table that spml wrote about data, whose labels are suspicions or predictions."""
-    names = tuple(table.names)
     names, what = table.names, _OWN.get(" ".join(table.names[:4]), "")
     predicted = names[:2] == ("file", "labels") and (
         any(name.startswith("probability of ") for name in names)
@@ -175,7 +174,7 @@ def _are_scores(cells: Sequence[object]) -> bool:
     )
 
 
-def _kind(cells: Sequence[object], config: DataConfig) -> Kind:
+def _kind(cells: Sequence[object], present_above: float | None = None) -> Kind:
     """What a column holds, by its first cells that are not blank."""
     words = [*map(text, cells)]
     if not words:
@@ -183,7 +182,7 @@ def _kind(cells: Sequence[object], config: DataConfig) -> Kind:
     if all(MARKS[cell] != BAD for cell in cells):
         return "marks"
     if all(number(cell) is not None or MARKS[cell] == BLANK for cell in cells):
-        return "marks" if config.present_above is not None else "numbers"
+        return "marks" if present_above is not None else "numbers"
     return "files" if all(map(_looks_like_file, words)) or all(map(_ADDRESS.match, words)) else "text"
 
 
@@ -198,21 +197,13 @@ def find_text(table: Table, stated: str) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(find_stated(table.names, part, "text", str(table.path)) for part in parts))
     cells = table.peek([k for k in found if k in table.scalar])
     for k in found:
-        words, name = [*map(text, cells.get(k, ()))], table.names[k]
-        problem = ""
-        if k not in cells:
-            problem = "lists, not text. Join their entries in one cell"
-        elif not words:
-            problem = "nothing in its first rows. Name another column"
-        elif all(number(word) is not None for word in words):
-            problem = "numbers, not text. Leave it out"
-        elif all(map(_looks_like_file, words)):
-            problem = (
-                f"names of image files, such as {quote(words[0])}. To learn from the images, pass "
-                f"{option('file_column', name)} without data.text"
+        kind = _kind(cells[k]) if k in cells else "lists"
+        if kind != "text":
+            column, what = quote(table.names[k]), _CALLED.get(kind, kind)
+            raise InputError(
+                f"{table.path}: data.text: the column {column} holds {what}, not text. Name a column of "
+                "text; to learn from images, leave data.text out."
             )
-        if problem:
-            raise InputError(f"{table.path}: data.text: the column {quote(name)} holds {problem}.")
     return found
 
 
@@ -230,73 +221,62 @@ def find_file(
     cells are files below `root`, which a line in `notes` says."""
     if stated:
         return find_stated(table.names, stated, "file_column", str(table.path), table.nested)
-    for known in (*FILE_COLUMNS, None):
-        if known is None and any(_looks_like_file(name) or _ADDRESS.match(name) for name in table.names):
-            raise InputError(
-                f"{table.path}: has no header: its first row is {shorten(table.names)}. Add a line above it "
-                f"that names the columns, such as file,label. {EXPECTED}."
-            )
-        if known is None:
-            other = {*LABEL_COLUMNS[0], *LABEL_COLUMNS[1], *SPLIT_COLUMNS}
-            found = [k for k in sorted(table.scalar) if is_named(table.names[k])]
-            found = [k for k in found if canonical(table.names[k]) not in other]
-        else:
-            found = [k for k in _positions(table.names, known) if k in table.scalar]
-        if known and len(found) == 1:
-            return found[0]
-        there = _are_there(table, found, root) if root and found else []
-        if len(there) == 1:
-            if notes is not None:
-                name = quote(table.names[there[0]])
-                notes.append(f"{table.path.name}: every cell of the column {name} is a file that exists.")
-            return there[0]
-        if (found and known) or len(there) > 1:
-            raise _several(table, there if len(there) > 1 else found, "name the images", "file_column")
-    raise _no_file(table, root)
-
-
-def _are_there(table: Table, columns: Sequence[int], root: Path) -> list[int]:
-    """Those of some columns whose first cells all are files below a folder."""
-
-    def is_there(name: str) -> bool:
-        try:
-            return bool(name) and (root / name.replace("\\", "/")).is_file()
-        except (OSError, ValueError):
-            return False
-
-    cells = table.peek(columns)
-    return [k for k in columns if cells[k] and all(is_there(text(cell)) for cell in cells[k])]
-
-
-def _no_file(table: Table, root: Path | None) -> InputError:
-    """Error of a table that has no column with a known name for files, with what its cells suggest."""
-    names, path = table.names, table.path
-    cells = table.peek([k for k in sorted(table.scalar) if is_named(names[k])])
-    words = {k: [*map(text, some)] for k, some in cells.items() if some}
-    files = [k for k, some in words.items() if all(map(_looks_like_file, some))]
-    found = (
-        f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found:"
-        f" {shorten(names)}."
+    names = table.names
+    groups = ([k for k in _positions(names, known) if k in table.scalar] for known in FILE_COLUMNS)
+    named = next(filter(None, groups), [])
+    if len(named) == 1:
+        return named[0]
+    if not named and any(_looks_like_file(name) or _ADDRESS.match(name) for name in names):
+        raise InputError(
+            f"{table.path}: has no header: its first row is {shorten(names)}. Add a line above it that names "
+            f"the columns, such as file,label. {EXPECTED}."
+        )
+    other = {*LABEL_COLUMNS[0], *LABEL_COLUMNS[1], *SPLIT_COLUMNS}
+    own = [k for k in sorted(table.scalar) if is_named(names[k]) and canonical(names[k]) not in other]
+    cells = table.peek(named or own)
+    there = [
+        k for k in named or own if root and cells[k] and all(_is_there(root, text(cell)) for cell in cells[k])
+    ]
+    if len(there) == 1:
+        if notes is not None:
+            what = f"every cell of the column {quote(names[there[0]])} is a file that exists"
+            notes.append(f"{table.path.name}: {what}.")
+        return there[0]
+    if there or named:
+        raise _several(table, there or named, "name the images", "file_column")
+    start = (
+        f"{table.path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found: "
+        f"{shorten(names)}."
     )
-    if addresses := [k for k in files if any(map(_ADDRESS.match, words[k]))]:
-        return InputError(
-            f"{found} The column {quote(names[addresses[0]])} holds addresses, but only files on this machine"
-            " are read: download the images, and name the files in a column `file`."
+    words = {k: [*map(text, some)] for k, some in cells.items() if some}
+    if addresses := [k for k, some in words.items() if all(map(_ADDRESS.match, some))]:
+        raise InputError(
+            f"{start} The column {quote(names[addresses[0]])} holds addresses, but only files on this "
+            "machine are read: download the images, and name the files in a column `file`."
         )
-    if not files and root and root.is_dir():
-        stems = {entry.stem for entry in root.iterdir() if entry.suffix.lower() in SUFFIXES}
-        files = [k for k, some in words.items() if stems and all(word in stems for word in some)]
-    if files:
-        options = " or ".join(option("file_column", names[k]) for k in files[:3])
-        return InputError(
-            f"{found} Pass {options}, of which the cells are such as {quote(words[files[0]][0])}."
-        )
-    if all(number(word) is not None or len({*some}) < len(some) for some in words.values() for word in some):
-        return InputError(
-            f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
-            " X, Y and classes, or pass a DataFrame X and labels y in Python."
-        )
-    return InputError(f"{found} If another column names the images, pass it as data.file_column. {EXPECTED}.")
+    stems = (
+        {entry.stem for entry in root.iterdir() if entry.suffix.lower() in SUFFIXES}
+        if root and root.is_dir()
+        else set()
+    )
+    for k, some in words.items():
+        if all(_looks_like_file(word) or word in stems for word in some):
+            raise InputError(
+                f"{start} Pass {option('file_column', names[k])}, of which the cells are such as "
+                f"{quote(some[0])}."
+            )
+    raise InputError(
+        f"{start} If another column names the images, pass it as data.file_column. If the rows are features "
+        "instead of images, save them as an .npz file with the arrays X, Y and classes, or pass a DataFrame "
+        f"X and labels y in Python. {EXPECTED}."
+    )
+
+
+def _is_there(root: Path, name: str) -> bool:
+    try:
+        return bool(name) and (root / name.replace("\\", "/")).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _looks_like_file(word: str) -> bool:
@@ -382,7 +362,8 @@ def _find_labels(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Positions of the columns that hold class names, and of those that stand for a class each."""
     names = table.names
-    marks = tuple(k for k in rest if kinds[k] == "marks" and not _is_measure(names[k], cells[k]))
+    measures = {k for k in rest if MEASURE.search(names[k]) and _holds_measures(cells.get(k, ()))}
+    marks = [k for k in rest if kinds[k] == "marks" and k not in measures]
     are_marks = {*marks, *(k for k in rest if kinds[k] == "blank")}
     if stated:
         if len(stated) == 1 and config.present_above is None:
@@ -391,98 +372,90 @@ def _find_labels(
         known = [k for k in stated if k in kinds and kinds[k] not in ("marks", "blank")]
         filled = [k for k in stated if kinds.get(k) == "marks"]
         return (stated, ()) if known and not filled else ((), stated)
-    by_name = [[k for k in rest if canonical(names[k]) in known] for known in LABEL_COLUMNS]
-    families = _families(names, rest)
-    for certain, found in zip((True, False), by_name, strict=True):
-        groups = [families.get(_base(names[k]), (k,)) for k in found]
-        if not found:
-            groups = [family for base, family in families.items() if (base in LABEL_COLUMNS[0]) == certain]
-        groups = [*dict.fromkeys(groups)]
-        if not certain or any(len(group) > 1 for group in groups):  # may be classes called `tag` and `class`
-            groups = [group for group in groups if not are_marks.issuperset(group) or len(marks) == 1]
-        ranks = [group[0] for group in groups if canonical(names[group[0]]) == "class"]
+    classes = [k for k in marks if canonical(names[k]) not in PRESENCE_COLUMNS]
+    for certain, known_names in zip((True, False), LABEL_COLUMNS, strict=True):
+        groups = _label_groups(names, rest, known_names)
+        if len(classes) > 1:  # which `tag` and `class` with marks in their cells belong to
+            marked = [g for g in groups if are_marks.issuperset(g) and (cells[g[0]] or not certain)]
+            if marked and certain:
+                readings = [_labels_in(table, marked[0][0], cells), _classes_are(table, marks)]
+                raise _ambiguous(table, "there may be", readings)
+            groups = [group for group in groups if group not in marked]
+        ranks = [k for (k, *_) in groups if canonical(names[k]) == "class"]
         if ranks and not _RANKS.isdisjoint(map(canonical, names)):
-            raise _rank_of_taxonomy(table, ranks[0], rest, cells)
+            groups = [*((k,) for k in _positions(names, _TAXA) if k in rest), (ranks[0],)]
         if len(groups) > 1:
             raise _several(table, [group[0] for group in groups], "hold the labels", "label_column")
-        if not groups:
-            continue
-        (group,) = groups
-        if certain and len(group) == 1 and are_marks.issuperset(group) and len(marks) > 1:
-            others = [k for k in marks if k not in group and canonical(names[k]) not in PRESENCE_COLUMNS]
-            if others and cells[group[0]]:
-                readings = [_labels_in(table, group[0], cells), _classes_are(table, marks)]
-                raise _ambiguous(table, "there may be", readings)
-        if len(group) > 1:
-            joined = shorten(names[k] for k in group)
-            notes.append(f"{table.path.name}: the columns {joined} hold the labels of a row together.")
-        return group, ()
+        for group in groups:
+            if len(group) > 1:
+                joined = shorten(names[k] for k in group)
+                notes.append(f"{table.path.name}: the columns {joined} hold the labels of a row together.")
+            return group, ()
     other_roles = {*INFERRED, *FILE_COLUMNS[1], *FILE_COLUMNS[2]}
-    open_ = [k for k in rest if k not in are_marks and not _is_measure(names[k], cells.get(k, ()))
-             and canonical(names[k]) not in other_roles]  # fmt: skip
-    if marks and not open_:
+    left = [k for k in rest if k not in are_marks | measures and canonical(names[k]) not in other_roles]
+    if marks and not left:
         return (), tuple(k for k in rest if k in are_marks)
-    if not marks and len(open_) == 1 and kinds[open_[0]] in ("text", "lists"):
+    if not marks and len(left) == 1 and kinds[left[0]] in ("text", "lists"):
         notes.append(
-            f"{table.path.name}: no column is called label; {quote(names[open_[0]])} is the only one that "
+            f"{table.path.name}: no column is called label; {quote(names[left[0]])} is the only one that "
             "may hold the labels."
         )
-        return (open_[0],), ()
-    raise _no_labels(table, open_, marks, kinds, cells)
+        return (left[0],), ()
+    raise _no_labels(table, left, marks, kinds, cells)
+
+
+def _label_groups(
+    names: Sequence[str], columns: Sequence[int], known: Collection[str]
+) -> list[tuple[int, ...]]:
+    """Columns that have one of some names, with those that are numbered, such as `tag1` and `tag2`."""
+    bases: dict[str, list[int]] = {}
+    for k in columns:
+        bases.setdefault(re.sub(r"_?\d+$", "", canonical(names[k])), []).append(k)
+    groups: list[tuple[int, ...]] = []
+    for base in known:
+        some = bases.get(base, [])
+        if len(some) > 1 and any(names[k][-1].isdigit() for k in some):
+            groups.append(tuple(some))
+        else:
+            groups += [(k,) for k in some if canonical(names[k]) == base]
+    return sorted(groups)
 
 
 def _no_labels(
     table: Table,
     columns: Sequence[int],
-    marks: tuple[int, ...],
+    marks: Sequence[int],
     kinds: Mapping[int, Kind],
     cells: Mapping[int, Sequence[object]],
 ) -> InputError:
-    """Error of a table of which no rule says where the labels are, with the likeliest readings."""
+    """Error of a table of which no rule says where the labels are. Columns with likely names come first."""
     names = table.names
     words = [k for k in columns if kinds[k] in ("text", "lists")]
-    words = [k for k in words if not UNLIKELY.search(names[k])] or words
-    for k in words:  # a class with a word among its marks, unless something else may hold the labels
-        if len(words) == 1 and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
+    likely = [k for k in words if LIKELY.search(names[k])]
+    numbers = [k for k in columns if kinds[k] == "numbers" and (not words or LIKELY.search(names[k]))]
+    for k in words:  # a class with a word among its marks
+        if not likely and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
             return bad_cells(table, k)
-    held = [{text(cell) for cell in cells.get(k, ())} for k in words]
-    if len(words) > 1 and not marks and set.intersection(*held) and len(set.union(*held)) <= _MOST_MARKS:
-        some = first_few([quote(word) for word in sorted(set.union(*held))], _MOST_MARKS)
-        return InputError(
-            f"{table.path}: the columns {shorten(names[k] for k in words)} hold the same few words ({some}). "
-            f"If each stands for a class, write {MARKS_EXPECTED} in its cells. If one of them holds the "
-            f"labels, pass {option('label_column', names[words[0]])}."
-        )
-    words.sort(key=lambda k: (not LIKELY.search(names[k]), kinds[k] != "lists" and not _repeats(cells[k])))
-    numbers = [k for k in columns if kinds[k] == "numbers"]
-    readings = [_labels_in(table, k, cells) for k in words]
-    if len(marks) > 1 or (marks and not words and not numbers):
-        first = not any(LIKELY.search(names[k]) for k in words)
-        readings.insert(0 if first else 1, _classes_are(table, marks))
-    if numbers and (not words or any(LIKELY.search(names[k]) for k in numbers)):
-        found = [value for k in numbers for cell in cells[k] if (value := number(cell)) is not None]
-        shares = all(0 <= value <= 1 for value in found)
-        above = option("present_above", "0.5" if shares else "0")
-        classes = option("label_column", typed_names(names[k] for k in sorted({*marks, *numbers})))
+    readings = [_labels_in(table, k, cells) for k in likely]
+    if len(numbers) == 1 and not marks:
+        readings.append(_labels_in(table, numbers[0], cells))
+    if numbers:
+        stated = option("label_column", typed_names(names[k] for k in sorted({*marks, *numbers})))
         some = first_few([quote(text(cell)) for cell in cells[numbers[0]]], 3)
-        what = "scores or other numbers" if shares else "counts or grades"
-        present = (
-            f"classes that are present above a number (of the {what}, such as {some}): pass {classes} {above}"
-        )
-        single = len(numbers) == 1 and not marks and not shares
-        readings = [
-            *([_labels_in(table, numbers[0], cells, "a class per value in")] if single else []),
-            present,
-            *readings,
-        ]
-    if not readings:
-        nested = f"Nested objects are not read: {shorten(table.nested)}. " if table.nested else ""
-        return InputError(
-            f"{table.path}: there is no column `label` or `labels`, and no other column holds class names or "
-            f"{MARKS_EXPECTED}; found: {shorten(names)}. {nested}{EXPECTED}."
-        )
-    odd = "" if not (marks and words) else f" (Columns that stand for a class hold {MARKS_EXPECTED}.)"
-    return _ambiguous(table, f"no rule says which columns hold the labels.{odd} They may be", readings)
+        above = f"classes that are present above a number (numbers are such as {some})"
+        readings.append(f"{above}: pass {stated} {option('present_above', '0.5')}")
+    if len(marks) > 1 or (marks and not readings and not words):
+        readings.append(_classes_are(table, marks))
+    readings += [_labels_in(table, k, cells) for k in words if not likely]
+    if readings:
+        hold = f"(Columns that stand for a class hold {MARKS_EXPECTED}.)"
+        what = f"no rule says which columns hold the labels. {hold} They may be"
+        return _ambiguous(table, what, readings)
+    nested = f"Nested objects are not read: {shorten(table.nested)}. " if table.nested else ""
+    return InputError(
+        f"{table.path}: there is no column `label` or `labels`, and no other column holds class names or "
+        f"{MARKS_EXPECTED}; found: {shorten(names)}. {nested}{EXPECTED}."
+    )
 
 
 def bad_cells(table: Table, column: int) -> InputError:
@@ -493,23 +466,20 @@ def bad_cells(table: Table, column: int) -> InputError:
             if MARKS[cell] == BAD:
                 wrong.setdefault(text(cell), position)
     some = first_few([quote(word) for word in wrong], 5)
-    advice = "Correct the cells, or name the columns of the classes without this one (data.label_column)."
-    if all(number(word) is not None for word in wrong):
-        advice = f"If a number above 0 means present, pass {option('present_above', '0')}."
     return InputError(
         f"{table.where(next(iter(wrong.values())))}: column {quote(table.names[column])} holds {some}, but a "
-        f"column that stands for a class holds {MARKS_EXPECTED}. {advice}"
+        f"column that stands for a class holds {MARKS_EXPECTED}. Correct the cells; if numbers above a limit "
+        f"mean present, pass {option('present_above', '0.5')}; if it is no class, name those that are "
+        "(data.label_column)."
     )
 
 
-def _labels_in(
-    table: Table, column: int, cells: Mapping[int, Sequence[object]], how: str = "the labels in"
-) -> str:
+def _labels_in(table: Table, column: int, cells: Mapping[int, Sequence[object]]) -> str:
     """A reading: labels in a column, with its own cells, and what to type."""
     words = [*dict.fromkeys(quote(text(cell)) for cell in cells.get(column, ()))]
     name = table.names[column]
     such = f" (such as {first_few(words, 3)})" if words else " (lists)"
-    return f"{how} {quote(name)}{such}: pass {option('label_column', name)}"
+    return f"the labels in {quote(name)}{such}: pass {option('label_column', name)}"
 
 
 def _classes_are(table: Table, columns: Iterable[int]) -> str:
@@ -530,44 +500,9 @@ def _several(table: Table, found: Sequence[int], what: str, setting: str) -> Inp
     return InputError(f"{table.path}: ambiguous: the columns {columns} may {what}. Pass {options}.")
 
 
-def _rank_of_taxonomy(
-    table: Table, column: int, rest: Sequence[int], cells: Mapping[int, Sequence[object]]
-) -> InputError:
-    wanted = ("common_name", "species", "vernacularname", "scientificname", "scientific_name")
-    better = sorted(
-        _positions([table.names[k] for k in rest], wanted),
-        key=lambda k: canonical(table.names[rest[k]]) != "species",
-    )
-    readings = [_labels_in(table, rest[k], cells) for k in better[:2]]
-    readings.append(_labels_in(table, column, cells))
-    return _ambiguous(table, "`class` stands beside other ranks of a taxonomy. The labels may be", readings)
-
-
-def _base(name: str) -> str:
-    """Name of a column without a number at its end."""
-    return re.sub(r"_?\d+$", "", canonical(name))
-
-
-def _families(names: Sequence[str], columns: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Columns of labels that are numbered, such as `tag1` and `tag2`, or `label` and `label_2`."""
-    bases: dict[str, list[int]] = {}
-    for k in columns:
-        bases.setdefault(_base(names[k]), []).append(k)
-    known = {name for group in LABEL_COLUMNS for name in group}
-    several = {base: tuple(some) for base, some in bases.items() if base in known and len(some) > 1}
-    return {base: some for base, some in several.items() if any(names[k][-1:].isdigit() for k in some)}
-
-
-def _is_measure(name: str, cells: Sequence[object]) -> bool:
-    """Whether a column has the name of a measure, such as `width`, and holds numbers, not only marks."""
-    numbers = all(number(cell) is not None for cell in cells)
-    return bool(MEASURE.search(name)) and numbers and any(MARKS[cell] == BAD for cell in cells)
-
-
-def _repeats(cells: Sequence[object]) -> bool:
-    """Whether a word occurs twice, as labels do."""
-    words = [*map(text, cells)]
-    return len({*words}) < len(words)
+def _holds_measures(cells: Sequence[object]) -> bool:
+    """Whether cells are numbers, and not only marks."""
+    return all(number(cell) is not None for cell in cells) and any(MARKS[cell] == BAD for cell in cells)
 
 
 def _positions(names: Sequence[str], known: Iterable[str]) -> list[int]:
@@ -592,43 +527,17 @@ def _name_used(table: Table, file: int, labels: Sequence[int], texts: Sequence[i
     return [f"{table.path.name}: {', '.join(phrases)}."] if phrases else []
 
 
-def _name_unused(
-    table: Table,
-    columns: Sequence[int],
-    kinds: Mapping[int, Kind],
-    cells: Mapping[int, Sequence[object]],
-    labels: Sequence[int],
-) -> list[str]:
-    """Note on columns that are not used, each with what it holds, and on those that may hold labels, too."""
-    known = {text(cell).casefold() for k in labels for cell in cells.get(k, ())}
-    named = {name for group in LABEL_COLUMNS for name in group}
-    plain, possible, marks, further = [], [], [], []
-    for k in columns[:_DESCRIBED]:
-        name, kind = table.names[k], kinds[k]
-        words = {text(cell).casefold() for cell in cells.get(k, ())}
-        if kind == "marks" and name.casefold() in known:
-            marks.append(name)
-        elif kind == "text" and words <= known:
-            further.append(name)
-        elif canonical(name) in named or (
-            not UNLIKELY.search(name) and (kind == "lists" or (kind == "text" and _repeats(cells[k])))
-        ):
-            possible.append(quote(name) + (f" ({option('label_column', name)})" if len(name) < 100 else ""))
-        else:
-            plain.append(f"{name} ({kind})")
-    start = f"{table.path.name}: columns that are not used"
-    notes = [f"{start}: {shorten(plain)}."] if plain else []
-    if possible:
-        notes.append(f"{start}, but might hold labels: {first_few(possible, 3)}.")
-    if further:
-        together = option("label_column", typed_names([*(table.names[k] for k in labels), *further]))
-        notes.append(
-            f"{start}, but hold classes, too: {shorten(further)}. To read one of them instead, name it "
-            f"(data.label_column); to read all together, pass {together}."
-        )
-    if marks:
-        stated = option("label_column", typed_names(marks))
-        notes.append(
-            f"{start}, but are called like classes: {shorten(marks)}. To read them instead, pass {stated}."
-        )
-    return notes
+def _name_unused(table: Table, columns: Sequence[int], kinds: Mapping[int, Kind]) -> list[str]:
+    """Note on columns that are not used, each with what it holds, and how one is read for the labels."""
+    names = [table.names[k] for k in columns[:_DESCRIBED]]
+    if not names:
+        return []
+    listed = shorten(f"{name} ({kinds[k]})" for name, k in zip(names, columns, strict=False))
+    words = [table.names[k] for k in columns if kinds[k] in ("text", "lists")]
+    words.sort(key=lambda name: not LIKELY.search(name))
+    such = (
+        f" If one of them holds the labels, name it, such as {option('label_column', words[0])}."
+        if words
+        else ""
+    )
+    return [f"{table.path.name}: columns that are not used: {listed}.{such}"]

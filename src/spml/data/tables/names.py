@@ -59,10 +59,6 @@ LIKELY = re.compile(
     r"diagnos|disease|annotation|subject|scene|choice|taxon|variety|accept|"
     r"malignan|outcome|result|condition|grade"
 )
-UNLIKELY = re.compile(
-    r"(?i)(?:^|[\W_])(?:sex|gender|age|site|view|position|patient|user|author|annotator|photographer|observer|owner|rater|camera|date\w*|\w*time|uuid|"
-    r"root\w*|dir|folder|source|license|location|place|city|country|comment|note|url|id)(?:$|[\W_])"
-)
 
 
 def canonical(name: str) -> str:
