@@ -62,14 +62,21 @@ def is_frame(value: object) -> bool:
 
 def is_series(value: object) -> bool:
     """Whether a value is a Series of pandas or polars, or an Index or a Categorical of pandas."""
-    return _is(value, "Series") or _is(value, "Index") or _is(value, "Categorical")
+    return _is(value, "Series", "Index", "Categorical")
 
 
-def _is(value: object, name: str) -> bool:
-    return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] in _LIBRARIES
-        for kind in type(value).__mro__
-    )
+def _is(value: object, *names: str) -> bool:
+    kinds = type(value).__mro__
+    return any(each.__name__ in names and each.__module__.partition(".")[0] in _LIBRARIES for each in kinds)
+
+
+def listed(values: Any) -> Any:
+    """A Series or an array of one dimension as a list, and a tensor as an array; other values as they are."""
+    if isinstance(values, torch.Tensor):
+        values = as_array(values)
+    if is_series(values):
+        return values.to_list() if hasattr(values, "to_list") else list(values)
+    return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
@@ -221,25 +228,22 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
             matrix = matrix.copy()  # it belongs to the user
             matrix.sum_duplicates()
         return _features(matrix)
-    if is_series(samples):
-        samples = samples.to_list() if hasattr(samples, "to_list") else list(samples)
     channels = 1 if isinstance(samples, torch.Tensor) else 3  # axis of images that holds them
     if isinstance(samples, torch.Tensor):
         samples = as_array(samples)
+    elif is_series(samples) or (isinstance(samples, np.ndarray) and samples.dtype.kind in "UO"):
+        samples = listed(samples)
     if isinstance(samples, np.ndarray):
         if (samples.ndim == 2 and samples.dtype.kind in "biuf") or (
             samples.ndim == 3 and samples.dtype.kind == "f"  # integers may be grey images
         ):
             return _features(samples)
-        if samples.ndim == 4 and samples.dtype == np.uint8 and samples.shape[channels] == 3:
-            samples = list(np.moveaxis(samples, channels, 3))
-        elif samples.ndim == 1 and samples.dtype.kind in "UO":
-            samples = samples.tolist()
-        else:
+        if samples.ndim != 4 or samples.dtype != np.uint8 or samples.shape[channels] != 3:
             raise InputError(
                 f"X has the shape {samples.shape} and the type {samples.dtype}. Features are numbers of the "
                 f"shape (N, D), or of floating point of the shape (N, P, D) for P parts; {_IMAGE}."
             )
+        samples = list(np.moveaxis(samples, channels, 3))
     if isinstance(samples, (list, tuple)):
         return _content(samples.__getitem__, len(samples), config)
     raise InputError(f"X is {described(samples)}; expected {SAMPLES}.")
@@ -409,27 +413,20 @@ def understand_labels(
     that the data is for, or else 0, 1, 2 ...; and the classes of names are those that occur, sorted.
     """
     stated = _class_names(classes)
-    if isinstance(labels, torch.Tensor):
-        labels = as_array(labels)
     if is_frame(labels) and len(column_names(labels)) == 1:
         labels = cells_of(labels, 0)
     elif is_frame(labels):
         stated = stated or _class_names(column_names(labels))
         labels = numbers(labels, "y", "It must have one column of numbers for each class.")
-    listed = stated or tuple(known)  # names of indices and columns
-    one_column = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] == 1
-    if one_column and len(listed) != 1:
-        labels = labels[:, 0]  # as df[["label"]].to_numpy() gives it
+    labels = listed(labels)
+    names = stated or tuple(known)  # of indices and columns
+    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] == 1 and len(names) != 1:
+        labels = labels[:, 0].tolist()  # as df[["label"]].to_numpy() gives it
     if hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2):
-        return _from_array(labels.tocsr() if hasattr(labels, "tocsr") else labels, listed, unlisted)
-    if is_series(labels):
-        labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
-    if isinstance(labels, np.ndarray) and labels.ndim == 1:
-        labels = labels.tolist()
-    if not isinstance(labels, (list, tuple)):
-        raise InputError(f"y is {described(labels)}; expected {LABELS}.")
-    if not labels:
-        raise InputError(f"y is empty; expected {LABELS}.")
+        return _from_array(labels.tocsr() if hasattr(labels, "tocsr") else labels, names, unlisted)
+    if not isinstance(labels, (list, tuple)) or not labels:
+        what = "empty" if isinstance(labels, (list, tuple)) else described(labels)
+        raise InputError(f"y is {what}; expected {LABELS}.")
     entries = [_plain(label) for label in labels]
     first = next((entry for entry in entries if not is_missing(entry)), entries[0])
     if isinstance(first, np.ndarray):
@@ -439,12 +436,13 @@ def understand_labels(
                     f"y[{row}] is {described(entry)}, but y[0] is {described(entries[0])}: the rows of a "
                     "matrix need the same length."
                 )
-        return _from_array(np.stack(entries), listed, unlisted)
+        return _from_array(np.stack(entries), names, unlisted)
     lists = isinstance(first, list)
-    if isinstance(_check_alike(entries, lists=lists), int):
-        if lists:
-            return _from_index_lists(entries, listed, unlisted)
-        return _from_array(np.asarray(entries), listed or tuple(map(str, range(max(entries) + 1))), unlisted)
+    kind = _kind_of_labels(entries, lists=lists)
+    if kind is int and lists:
+        return _from_index_lists(entries, names, unlisted)
+    if kind is int:
+        return _from_array(np.asarray(entries), names or tuple(map(str, range(max(entries) + 1))), unlisted)
     return _from_names(entries, stated, unlisted, (rules or Rules())._replace(known=stated or known))
 
 
@@ -475,36 +473,30 @@ def _plain(label: Any) -> Any:
     return [_plain(entry) for entry in label] if isinstance(label, (list, tuple)) else label
 
 
-def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
-    """Check that labels, or those in lists, are all names or all indices. Returns the first one."""
-    verb, expected = ("holds", "class names or class indices") if lists else ("is", LABELS)
-    missing = (
-        ": leave missing labels out of the list, which may be empty."
-        if lists
-        else ", but every sample needs a label. Leave out samples without one, or give a list of labels for "
-        "each sample, which may be empty."
-    )
-    first: Any = None
+def _kind_of_labels(entries: Sequence[Any], *, lists: bool) -> type:
+    """Check that labels, or those in lists, are all names or all indices. Returns `str` or `int`."""
+    kind: type | None = None
     for row, entry in enumerate(entries):
-        if lists and not isinstance(entry, list):
+        if lists != isinstance(entry, list) and not is_missing(entry):
             raise InputError(
-                f"y[{row}] is {described(entry)}, but y[0] is a list: give a list of labels for each sample."
+                f"y[{row}] is {described(entry)}: give a list of labels for each sample, or a label for each."
             )
-        for label in entry if lists else (entry,):
+        for label in entry if isinstance(entry, list) else (entry,):
             if is_missing(label):
-                raise InputError(f"y[{row}] {verb} {label}{missing}")
-            is_label = isinstance(label, (str, int)) and not isinstance(label, bool)
-            first = label if first is None and is_label else first
-            if is_label and isinstance(label, str) == isinstance(first, str):
-                continue
-            if not is_label and (lists or first is None):
-                raise InputError(f"y[{row}] {verb} {described(label)}; expected {expected}.")
-            kind = "name" if isinstance(first, str) else "index"
-            others = f"others hold {described(first)}" if lists else f"y[0] is a class {kind}"
-            raise InputError(
-                f"y[{row}] {verb} {described(label)}, but {others}: labels are all names or all indices."
-            )
-    return first
+                raise InputError(
+                    f"y[{row}] is {label}, but every sample needs a label. Leave out samples without one, or "
+                    "give a list of labels for each sample, which may be empty."
+                )
+            if type(label) not in (str, int):
+                raise InputError(f"y[{row}] is {described(label)}; expected {LABELS}.")
+            kind = kind or type(label)
+            if type(label) is not kind:
+                others = "class names" if kind is str else "class indices"
+                raise InputError(
+                    f"y[{row}] is {described(label)}, but others are {others}: labels are all names or all "
+                    "indices."
+                )
+    return kind or str
 
 
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
@@ -609,18 +601,15 @@ def read_memory(
         classes = own if classes is None else classes
     if isinstance(labels, str) and is_frame(samples):
         samples, labels = split_off(samples, labels, "y")
-    if config.split_column:
-        if split is not None or not is_frame(samples):
-            raise InputError(
-                "data.split_column names a column of a DataFrame X: pass the split of arrays as split."
-            )
-        samples, split = split_off(samples, config.split_column, "data.split_column")
-    if config.group:
-        if groups is not None or not is_frame(samples):
-            raise InputError(
-                "data.group names a column of a DataFrame X: pass the groups of arrays as groups."
-            )
-        samples, groups = split_off(samples, config.group, "data.group")
+    columns: dict[str, Any] = {"split": split, "groups": groups}
+    for setting, argument in (("split_column", "split"), ("group", "groups")):
+        if name := getattr(config, setting):
+            if columns[argument] is not None or not is_frame(samples):
+                raise InputError(
+                    f"data.{setting} names a column of a DataFrame X: pass the {argument} of arrays as "
+                    f"{argument}."
+                )
+            samples, columns[argument] = split_off(samples, name, f"data.{setting}")
     of_pandas = is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")
     if of_pandas and len(samples) == len(labels) and not samples.index.equals(labels.index):
         raise InputError(
@@ -639,13 +628,14 @@ def read_memory(
             f"DataFrame of image files and labels hold them already. Labels are {LABELS}."
         )
     count = len(ids)
-    split = None if config.split == "ignore" else split
-    for name, column in (("the split", split), ("groups", groups)):
+    if config.split == "ignore":
+        columns["split"] = None
+    for argument, column in columns.items():
         if column is not None and len(column) != count:
             entries = counted(len(column), "entry", "entries")
-            raise InputError(f"X has {counted(count, 'sample')}, but {name} has {entries}.")
-    parts = None if split is None else split_column([*map(str, split)], MEMORY)
-    names = None if groups is None else _read_groups(groups)
+            raise InputError(f"X has {counted(count, 'sample')}, but {argument} has {entries}.")
+    parts = None if columns["split"] is None else split_column([*map(str, columns["split"])], MEMORY)
+    names = None if columns["groups"] is None else _read_groups(columns["groups"])
 
     def understand(config: DataConfig) -> Records:
         one_hot = tuple(listed_names(config.one_hot))
@@ -671,7 +661,7 @@ def read_memory(
 
 
 def _read_groups(groups: Any) -> tuple[str, ...]:
-    names = as_array(groups).tolist() if isinstance(groups, torch.Tensor) else list(groups)
+    names = list(listed(groups))
     for row, name in enumerate(names):
         if is_missing(name):
             names[row] = None

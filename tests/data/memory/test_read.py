@@ -123,7 +123,7 @@ def test_the_split_of_samples():
     assert records.split == expected
     assert records.feature_names == ("x", "y")
     for samples, column, split, message in (
-        (X, "", ["train"] * 5, "^X has 6 samples, but the split has 5 entries"),
+        (X, "", ["train"] * 5, "^X has 6 samples, but split has 5 entries"),
         (
             X,
             "",

@@ -372,46 +372,48 @@ def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
 
 def parse_cells(cells: Sequence[Cell], source: str, rules: Rules) -> Reading:
     """Read the labels in the distinct cells of a column, of which an empty one holds no label."""
+    names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
     separator = _TYPED.get(rules.separator or "", rules.separator)
     if separator == "":
-        return _one_hot(Reading([_alone(cell) for cell in cells], "one label per cell"), source, rules)
-    listed, loose = dict[int, tuple[str, ...]](), dict[int, tuple[str, ...]]()
-    for k, cell in enumerate(cells):
-        if isinstance(cell, tuple):
-            _refuse_nested(source, next((name for name in cell if name and _is_nested(name)), ""))
-        elif cell and cell not in rules.keep:
-            found = parse_list(cell)
-            if not (found and found.certain) and _is_nested(cell):
-                _refuse_nested(source, cell)
-            if found and (found.certain or (len(found.names) > 1 and cell[0] in "[{<#")):
-                listed[k] = found.names
-            elif found:
-                loose[k] = found.names
-    entries = [k for k, cell in enumerate(cells) if isinstance(cell, tuple)]
-    if len(listed) + len(loose) + len(entries) == sum(map(bool, cells)):
-        listed |= loose
-    vocabulary = {name for names in listed.values() for name in names} | {*rules.keep}
-    lists = bool(listed or entries)
-    rest = [k for k, cell in enumerate(cells) if isinstance(cell, str) and cell and k not in listed]
-    broken = {k for k in rest if listed and is_bracketed(str(cells[k])) and k not in loose}
-    whole = {k for k in rest if cells[k] in vocabulary}
-    plain = [k for k in rest if k not in broken and k not in whole]
-    names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
-    for k, found_names in listed.items():
-        names[k] = found_names
-    for k in broken:
-        names[k] = None
-    reading = _read_plain(
-        [str(cells[k]) for k in plain], source, rules._replace(separator=separator), lists=lists
-    )
-    for k, found_names_ in zip(plain, reading.names, strict=True):
-        names[k] = found_names_
+        return _one_hot(Reading(names, "one label per cell"), source, rules)
+    filled = [k for k, cell in enumerate(cells) if cell and cell not in rules.keep]
+    lists, certain = dict[int, tuple[str, ...]](), dict[int, tuple[str, ...]]()
+    for k in filled:
+        cell = cells[k]
+        found = Listed(cell, True) if isinstance(cell, tuple) else parse_list(cell)
+        for part in cell if isinstance(cell, tuple) else () if found and found.certain else (cell,):
+            if part and _is_nested(part):
+                raise InputError(
+                    f"{source}: the cells are nested JSON, such as {quote(part)}, and where the names of "
+                    "classes are in it is not known. Write the names of each row as a list of text, such as "
+                    '["cat", "dog"].'
+                )
+        if found:
+            lists[k] = found.names
+            if found.certain or (len(found.names) > 1 and cell[0] in "[{<#"):
+                certain[k] = found.names
+    may_be_lists = {*lists}
+    if len(lists) < len(filled):  # otherwise `[cat]` is a list like the others
+        lists = certain
+    vocabulary = {name for some in lists.values() for name in some}
+    plain = []
+    for k in filled:
+        cell = cells[k]
+        if k in lists:
+            names[k] = lists[k]
+        elif lists and k not in may_be_lists and is_bracketed(str(cell)):
+            names[k] = None
+        elif cell not in vocabulary:
+            plain.append(k)
+    rules = rules._replace(separator=separator)
+    reading = _read_plain([str(cells[k]) for k in plain], source, rules, lists=bool(lists))
+    for k, parts in zip(plain, reading.names, strict=True):
+        names[k] = parts
     if lists:
-        longest = max(listed, key=lambda k: len(listed[k]), default=-1)
-        how = "lists" if entries else f"lists such as {quote(cells[longest])}"
-        reading = reading._replace(
-            how=f"{how}, otherwise {reading.how}" if plain else how, why="by their form"
-        )
+        longest = cells[max(lists, key=lambda k: len(lists[k]))]
+        how = "lists" if isinstance(longest, tuple) else f"lists such as {quote(longest)}"
+        how = f"{how}, otherwise {reading.how}" if plain else how
+        reading = reading._replace(how=how, why="by their form")
     return _one_hot(reading._replace(names=names), source, rules)
 
 
@@ -564,14 +566,6 @@ def _is_nested(cell: str) -> bool:
         msgspec.json.decode(cell)
         return True
     return bool(_NESTED.match(cell))
-
-
-def _refuse_nested(source: str, cell: str) -> None:
-    if cell:
-        raise InputError(
-            f"{source}: the cells are nested JSON, such as {quote(cell)}, and where the names of classes are "
-            'in it is not known. Write the names of each row as a list of text, such as ["cat", "dog"].'
-        )
 
 
 def parse_list(cell: str) -> Listed | None:
