@@ -54,56 +54,39 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
 
     The result depends on the labels (and boxes) and the seed only. `check_observe` has checked the settings.
     """
-    labels, seed = records.labels, config.observe_seed
-    if config.observe != "protocol":
-        observed, note = _by_rule(records, config)
-    elif records.protocol is None:
-        raise InputError(
-            f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
-            "observed, or the array `observed` of a .npz file, but this data has neither. Choose another "
-            "rule, such as data.observe=single."
-        )
-    else:  # its labels are always full
-        observed = records.protocol
-        origin = "published protocol" if records.empty == "zero" else "array `observed`"
-        note = f"The observed labels are those of the {origin} of {records.name}."
-    if config.observe_noise:
-        known = int(observed.positives_per_class().sum())
-        observed, wrong = with_wrong_positives(observed, labels, config.observe_noise, seed)
-        note += (
-            f" {wrong:,} of the {known:,} observed positives are wrong on purpose: a label that is absent "
-            f"replaces each with probability {config.observe_noise:g}, drawn with seed {seed}."
-        )
-    if config.observe_all_negatives:
-        observed = with_all_negatives(observed, labels)
-        note += " Every true negative is observed, too."
-    return observed, note
-
-
-def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
     rule, seed, labels = config.observe, config.observe_seed, records.labels
-    if not labels.full:
+    if rule != "protocol" and not labels.full:
         raise InputError(
             f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
             "label that is not listed is unknown. If every true label is listed, pass data.unlisted="
             "negative; otherwise leave out data.observe."
         )
-    summary = "One positive label per sample is observed"
-    if rule == "single":
+    note = "One positive label per sample is observed"
+    if rule == "protocol":
+        if records.protocol is None:
+            raise InputError(
+                f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
+                "observed, or the array `observed` of a .npz file, but this data has neither. Choose another "
+                "rule, such as data.observe=single."
+            )
+        observed = records.protocol  # with labels that are always full
+        origin = "published protocol" if records.empty == "zero" else "array `observed`"
+        note = f"The observed labels are those of the {origin} of {records.name}"
+    elif rule == "single":
         observed = single_positive(labels, seed)
     elif rule == "counts":
         k, m = config.observe_positives, config.observe_negatives
         observed = label_counts(labels, k, m, seed)
-        summary = f"Up to {k} positive and {m} negative labels per sample are observed"
+        note = f"Up to {k} positive and {m} negative labels per sample are observed"
     elif rule == "fraction":
         observed = label_share(labels, config.observe_share, seed)
-        summary = (
+        note = (
             f"{int(observed.known_per_sample().sum()):,} of {len(labels) * labels.num_classes:,} labels are "
             f"observed, each with probability {config.observe_share:g}"
         )
     elif rule == "questions":
         observed = questions(labels, seed)
-        summary = (
+        note = (
             "For each sample, classes are asked for in random order until one is present; that class is an "
             "observed positive, and those asked for before it are observed negatives"
         )
@@ -117,8 +100,19 @@ def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]
             )
         observed = biased_positive(labels, weights, seed)
         quantity = _QUANTITIES[rule].format(config.observe_power)
-        summary += f", with probability proportional to {quantity}"
-    return observed, f"{summary}, drawn with seed {seed}."
+        note += f", with probability proportional to {quantity}"
+    note += "." if rule == "protocol" else f", drawn with seed {seed}."
+    if config.observe_noise:
+        known = int(observed.positives_per_class().sum())
+        observed, wrong = with_wrong_positives(observed, labels, config.observe_noise, seed)
+        note += (
+            f" {wrong:,} of the {known:,} observed positives are wrong on purpose: a label that is absent "
+            f"replaces each with probability {config.observe_noise:g}, drawn with seed {seed}."
+        )
+    if config.observe_all_negatives:
+        observed = with_all_negatives(observed, labels)
+        note += " Every true negative is observed, too."
+    return observed, note
 
 
 def check_observe(config: DataConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from ...common.documents import class_name, parse_yaml, read_text, read_yaml_text
@@ -46,7 +45,7 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     used = [name for name in _NAMES if is_file(path / name)]
     classes = _read_names(path / used[0])
     listing = list_images(path)
-    rows, columns, bare = [], [], []
+    rows, columns, bare = list[int](), list[int](), list[str]()
     for row, image in enumerate(listing.images):
         name = _text_name(image)
         file = inside(path, name, str(path))
@@ -54,13 +53,29 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
             bare.append(image)
             continue
         used.append(name)
-        found = _read_classes(file, len(classes))
+        found = set()
+        for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
+            word = line.split(maxsplit=1)[0] if line.strip() else ""
+            if not word:
+                continue
+            if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < len(classes)):
+                raise InputError(
+                    f"{file}: line {number}: begins with {quote(word)}, which is not the number of a class, "
+                    f"0 to {len(classes) - 1}."
+                )
+            found.add(int(word))
         rows += [row] * len(found)
-        columns += found
+        columns += sorted(found)
     if not rows:
         raise InputError(
             f"{path}: none of its {counted(len(listing.images), 'image')} has a text file with an object, "
             f"such as {_text_name(listing.images[0]) if listing.images else 'labels/1.txt'}."
+        )
+    splits = [next(filter(None, map(split_name, image.split("/")[:-1])), "") for image in listing.images]
+    if any(splits) and "" in splits:
+        raise InputError(
+            f"{path}: {quote(listing.images[splits.index('')])} lies in no folder named train, val or test, "
+            "while other images do. Move it, or pass data.path with the folder of one split."
         )
     ids = PackedNames.of(listing.images)
     notes = [f"{counted(len(rows), 'object')} of {counted(len(classes), 'class', 'classes')}."]
@@ -75,7 +90,7 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
         classes=classes,
         classes_given=True,
         labels=label_entries((rows, columns), (len(ids), len(classes)), config.default_label),
-        split=_splits(path, listing.images),
+        split=tuple(splits) if any(splits) else None,
         notes=(*notes, *listing.notes(used)),
     )
 
@@ -105,31 +120,3 @@ def _text_name(image: str) -> str:
     if images:
         parts[images[-1]] = "labels"
     return "/".join(parts)
-
-
-def _read_classes(file: Path, count: int) -> list[int]:
-    found = set()
-    for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
-        if not line.strip():
-            continue
-        word = line.split(maxsplit=1)[0]
-        if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < count):
-            raise InputError(
-                f"{file}: line {number}: begins with {quote(word)}, which is not the number of a class, 0 to "
-                f"{count - 1}."
-            )
-        found.add(int(word))
-    return sorted(found)
-
-
-def _splits(path: Path, images: Sequence[str]) -> tuple[str, ...] | None:
-    """Split of each image by a folder that it lies in; None if none is named after a split."""
-    splits = [next(filter(None, map(split_name, image.split("/")[:-1])), "") for image in images]
-    if not any(splits):
-        return None
-    if "" in splits:
-        raise InputError(
-            f"{path}: {quote(images[splits.index('')])} lies in no folder named train, val or test, while "
-            "other images do. Move it, or pass data.path with the folder of one split."
-        )
-    return tuple(splits)

@@ -123,11 +123,15 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
         for row in table.broken:
             raise InputError(f"{table.where(row)} {table.broken[row]}")
     kinds = {k: _kind(cells[k], config.present_above) if k in table.scalar else "lists" for k in own}
-    stated = _stated_labels(table, config)
-    split, split_if = _find_split(table, config, [k for k in own if k not in stated], cells, notes)
+    stated: tuple[int, ...] = ()
+    if named := config.label_column:
+        parts = [named] if named in names else listed_names(named)
+        stated = tuple(find_stated(names, part, "label_column", source, table.nested) for part in parts)
+    seen = _Seen(table, config, kinds, cells, notes)
+    split, split_if = seen.find_split([k for k in own if k not in stated])
     taken |= {split} - {-1}
     rest = [k for k in own if k not in taken and not (split_flag(names[k]) and k not in stated)]
-    labels, marks = _find_labels(table, config, rest, stated, kinds, cells, notes)
+    labels, marks = seen.find_labels(rest, stated)
     present = [
         k
         for k in rest
@@ -137,8 +141,22 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     ]
     presence = present[0] if labels and len(present) == 1 else -1
     left = [k for k in own if k not in taken and k not in (*labels, *marks, presence)]
-    notes += _name_used(table, file, labels, texts)
-    notes += _name_unused(table, left, kinds)
+    used = []
+    if texts:
+        used.append(f"the texts are those of {shorten(names[k] for k in texts)}")
+    if file >= 0 and canonical(names[file]) != ("id" if texts else "file"):
+        what = "names of the samples" if texts else "images"
+        used.append(f"the {what} are those of the column {quote(names[file])}")
+    if len(labels) == 1 and canonical(names[labels[0]]) not in LABEL_COLUMNS[0]:
+        used.append(f"the labels are those of the column {quote(names[labels[0]])}")
+    if used:
+        notes.append(f"{table.path.name}: {', '.join(used)}.")
+    if left := left[:_DESCRIBED]:
+        words = sorted(seen.words(left), key=lambda k: not LIKELY.search(names[k]))
+        such = [option("label_column", names[k]) for k in words]
+        advice = f" If one of them holds the labels, name it, such as {such[0]}." if such else ""
+        listed = shorten(f"{names[k]} ({kinds[k]})" for k in left)
+        notes.append(f"{table.path.name}: columns that are not used: {listed}.{advice}")
     return Columns(
         file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
     )
@@ -284,124 +302,161 @@ def _looks_like_file(word: str) -> bool:
     return dot > 0 and word[dot:].lower() in SUFFIXES
 
 
-# -- split -----------------------------------------------------------------------------------------------
+# -- split and labels ------------------------------------------------------------------------------------
 
 
-def _find_split(
-    table: Table,
-    config: DataConfig,
-    columns: Sequence[int],
-    cells: Mapping[int, Sequence[object]],
-    notes: list[str],
-) -> tuple[int, str]:
-    """Position of the column that holds the split, and the split of its true cells; -1 if none does.
+class _Seen(NamedTuple):
+    """A table and what the first cells of its columns hold, those of files and texts left out."""
 
-    A name for splits needs cells that name them, or that are 0 and 1 under a name such as `is_train`. Cells
-    that name several splits, `train` among them, need no name.
-    """
-    names, source = table.names, str(table.path)
-    if config.split_column:
-        split = find_stated(names, config.split_column, "split_column", source)
-        return split, split_flag(names[split])
-    found: dict[int, str] = {}
-    known = {name for group in LABEL_COLUMNS for name in group}
-    has_labels = bool(config.label_column) or not known.isdisjoint(map(canonical, names))
-    for k in columns:
-        name, flag = canonical(names[k]), split_flag(names[k])
-        words = {text(cell).lower() for cell in cells.get(k, ())}
-        splits = {split_name(word) for word in words}
-        are_marks = bool(words) and {MARKS[word] for word in words} <= {0, 1}
-        if has_labels and are_marks:  # otherwise, `train` may be a class
-            flag = flag or split_name(name) or ""
-        if flag and are_marks:
-            found[k] = flag
-        elif (
-            words
-            and None not in splits
-            and (name in SPLIT_COLUMNS or ("train" in splits and len(splits) > 1))
-        ):
-            found[k] = ""
-        elif (name in SPLIT_COLUMNS or flag) and words and config.split == "given":
-            some = first_few([quote(word) for word in sorted(words)], 3)
-            raise InputError(
-                f"{source}: the column {quote(names[k])} is called like one that holds the split, but holds "
-                f"{some}. If it does, write train, val or test in its cells, or name the column that does "
-                f"with {option('split_column', 'NAME')}; if it does not, pass {option('split', 'ignore')}."
-            )
-    exact = [k for k in found if canonical(names[k]) == "split"]
-    if len(found) > 1 and len(exact) != 1:
-        raise _several(table, [*found], "hold the split", "split_column")
-    for k in exact or found:
-        how = f"true = {found[k]}" if found[k] else "by its cells"
-        if canonical(names[k]) != "split":
-            notes.append(f"{table.path.name}: the split is that of the column {quote(names[k])} ({how}).")
-        return k, found[k]
-    return -1, ""
+    table: Table
+    config: DataConfig
+    kinds: Mapping[int, Kind]  # of each column
+    cells: Mapping[int, Sequence[object]]  # first cells that are not blank; not of lists
+    notes: list[str]  # how columns were found
 
+    def find_split(self, columns: Sequence[int]) -> tuple[int, str]:
+        """Position of the column that holds the split, and the split of its true cells; -1 if none does.
 
-# -- labels ----------------------------------------------------------------------------------------------
+        A name for splits needs cells that name them, or that are 0 and 1 under a name such as `is_train`.
+        Cells that name several splits, `train` among them, need no name.
+        """
+        names, source = self.table.names, str(self.table.path)
+        if self.config.split_column:
+            split = find_stated(names, self.config.split_column, "split_column", source)
+            return split, split_flag(names[split])
+        found: dict[int, str] = {}
+        known = {name for group in LABEL_COLUMNS for name in group}
+        has_labels = bool(self.config.label_column) or not known.isdisjoint(map(canonical, names))
+        for k in columns:
+            name, flag = canonical(names[k]), split_flag(names[k])
+            words = {text(cell).lower() for cell in self.cells.get(k, ())}
+            splits = {split_name(word) for word in words}
+            are_marks = bool(words) and {MARKS[word] for word in words} <= {0, 1}
+            if has_labels and are_marks:  # otherwise, `train` may be a class
+                flag = flag or split_name(name) or ""
+            named = name in SPLIT_COLUMNS
+            if flag and are_marks:
+                found[k] = flag
+            elif words and None not in splits and (named or ("train" in splits and len(splits) > 1)):
+                found[k] = ""
+            elif (named or flag) and words and self.config.split == "given":
+                some = first_few([quote(word) for word in sorted(words)], 3)
+                raise InputError(
+                    f"{source}: the column {quote(names[k])} is called like one that holds the split, but "
+                    f"holds {some}. If it does, write train, val or test in its cells, or name the column "
+                    f"that does with {option('split_column', 'NAME')}; if it does not, pass "
+                    f"{option('split', 'ignore')}."
+                )
+        exact = [k for k in found if canonical(names[k]) == "split"]
+        if len(found) > 1 and len(exact) != 1:
+            raise _several(self.table, [*found], "hold the split", "split_column")
+        for k in exact or found:
+            if canonical(names[k]) != "split":
+                how = f"true = {found[k]}" if found[k] else "by its cells"
+                self.note(f"the split is that of the column {quote(names[k])} ({how})")
+            return k, found[k]
+        return -1, ""
 
+    def find_labels(
+        self, rest: Sequence[int], stated: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Positions of the columns that hold class names, and of those that stand for a class each."""
+        names, kinds, cells = self.table.names, self.kinds, self.cells
+        measures = {k for k in rest if MEASURE.search(names[k]) and self.is_numeric(k)}
+        marks = [k for k in rest if kinds[k] == "marks" and k not in measures]
+        are_marks = {*marks, *(k for k in rest if kinds[k] == "blank")}
+        if stated:
+            if len(stated) == 1 and self.config.present_above is None:
+                return stated, ()
+            # Several columns are a class each if all hold marks, and hold the labels together if none does.
+            known = [k for k in stated if k in kinds and kinds[k] not in ("marks", "blank")]
+            filled = [k for k in stated if kinds.get(k) == "marks"]
+            return (stated, ()) if known and not filled else ((), stated)
+        classes = [k for k in marks if canonical(names[k]) not in PRESENCE_COLUMNS]
+        for certain, known_names in zip((True, False), LABEL_COLUMNS, strict=True):
+            groups = _label_groups(names, rest, known_names)
+            if len(classes) > 1:  # which `tag` and `class` with marks in their cells belong to
+                marked = [g for g in groups if are_marks.issuperset(g) and (cells[g[0]] or not certain)]
+                if marked and certain:
+                    readings = [self.labels_in(marked[0][0]), self.classes_are(marks)]
+                    raise _ambiguous(self.table, "there may be", readings)
+                groups = [group for group in groups if group not in marked]
+            ranks = [k for (k, *_) in groups if canonical(names[k]) == "class"]
+            if ranks and not _RANKS.isdisjoint(map(canonical, names)):
+                groups = [*((k,) for k in _positions(names, _TAXA) if k in rest), (ranks[0],)]
+            if len(groups) > 1:
+                raise _several(self.table, [group[0] for group in groups], "hold the labels", "label_column")
+            for group in groups:
+                if len(group) > 1:
+                    joined = shorten(names[k] for k in group)
+                    self.note(f"the columns {joined} hold the labels of a row together")
+                return group, ()
+        other_roles = {*INFERRED, *FILE_COLUMNS[1], *FILE_COLUMNS[2]}
+        left = [k for k in rest if k not in are_marks | measures and canonical(names[k]) not in other_roles]
+        if marks and not left:
+            return (), tuple(k for k in rest if k in are_marks)
+        if not marks and len(left) == 1 and self.words(left):
+            only = quote(names[left[0]])
+            self.note(f"no column is called label; {only} is the only one that may hold the labels")
+            return (left[0],), ()
+        raise self.no_labels(left, marks)
 
-def _stated_labels(table: Table, config: DataConfig) -> tuple[int, ...]:
-    """Positions of the columns that the user named as those of labels."""
-    stated, source = config.label_column, str(table.path)
-    if not stated:
-        return ()
-    parts = [stated] if stated in table.names else listed_names(stated)
-    return tuple(find_stated(table.names, part, "label_column", source, table.nested) for part in parts)
-
-
-def _find_labels(
-    table: Table,
-    config: DataConfig,
-    rest: Sequence[int],
-    stated: tuple[int, ...],
-    kinds: Mapping[int, Kind],
-    cells: Mapping[int, Sequence[object]],
-    notes: list[str],
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Positions of the columns that hold class names, and of those that stand for a class each."""
-    names = table.names
-    measures = {k for k in rest if MEASURE.search(names[k]) and _holds_measures(cells.get(k, ()))}
-    marks = [k for k in rest if kinds[k] == "marks" and k not in measures]
-    are_marks = {*marks, *(k for k in rest if kinds[k] == "blank")}
-    if stated:
-        if len(stated) == 1 and config.present_above is None:
-            return stated, ()
-        # Several columns are a class each if all hold marks, and hold the labels together if none does.
-        known = [k for k in stated if k in kinds and kinds[k] not in ("marks", "blank")]
-        filled = [k for k in stated if kinds.get(k) == "marks"]
-        return (stated, ()) if known and not filled else ((), stated)
-    classes = [k for k in marks if canonical(names[k]) not in PRESENCE_COLUMNS]
-    for certain, known_names in zip((True, False), LABEL_COLUMNS, strict=True):
-        groups = _label_groups(names, rest, known_names)
-        if len(classes) > 1:  # which `tag` and `class` with marks in their cells belong to
-            marked = [g for g in groups if are_marks.issuperset(g) and (cells[g[0]] or not certain)]
-            if marked and certain:
-                readings = [_labels_in(table, marked[0][0], cells), _classes_are(table, marks)]
-                raise _ambiguous(table, "there may be", readings)
-            groups = [group for group in groups if group not in marked]
-        ranks = [k for (k, *_) in groups if canonical(names[k]) == "class"]
-        if ranks and not _RANKS.isdisjoint(map(canonical, names)):
-            groups = [*((k,) for k in _positions(names, _TAXA) if k in rest), (ranks[0],)]
-        if len(groups) > 1:
-            raise _several(table, [group[0] for group in groups], "hold the labels", "label_column")
-        for group in groups:
-            if len(group) > 1:
-                joined = shorten(names[k] for k in group)
-                notes.append(f"{table.path.name}: the columns {joined} hold the labels of a row together.")
-            return group, ()
-    other_roles = {*INFERRED, *FILE_COLUMNS[1], *FILE_COLUMNS[2]}
-    left = [k for k in rest if k not in are_marks | measures and canonical(names[k]) not in other_roles]
-    if marks and not left:
-        return (), tuple(k for k in rest if k in are_marks)
-    if not marks and len(left) == 1 and kinds[left[0]] in ("text", "lists"):
-        notes.append(
-            f"{table.path.name}: no column is called label; {quote(names[left[0]])} is the only one that "
-            "may hold the labels."
+    def no_labels(self, columns: Sequence[int], marks: Sequence[int]) -> InputError:
+        """Error of a table of which no rule says where the labels are. Likely names come first."""
+        names, cells, words = self.table.names, self.cells, self.words(columns)
+        likely = [k for k in words if LIKELY.search(names[k])]
+        numbers = [k for k in columns if self.kinds[k] == "numbers"]
+        numbers = [k for k in numbers if not words or LIKELY.search(names[k])]
+        for k in words:  # a class with a word among its marks
+            if not likely and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
+                return bad_cells(self.table, k)
+        readings = [*map(self.labels_in, likely)]
+        if len(numbers) == 1 and not marks:
+            readings.append(self.labels_in(numbers[0]))
+        if numbers:
+            stated = option("label_column", typed_names(names[k] for k in sorted({*marks, *numbers})))
+            some = first_few([quote(text(cell)) for cell in cells[numbers[0]]], 3)
+            above = f"classes that are present above a number (numbers are such as {some})"
+            readings.append(f"{above}: pass {stated} {option('present_above', '0.5')}")
+        if len(marks) > 1 or (marks and not readings and not words):
+            readings.append(self.classes_are(marks))
+        if not likely:
+            readings += map(self.labels_in, words)
+        if readings:
+            hold = f"(Columns that stand for a class hold {MARKS_EXPECTED}.)"
+            what = f"no rule says which columns hold the labels. {hold} They may be"
+            return _ambiguous(self.table, what, readings)
+        nested = f"Nested objects are not read: {shorten(self.table.nested)}. " if self.table.nested else ""
+        return InputError(
+            f"{self.table.path}: there is no column `label` or `labels`, and no other column holds class "
+            f"names or {MARKS_EXPECTED}; found: {shorten(names)}. {nested}{EXPECTED}."
         )
-        return (left[0],), ()
-    raise _no_labels(table, left, marks, kinds, cells)
+
+    def note(self, what: str) -> None:
+        """Add a note on the table."""
+        self.notes.append(f"{self.table.path.name}: {what}.")
+
+    def words(self, columns: Sequence[int]) -> list[int]:
+        """Those of some columns that hold text or lists."""
+        return [k for k in columns if self.kinds[k] in ("text", "lists")]
+
+    def is_numeric(self, column: int) -> bool:
+        """Whether a column holds numbers, and not only marks."""
+        cells = self.cells.get(column, ())
+        return all(number(cell) is not None for cell in cells) and any(MARKS[cell] == BAD for cell in cells)
+
+    def labels_in(self, column: int) -> str:
+        """A reading: labels in a column, with its own cells, and what to type."""
+        words = [*dict.fromkeys(quote(text(cell)) for cell in self.cells.get(column, ()))]
+        name = self.table.names[column]
+        such = f" (such as {first_few(words, 3)})" if words else " (lists)"
+        return f"the labels in {quote(name)}{such}: pass {option('label_column', name)}"
+
+    def classes_are(self, columns: Iterable[int]) -> str:
+        """A reading: columns that stand for a class each, and what to type."""
+        names = [self.table.names[k] for k in columns]
+        stated = option("label_column", typed_names(names))
+        return f"a class per column of marks ({shorten(names)}): pass {stated}"
 
 
 def _label_groups(
@@ -421,43 +476,6 @@ def _label_groups(
     return sorted(groups)
 
 
-def _no_labels(
-    table: Table,
-    columns: Sequence[int],
-    marks: Sequence[int],
-    kinds: Mapping[int, Kind],
-    cells: Mapping[int, Sequence[object]],
-) -> InputError:
-    """Error of a table of which no rule says where the labels are. Columns with likely names come first."""
-    names = table.names
-    words = [k for k in columns if kinds[k] in ("text", "lists")]
-    likely = [k for k in words if LIKELY.search(names[k])]
-    numbers = [k for k in columns if kinds[k] == "numbers" and (not words or LIKELY.search(names[k]))]
-    for k in words:  # a class with a word among its marks
-        if not likely and {text(cell) for cell in cells.get(k, ())} & {"0", "1"}:
-            return bad_cells(table, k)
-    readings = [_labels_in(table, k, cells) for k in likely]
-    if len(numbers) == 1 and not marks:
-        readings.append(_labels_in(table, numbers[0], cells))
-    if numbers:
-        stated = option("label_column", typed_names(names[k] for k in sorted({*marks, *numbers})))
-        some = first_few([quote(text(cell)) for cell in cells[numbers[0]]], 3)
-        above = f"classes that are present above a number (numbers are such as {some})"
-        readings.append(f"{above}: pass {stated} {option('present_above', '0.5')}")
-    if len(marks) > 1 or (marks and not readings and not words):
-        readings.append(_classes_are(table, marks))
-    readings += [_labels_in(table, k, cells) for k in words if not likely]
-    if readings:
-        hold = f"(Columns that stand for a class hold {MARKS_EXPECTED}.)"
-        what = f"no rule says which columns hold the labels. {hold} They may be"
-        return _ambiguous(table, what, readings)
-    nested = f"Nested objects are not read: {shorten(table.nested)}. " if table.nested else ""
-    return InputError(
-        f"{table.path}: there is no column `label` or `labels`, and no other column holds class names or "
-        f"{MARKS_EXPECTED}; found: {shorten(names)}. {nested}{EXPECTED}."
-    )
-
-
 def bad_cells(table: Table, column: int) -> InputError:
     """Error that names the first cells of a column of a class that are not marks."""
     wrong: dict[str, int] = {}
@@ -474,20 +492,6 @@ def bad_cells(table: Table, column: int) -> InputError:
     )
 
 
-def _labels_in(table: Table, column: int, cells: Mapping[int, Sequence[object]]) -> str:
-    """A reading: labels in a column, with its own cells, and what to type."""
-    words = [*dict.fromkeys(quote(text(cell)) for cell in cells.get(column, ()))]
-    name = table.names[column]
-    such = f" (such as {first_few(words, 3)})" if words else " (lists)"
-    return f"the labels in {quote(name)}{such}: pass {option('label_column', name)}"
-
-
-def _classes_are(table: Table, columns: Iterable[int]) -> str:
-    names = [table.names[k] for k in columns]
-    stated = option("label_column", typed_names(names))
-    return f"a class per column of marks ({shorten(names)}): pass {stated}"
-
-
 def _ambiguous(table: Table, what: str, readings: Sequence[str]) -> InputError:
     """Error with at most three readings, the likeliest first."""
     return InputError(f"{table.path}: ambiguous: {what} {'; or '.join(readings[:3])}.")
@@ -500,44 +504,6 @@ def _several(table: Table, found: Sequence[int], what: str, setting: str) -> Inp
     return InputError(f"{table.path}: ambiguous: the columns {columns} may {what}. Pass {options}.")
 
 
-def _holds_measures(cells: Sequence[object]) -> bool:
-    """Whether cells are numbers, and not only marks."""
-    return all(number(cell) is not None for cell in cells) and any(MARKS[cell] == BAD for cell in cells)
-
-
 def _positions(names: Sequence[str], known: Iterable[str]) -> list[int]:
     known = {*known}
     return [k for k, name in enumerate(names) if canonical(name) in known]
-
-
-# -- what a note says ------------------------------------------------------------------------------------
-
-
-def _name_used(table: Table, file: int, labels: Sequence[int], texts: Sequence[int]) -> list[str]:
-    """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
-    names = table.names
-    phrases = []
-    if texts:
-        phrases.append(f"the texts are those of {shorten(names[k] for k in texts)}")
-    if file >= 0 and canonical(names[file]) != ("id" if texts else "file"):
-        what = "names of the samples" if texts else "images"
-        phrases.append(f"the {what} are those of the column {quote(names[file])}")
-    if len(labels) == 1 and canonical(names[labels[0]]) not in LABEL_COLUMNS[0]:
-        phrases.append(f"the labels are those of the column {quote(names[labels[0]])}")
-    return [f"{table.path.name}: {', '.join(phrases)}."] if phrases else []
-
-
-def _name_unused(table: Table, columns: Sequence[int], kinds: Mapping[int, Kind]) -> list[str]:
-    """Note on columns that are not used, each with what it holds, and how one is read for the labels."""
-    names = [table.names[k] for k in columns[:_DESCRIBED]]
-    if not names:
-        return []
-    listed = shorten(f"{name} ({kinds[k]})" for name, k in zip(names, columns, strict=False))
-    words = [table.names[k] for k in columns if kinds[k] in ("text", "lists")]
-    words.sort(key=lambda name: not LIKELY.search(name))
-    such = (
-        f" If one of them holds the labels, name it, such as {option('label_column', words[0])}."
-        if words
-        else ""
-    )
-    return [f"{table.path.name}: columns that are not used: {listed}.{such}"]
