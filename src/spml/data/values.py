@@ -174,21 +174,17 @@ def read_labels(
             labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
         return labels, "Y holds class indices, one label per sample."
     nan, negative = _special_values(arrays)
-    *_, sentence = meaning(
-        {0, 1, *([BLANK] if nan else []), *([-1] if negative else [])}, unlisted, first, "NaN"
-    )
+    values = {0, 1, *([BLANK] if nan else []), *([-1] if negative else [])}
+    zero, _, sentence = meaning(values, unlisted, first, "NaN")
     for _, _, block in _blocks(arrays):
-        if negative and not hasattr(block, "indptr"):
-            parts.append(ObservedLabels.from_ternary(block))
-        elif negative:
-            parts.append(ObservedLabels.from_csr(block, unlisted="unknown"))
-        elif not hasattr(block, "indptr") and nan:
-            parts.append(ObservedLabels.from_nan(block))
-        elif not hasattr(block, "indptr"):
-            parts.append(ObservedLabels.from_multi_hot(block, unlisted=unlisted))
-        else:
-            block.data[np.isnan(block.data)] = 0  # still stored, unlike the known negatives
-            parts.append(ObservedLabels.from_csr(block, unlisted="negative" if nan else unlisted))
+        if hasattr(block, "indptr"):
+            block.data[np.isnan(block.data)] = 0  # still stored, unlike the other zeros
+            parts.append(ObservedLabels.from_csr(block, unlisted="negative" if zero else "unknown"))
+            continue
+        ternary = (block > 0).astype(np.int8)  # 0 where it is NaN
+        ternary[block < 0] = -1
+        ternary[block == 0] = zero
+        parts.append(ObservedLabels.from_ternary(ternary))
     if len({part.full for part in parts}) > 1:  # otherwise joining full ones with others makes all dense
         parts = [ObservedLabels.from_csr(part.to_csr()) if part.full else part for part in parts]
     return ObservedLabels.join(parts), f"Y holds {sentence}"
