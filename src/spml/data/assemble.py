@@ -78,6 +78,15 @@ def to_dataset(
         notes += note_separated(records.groups, groups, split)
     rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
     truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
+    mean = records.labels.positives_per_sample().mean()
+    absent = records.labels.negatives_per_sample().mean()
+    meaning = f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
+    if records.labels.full:
+        meaning = f"fully labelled, {mean:.2f} labels per sample"
+    elif absent:
+        meaning = f"{mean:.2f} positive and {absent:.2f} negative labels known per sample, others are unknown"
+    sizes = ", ".join(f"{name} {len(chosen):,}" for name, chosen in rows.items())
+    summary = f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
     return Dataset(
         name=records.name,
         classes=records.classes,
@@ -91,7 +100,7 @@ def to_dataset(
             for name, chosen in rows.items()
         },
         truth={name: labels for name, labels in truth.items() if labels.full},
-        notes=(_summary(records, rows), *notes),
+        notes=(summary, *notes),
         skipped=(*records.skipped, *((records.ids[row], reason) for row, reason in sorted(skipped.items()))),
         empty=records.empty,
     )
@@ -223,22 +232,21 @@ def _hold_out(
     return note
 
 
-def _summary(records: Records, rows: Mapping[str, npt.NDArray[np.int64]]) -> str:
-    sizes = ", ".join(f"{name} {len(chosen):,}" for name, chosen in rows.items())
-    mean = records.labels.positives_per_sample().mean()
-    absent = records.labels.negatives_per_sample().mean()
-    if records.labels.full:
-        meaning = f"fully labelled, {mean:.2f} labels per sample"
-    elif absent:
-        meaning = f"{mean:.2f} positive and {absent:.2f} negative labels known per sample, others are unknown"
-    else:
-        meaning = f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
-    return f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
-
-
 def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[str, ...]:
     """Remarks on a data set, one line each; `labels` are those of all its samples as the file gives them."""
-    lines = [_alike_classes(data.classes, labels), _equal_images(data)]
+    lines = []
+    if groups := [names for names in group_alike(data.classes).values() if len(names) > 1]:
+        counts = dict(zip(data.classes, labels.positives_per_class().tolist(), strict=True))
+        phrases = [
+            " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES])
+            for names in groups
+        ]
+        lines.append(
+            f"{counted(len(groups), 'group')} of class names may mean the same: "
+            f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file "
+            "for data.rename that merges them."
+        )
+    lines.append(_equal_images(data))
     for name in ("val", "test"):
         if has_split and {"train", name} <= {*data.splits}:
             seen = data.splits["train"].observed.positives_per_class()
@@ -249,21 +257,6 @@ def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[
                     f"in the {name} split can't be evaluated there: {first_few(lacking, EXAMPLES)}."
                 )
     return tuple(line for line in lines if line)
-
-
-def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
-    groups = [names for names in group_alike(classes).values() if len(names) > 1]
-    if not groups:
-        return ""
-    counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
-    phrases = [
-        " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
-    ]
-    return (
-        f"{counted(len(groups), 'group')} of class names may mean the same: "
-        f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file for "
-        "data.rename that merges them."
-    )
 
 
 def _equal_images(data: Dataset) -> str:

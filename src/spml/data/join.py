@@ -21,7 +21,6 @@ from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
-from .dataset import Inputs
 from .groups import merge_names
 from .images.image_files import ImageSource
 from .names import FilesBelow, PackedNames
@@ -52,11 +51,23 @@ def join_records(
     ]
     splits = [part.split or ("train",) * len(part.ids) for part in parts]
     groups = [part.groups or ("",) * len(part.ids) for part in parts]
+    inputs: Texts | Sequence[ImageSource]
+    texts = [each.inputs for each in records if isinstance(each.inputs, Texts)]
+    files = [each.inputs for each in records if isinstance(each.inputs, Sequence)]
+    below = [part for part in files if isinstance(part, FilesBelow)]
+    if len(texts) == len(parts):
+        inputs = Texts.of(text for part in texts for text in part)
+    elif len(files) < len(parts):
+        raise InputError(f"{source}: only image files, or only texts, can be joined, not features.")
+    elif len(below) == len(parts) and len({part.root for part in below}) == 1:
+        inputs = FilesBelow(below[0].root, PackedNames.of(name for part in below for name in part.names))
+    else:
+        inputs = tuple(chain(*files))
     whole = Records(
         source=source,
         name=name,
         ids=PackedNames.of(sample for each in records for sample in each.ids),
-        inputs=_joined_inputs(source, [each.inputs for each in records]),
+        inputs=inputs,
         classes=classes,
         classes_given=any(each.classes_given for each in records),
         labels=ObservedLabels.join([each.labels for each in records]),
@@ -104,21 +115,6 @@ def _over(records: Records, classes: tuple[str, ...], unlisted: Unlisted) -> Rec
         ternary[:, np.delete(np.arange(len(classes)), columns)] = -1
         moved = replace(moved, labels=ObservedLabels.from_ternary(ternary))
     return moved
-
-
-def _joined_inputs(
-    source: str, parts: Sequence[Inputs | Sequence[ImageSource]]
-) -> Texts | Sequence[ImageSource]:
-    texts = [part for part in parts if isinstance(part, Texts)]
-    if len(texts) == len(parts):
-        return Texts.of(text for part in texts for text in part)
-    files = [part for part in parts if isinstance(part, Sequence)]
-    if len(files) < len(parts):
-        raise InputError(f"{source}: only image files, or only texts, can be joined, not features.")
-    below = [part for part in files if isinstance(part, FilesBelow)]
-    if len(below) == len(parts) and len({part.root for part in below}) == 1:
-        return FilesBelow(below[0].root, PackedNames.of(name for part in below for name in part.names))
-    return tuple(file for part in files for file in part)
 
 
 def _merge_repeated(records: Records) -> Records:

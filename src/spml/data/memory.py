@@ -635,7 +635,15 @@ def read_memory(
             entries = counted(len(column), "entry", "entries")
             raise InputError(f"X has {counted(count, 'sample')}, but {argument} has {entries}.")
     parts = None if columns["split"] is None else split_column([*map(str, columns["split"])], MEMORY)
-    names = None if columns["groups"] is None else _read_groups(columns["groups"])
+    names = None
+    if columns["groups"] is not None:
+        cells = [None if is_missing(name) else name for name in listed(columns["groups"])]
+        for row, name in enumerate(cells):
+            if not isinstance(name, (str, int, float, np.generic, type(None))):
+                raise InputError(
+                    f"groups[{row}] is {described(name)}: name the group of each sample by text or a number."
+                )
+        names = group_names(cells)
 
     def understand(config: DataConfig) -> Records:
         one_hot = tuple(listed_names(config.one_hot))
@@ -658,18 +666,6 @@ def read_memory(
         )
 
     return read_as_stated(understand, config, known if classes is None else ())
-
-
-def _read_groups(groups: Any) -> tuple[str, ...]:
-    names = list(listed(groups))
-    for row, name in enumerate(names):
-        if is_missing(name):
-            names[row] = None
-        elif not isinstance(name, (str, int, float, np.generic)):
-            raise InputError(
-                f"groups[{row}] is {described(name)}: name the group of each sample by text or a number."
-            )
-    return group_names(names)
 
 
 def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:

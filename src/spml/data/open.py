@@ -237,7 +237,17 @@ def list_inputs(
             what = "a .npz file" if suffix == ".npz" else "a folder of feature shards"
             raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
     if config.text:
-        return _list_texts(sources, config.text, report)
+        path = sources[0]
+        if len(sources) > 1 or path.suffix.lower() not in TABLES:
+            found = f"{len(sources)} paths" if len(sources) > 1 else path
+            raise InputError(
+                f"{found}: the model takes texts: give one table ({', '.join(TABLES)}) with the columns "
+                f"{config.text}."
+            )
+        ids, texts, notes = read_texts(open_table(path), config.text)
+        for note in notes:
+            report(note)
+        return ids, texts
     if is_shards(Source(sources[0])):
         return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
@@ -313,22 +323,6 @@ def _list_files(
         for name, file in zip(names, paths, strict=True):
             files.setdefault(file, name)
     return tuple(files.values()), tuple(files)
-
-
-def _list_texts(
-    sources: Sequence[Path], stated: str, report: Callable[[str], None]
-) -> tuple[Sequence[str], Inputs]:
-    """Names and texts of the rows of a table, in the columns that `stated` names."""
-    path = sources[0]
-    if len(sources) > 1 or path.suffix.lower() not in TABLES:
-        found = f"{len(sources)} paths" if len(sources) > 1 else path
-        raise InputError(
-            f"{found}: the model takes texts: give one table ({', '.join(TABLES)}) with the columns {stated}."
-        )
-    names, texts, notes = read_texts(open_table(path), stated)
-    for note in notes:
-        report(note)
-    return names, texts
 
 
 def _image_files(

@@ -7,7 +7,7 @@ it would decode or copy the images, and has no limits on compressed data.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +99,12 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
                 f"{parts[0][1] / INFO}. Give all splits the same features."
             )
         for file in _files(folder):
-            _read_file(file, chosen, images, labels, groups)
+            start = len(images)
+            for found, label_cells, group_cells in _read_file(file, chosen):
+                for row, cell in enumerate(label_cells, len(images) - start):
+                    labels.append(_names(cell, chosen.labels.classes, f"{file}: row {row} (counted from 0)"))
+                images += found
+                groups += group_cells
         rows = range(len(images) - len(ids))
         ids += [f"{name}/{row}" if name else str(row) for row in rows]
         split += [split_name(name) or "" for _ in rows]
@@ -216,14 +221,8 @@ def _column(feature: Any, where: str) -> _Column:
     return _Column("Image" if kind == "Image" and not several else "", several)
 
 
-def _read_file(
-    file: Path,
-    chosen: _Chosen,
-    images: list[FilePart],
-    labels: list[list[str] | None],
-    groups: list[object],
-) -> None:
-    """Add the images, labels and groups of a file, batch by batch.
+def _read_file(file: Path, chosen: _Chosen) -> Iterator[tuple[list[FilePart], list[Any], list[Any]]]:
+    """Images of a file and the cells of its labels and groups, batch by batch.
 
     The file is not copied, and compressed data is refused, so memory is bounded by the size of the file.
     """
@@ -247,12 +246,9 @@ def _read_file(
             raise InputError(f"{file}: has no column {missing!r}, or has it twice.")
         options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
         for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
-            images += _image_parts(batch.column(chosen.image), whole, file, row)
-            for number, cell in enumerate(cells(batch.column(chosen.label)), row):
-                where = f"{file}: row {number} (counted from 0)"
-                labels.append(_names(cell, chosen.labels.classes, where))
-            if chosen.group:
-                groups += cells(batch.column(chosen.group))
+            images = _image_parts(batch.column(chosen.image), whole, file, row)
+            groups = cells(batch.column(chosen.group)) if chosen.group else []
+            yield images, cells(batch.column(chosen.label)), groups
             row += len(batch)
 
 

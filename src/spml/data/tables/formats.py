@@ -349,7 +349,8 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
     names = tuple(name.strip() for name in schema.names)
     flat = [k for k, field in enumerate(schema) if is_flat(field.type)]
     if not names_files([names[k] for k in flat], file_column, ids=False):
-        image = next((field.name for field in schema if _holds_bytes(field.type)), None)
+        # Bytes, alone or in a struct, as `datasets` keeps images.
+        image = next((field.name for field in schema if "binary" in str(field.type)), None)
         if image is not None:
             raise InputError(
                 f"{path}: has no column `file`; found: {shorten(names).lower()}. The column {quote(image)} "
@@ -398,15 +399,6 @@ def _parquet_blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[B
                     )
                 yield Block(range(start, start + len(batch)), lists)
                 start += len(batch)
-
-
-def _holds_bytes(kind: Any) -> bool:
-    """Whether a column holds bytes, alone or in a struct, as `datasets` keeps images."""
-    from pyarrow import types
-
-    kinds = [kind.field(k).type for k in range(kind.num_fields)] if types.is_struct(kind) else [kind]
-    kinds = [kind.value_type if types.is_dictionary(kind) else kind for kind in kinds]
-    return any(types.is_binary(kind) or types.is_large_binary(kind) for kind in kinds)
 
 
 @contextmanager
