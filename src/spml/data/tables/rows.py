@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from ..images.image_files import SUFFIXES
 from ..names import FilesBelow, PackedNames, RowNames, take
 from ..records import Records, in_both, label_entries, take_rows
 from ..rename import wanted_names
-from ..splits import SPELLINGS, split_name
+from ..splits import SPELLINGS, SPLITS, split_name
 from ..texts import Texts
 from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, presence, text
 from .cells import CellLabels, Column, Rules, label_cells
@@ -93,6 +94,13 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     content = _read_names(rows) if columns.labels else _read_marks(rows)
     if columns.checked >= 0:
         content = _add_checked(content, rows)
+    guarded = []
+    if names := [name for name in content.classes if unguarded(name) != name]:
+        guarded.append(
+            f"{path.name}: class names are read as they are: {counted(len(names), 'name')} such as "
+            f"{quote(names[0])} may be from a file that was written with `spreadsheet_safe`. Write it "
+            "without, or rename the classes with data.rename."
+        )
     records = Records(
         source=str(path),
         name=path.stem if path.stem != "labels" else path.resolve().parent.name,
@@ -107,7 +115,7 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
             *table.notes,
             *columns.notes,
             *content.notes,
-            *_name_guarded(table, content.classes),
+            *guarded,
             *rows.notes(),
         ),
     )
@@ -117,18 +125,6 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     left_out = tuple((name, NO_TEXT) for name in empty)
     taken = take_rows(records, filled)
     return replace(taken, notes=(*records.notes, *notes), skipped=(*records.skipped, *left_out))
-
-
-def _name_guarded(table: Table, classes: Sequence[str]) -> list[str]:
-    """Note on class names with a ' that may be there for spreadsheets only."""
-    names = [name for name in classes if unguarded(name) != name]
-    if not names:
-        return []
-    return [
-        f"{table.path.name}: class names are read as they are: {counted(len(names), 'name')} such as "
-        f"{quote(names[0])} may be from a file that was written with `spreadsheet_safe`. Write it without, "
-        "or rename the classes with data.rename."
-    ]
 
 
 # -- samples ---------------------------------------------------------------------------------------------
@@ -212,6 +208,13 @@ class ImageRows:
         """The beginning of a message on two rows of one image."""
         return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
 
+    def in_two(self, first: int, second: int, what: str, one: str, other: str) -> InputError:
+        """Error of two rows of one image that are in different splits or groups."""
+        return InputError(
+            f"{self.both(first, second)}, in the {what}s {one} and {other}. An image may be in one {what} "
+            "only: correct one of the rows."
+        )
+
     def contradiction(self, first: int, second: int, name: str) -> InputError:
         """Error of two rows of one image, of which one says that it has a class and the other that not."""
         rows = self.both(*sorted((first, second)))
@@ -283,14 +286,11 @@ class ImageRows:
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
                 "data.split=ignore."
             )
-        splits = np.array(names, np.str_)[cells.codes]
+        splits = np.array([SPLITS.index(name) for name in names])[cells.codes]
         first_rows = self.first[self.of_row]
         for row in np.flatnonzero(splits != splits[first_rows]).tolist():
-            first = first_rows[row]
-            raise InputError(
-                f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
-                "in one split only: remove one of the rows."
-            )
+            first = int(first_rows[row])
+            raise self.in_two(first, row, "split", SPLITS[splits[first]], SPLITS[splits[row]])
         return tuple(map(names.__getitem__, cells.codes[self.first].tolist()))
 
     def _read_groups(self, cells: Column) -> tuple[str, ...]:
@@ -298,10 +298,7 @@ class ImageRows:
         of_image, conflict = merge_names([names[code] for code in cells.codes.tolist()], self.of_row)
         if conflict:
             one, other = (quote(names[code]) for code in cells.codes[[*conflict]].tolist())
-            raise InputError(
-                f"{self.both(*conflict)}, in the groups {one} and {other}. An image may be in one group "
-                "only: correct one of the rows."
-            )
+            raise self.in_two(*conflict, "group", one, other)
         return of_image
 
 
@@ -424,24 +421,11 @@ def _read_names(rows: ImageRows) -> _Content:
     """Read the columns that hold class names, and a column that says whether each is present."""
     table, columns, config = rows.table, rows.columns, rows.config
     count, has_presence = len(columns.labels), columns.presence >= 0
-    cells, present_cells, row_of = (
-        Column(),
-        Column(),
-        array("q"),
-    )  # `row_of` cells, where several columns are read
-    start = 0
+    cells, present_cells = Column(), Column()  # `cells`: those of all columns of labels, row by row
     for block in rows.read([*columns.labels, *([columns.presence] if has_presence else [])]):
-        for some in block[:count]:
-            cells.extend(some)
-            row_of.extend(range(start, start + len(some)) if count > 1 else ())
+        cells.extend(block[0] if count == 1 else [*chain.from_iterable(zip(*block[:count], strict=True))])
         present_cells.extend(block[-1] if has_presence else ())
-        start += len(block[0])
-    of_cell = np.frombuffer(row_of, np.int64) if count > 1 else None
-
-    def row_in_table(cell: int) -> int:
-        return cell if of_cell is None else int(of_cell[cell])
-
-    labels = _cell_labels(rows, columns.labels, cells, lambda cell: rows.where(row_in_table(cell)))
+    labels = _cell_labels(rows, columns.labels, cells, lambda cell: rows.where(cell // count))
     classes = labels.classes
     if len(labels.unread) and config.unlabelled == "stop":
         raise InputError(
@@ -452,17 +436,11 @@ def _read_names(rows: ImageRows) -> _Content:
         beside = "".join(f" {note}" for note in columns.notes if "not used" in note)
         raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.{beside}")
     known = {*classes}
-    entries = [
-        labels.entries(classes, of_cells)
-        for of_cells in (
-            labels.names,
-            labels.absent,
-            [tuple(name for name in names if name in known) for names in labels.doubtful],
-        )
-    ]
-    if of_cell is not None:
-        entries = [(of_cell[row], column) for row, column in entries]
-    (present, column), (absent, lacks), (doubted, unsure) = entries
+    doubtful = [tuple(name for name in names if name in known) for names in labels.doubtful]
+    (present, column), (absent, lacks), (doubted, unsure) = (
+        (cell // count, of)
+        for cell, of in (labels.entries(classes, some) for some in (labels.names, labels.absent, doubtful))
+    )
     if labels.several and config.default_label == "negative":
         _check_repeats(present, column, rows, classes)
     notes = labels.notes
@@ -485,8 +463,7 @@ def _read_names(rows: ImageRows) -> _Content:
             for row, of in ((present, column), (absent, lacks))
         )
         raise rows.contradiction(one, other, classes[k])
-    in_cells = labels.unread if of_cell is None else of_cell[labels.unread]
-    images = np.unique(rows.of_row[in_cells])
+    images = np.unique(rows.of_row[labels.unread // count])
     unknown = (
         np.append(rows.of_row[doubted], np.repeat(images, len(classes))),
         np.append(unsure, np.tile(np.arange(len(classes)), len(images))),
