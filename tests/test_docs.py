@@ -393,7 +393,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     }.items():
         row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
         assert [int(count) for count in row.groups()] == counts, path
-    assert "training: 2 groups by 'author', of 2 samples each." in inspected["photos/authors.csv"]
+    assert "training: 2 groups by 'author', the largest of 2 samples." in inspected["photos/authors.csv"]
     tasks = json.loads(Path("review.json").read_text(encoding="utf-8"))
     images = [task["data"]["image"] for task in tasks]
     assert images == [f"/data/local-files/?d=photos/{k}.jpg" for k in range(1, 5)]

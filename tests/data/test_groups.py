@@ -141,7 +141,7 @@ def test_a_column_of_a_table(table):
     train, val = (data.splits[name].groups for name in ("train", "val"))
     assert set(train).isdisjoint(val)
     assert sorted([*train, *val]) == [0, 0, 1, 1, 2]
-    assert "3 groups by 'patient', of 1 to 2 samples." in data.notes
+    assert "3 groups by 'patient', the largest of 2 samples." in data.notes
     assert "1 sample names no group, so it is a group of its own." in data.notes
     assert data.fingerprint() != open_dataset(replace(config, group=""), size=8).fingerprint()
     found = inspect(config)

@@ -61,7 +61,7 @@ def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     command = ["train", "table.csv", "--data.group", "patient", "--epochs", "1", "--output", "run"]
     code, _, err = run(capsys, *command, *FAST, "--threads 1")
     assert code == 0, err
-    assert "groups by 'patient', of " in err
+    assert "groups by 'patient', the largest of " in err
     config = spml.load("run").config.data
     assert config.group == "patient"
     own = [{*samples.groups.tolist()} for samples in open_dataset(config, size=32).splits.values()]

@@ -314,21 +314,15 @@ def _absent(where: str, folders: Sequence[Path], total: int, missing: Sequence[S
     else:
         advice = f"{_nearest(folders[0], missing[0][0])}If the images are elsewhere, pass data.images with "
         advice += "the folder that the names are relative to."
-    if place := _folder_inside(folders[0], missing):
-        advice = f"They are in another folder: pass data.images={shlex.quote(shown(place))}."
+    with suppress(OSError):  # a folder that has all of the files, as a table next to its `images` expects
+        for place in sorted(Path(entry) for entry in os.scandir(folders[0]) if entry.is_dir())[:_NEIGHBOURS]:
+            if all(any(is_file(place / each) for each in options) for options in missing):
+                advice = f"They are in another folder: pass data.images={shlex.quote(shown(place))}."
+                break
     advice = next(filter(None, (shorter_name(folder, missing[0][0]) for folder in folders)), advice)
     if len(missing) < total:  # otherwise, there is nothing to skip to
         advice = f"{advice.rstrip()} Or leave out what is missing: data.missing=skip."
     return InputError(f"{text}. {advice}".rstrip())
-
-
-def _folder_inside(root: Path, names: Sequence[Sequence[str]]) -> Path | None:
-    """The folder in `root` that has files of all of these names, as a table next to its `images` expects."""
-    with suppress(OSError):
-        for place in sorted(Path(entry) for entry in os.scandir(root) if entry.is_dir())[:_NEIGHBOURS]:
-            if all(any(is_file(place / name) for name in options) for options in names):
-                return place
-    return None
 
 
 def _nearest(root: Path, name: str) -> str:

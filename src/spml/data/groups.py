@@ -167,11 +167,8 @@ def describe_groups(
     used = np.flatnonzero(split != "")
     found, sizes = np.unique(groups[used], return_counts=True)
     by = f" by {quote(config.group)}" if config.group else ""
-    smallest, largest = int(sizes.min()), int(sizes.max())
-    size = (
-        f"{smallest:,} to {counted(largest, 'sample')}" if smallest < largest else counted(largest, "sample")
-    )
-    notes = [f"{counted(len(found), 'group')}{by}, of {size}{' each' if smallest == largest else ''}."]
+    largest = int(sizes.max())
+    notes = [f"{counted(len(found), 'group')}{by}, the largest of {counted(largest, 'sample')}."]
     if blank := sum(not names[row] for row in used.tolist()):
         notes.append(
             f"{counted(blank, 'sample names', 'samples name')} no group, so "

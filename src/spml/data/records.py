@@ -142,8 +142,7 @@ def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> 
 
 def without_box(count: int, noun: str) -> str:
     """Note on the number of annotations or objects that have no usable box."""
-    has, labels = ("has", "its label is") if count == 1 else ("have", "their labels are")
-    return f"{counted(count, noun)} {has} no usable box; {labels} used."
+    return f"{counted(count, noun)} without a usable box: labels are used, boxes are not."
 
 
 def select(records: Records, config: DataConfig) -> Records:

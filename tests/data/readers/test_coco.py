@@ -104,14 +104,16 @@ def test_labels_of_annotations_without_usable_box_are_used(write, box):
     records = opened(write(content))
     assert records.labels.to_ternary().tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
     assert records.objects.row.tolist() == [0, 1, 1]
-    assert records.notes[2] == "1 annotation has no usable box; its label is used."
+    assert records.notes[2] == "1 annotation without a usable box: labels are used, boxes are not."
     del content["annotations"][1]["bbox"]
-    assert "2 annotations have no usable box; their labels are used." in opened(write(content)).notes
+    assert (
+        "2 annotations without a usable box: labels are used, boxes are not." in opened(write(content)).notes
+    )
     for annotation in content["annotations"]:
         annotation["bbox"] = box
     path = write(content)
     assert opened(path).objects is None
-    assert "4 annotations have no usable box; their labels are used." in opened(path).notes
+    assert "4 annotations without a usable box: labels are used, boxes are not." in opened(path).notes
     with pytest.raises(InputError, match=r"data\.observe=size needs boxes, but no label"):
         open_dataset(DataConfig(path=str(path), unlisted="negative", observe="size"), size=8)
 

@@ -102,10 +102,10 @@ def test_labels_of_objects_without_usable_box_are_used(devkit, box):
     records = opened(path)
     assert records.labels.to_names(records.classes) == [["cat", "cow", "dog"]]
     assert records.objects.column.tolist() == [2]
-    assert records.notes[-1] == "2 objects have no usable box; their labels are used."
+    assert records.notes[-1] == "2 objects without a usable box: labels are used, boxes are not."
     records = opened(devkit({"a": annotation(thing("cat", box))}))
     assert records.objects is None
-    assert records.notes[-1] == "1 object has no usable box; its label is used."
+    assert records.notes[-1] == "1 object without a usable box: labels are used, boxes are not."
 
 
 def test_difficult_that_is_not_specified(devkit):

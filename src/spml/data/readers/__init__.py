@@ -146,11 +146,8 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
         )
     source = Source(existing(config.path))
     check_readable(source.path)
-    if config.classes:
-        of_path = partial(read_unlabelled, source.path)
-        return select(read_as_stated(of_path, config, may_lack=may_lack), config)
-    if config.keywords:
-        of_path = partial(read_keywords, source.path)
+    if config.classes or config.keywords:
+        of_path = partial(read_unlabelled if config.classes else read_keywords, source.path)
         return select(read_as_stated(of_path, config, may_lack=may_lack), config)
     if is_sources(source.path):
         return select(read_sources(source.path, config, read), config)

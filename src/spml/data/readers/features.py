@@ -117,6 +117,17 @@ def describe(
             f"{source}: data.group={config.group}: there is no array of this name. Save one that has the "
             f"group of each of the {count:,} rows, as text or integers."
         )
+    split = None
+    if config.split == "given" and "split" in columns:
+        split = split_column(_texts(columns, "split", count), source)
+    elif config.split == "given" and "test" in columns:
+        ((where, test),) = columns["test"]
+        if test.shape != (count,) or not np.isin(test, (0, 1)).all():
+            raise InputError(
+                f"{where} must hold {count:,} truth values, true for a test row; got {test.dtype} "
+                f"{test.shape}."
+            )
+        split = tuple("test" if is_test else "train" for is_test in test.tolist()) if test.any() else None
     return Records(
         source=source,
         name=path.resolve().name,
@@ -125,7 +136,7 @@ def describe(
         classes=classes or tuple(str(column) for column in range(known.num_classes)),
         classes_given=True,
         labels=known,
-        split=_split(columns, count, source) if config.split == "given" else None,
+        split=split,
         groups=group_names(_texts(columns, config.group, count)) if config.group else None,
         notes=(*notes, f"{path.name}: {meaning}"),
         protocol=protocol,
@@ -148,19 +159,6 @@ def _texts(columns: Columns, key: str, count: int) -> tuple[str, ...]:
     if len(texts) != count:
         raise InputError(f"{where} must hold {count:,} strings, one per row; it holds {len(texts):,}.")
     return tuple(texts)
-
-
-def _split(columns: Columns, count: int, source: str) -> tuple[str, ...] | None:
-    if "split" in columns:
-        return split_column(_texts(columns, "split", count), source)
-    for where, test in columns.get("test", ()):
-        if test.shape != (count,) or not np.isin(test, (0, 1)).all():
-            raise InputError(
-                f"{where} must hold {count:,} truth values, true for a test row; got {test.dtype} "
-                f"{test.shape}."
-            )
-        return tuple("test" if is_test else "train" for is_test in test.tolist()) if test.any() else None
-    return None
 
 
 def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:

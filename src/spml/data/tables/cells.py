@@ -301,8 +301,7 @@ def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tu
     `-dog`, `no dog` and `maybe dog` say so only where `dog` is a class; elsewhere they are names, such as
     `No Finding`.
     """
-    bare = {name.casefold().replace("_", " "): name for name in names}
-    bare |= {name.casefold().replace("_", " "): name for name in rules.known}
+    bare = {name.casefold().replace("_", " "): name for name in (*names, *rules.known)}
     marked = {}
     if len(names) > 1 and all(map(_COUNTED.fullmatch, names)) and not {*names} & {*rules.keep}:
         raise InputError(
@@ -314,17 +313,13 @@ def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tu
             continue
         if _SCORE.search(name):
             raise _scored(source, name)
-        if found := _DOUBT.fullmatch(name):
-            rest = (found["name"] or found["other"]).strip()
-            if any(map(str.isalnum, rest)):
-                marked[name] = "doubtful", bare.get(rest.casefold().replace("_", " "), rest)
-            continue
-        for kind, form in (("absent", _ABSENT), ("doubtful", _UNSURE)):
+        for kind, form in (("doubtful", _DOUBT), ("absent", _ABSENT), ("doubtful", _UNSURE)):
             if found := form.fullmatch(name):
                 rest = (found["name"] or found["other"]).strip()
-                of = bare.get(rest.casefold().replace("_", " "))
-                if of is not None and any(map(str.isalpha, rest)):
+                of = bare.get(rest.casefold().replace("_", " "), rest if form is _DOUBT else "")
+                if of and any(map(str.isalnum if form is _DOUBT else str.isalpha, rest)):
                     marked[name] = kind, of
+                break
     return marked
 
 
