@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -250,27 +249,25 @@ def _not_utf8(path: Path) -> str:
 def open_json_lines(path: Path, file_column: str = "") -> Table:
     """Open a JSON Lines file, whose rows are its lines, counted from 1.
 
-    Columns are the keys, on any line, whose values are mostly text, numbers, true, false or null, or lists of
-    them; a note names the others.
+    Columns are the keys, on any line, whose first value is text, a number, true or false, or a list of these,
+    or that have none; a note names the others.
     """
-    columns: dict[str, bool] = {}
-    nested: Counter[str] = Counter()
+    flat: dict[str, bool | None] = {}  # None before the first value
+    several: set[str] = set()
     for _, entry in _objects(path):
         for key, value in entry.items():
-            if _is_cell(value, lists=True):
-                columns[key] = columns.get(key, False) or isinstance(value, list)
-                nested[key] -= value is not None
-            else:
-                nested[key] += 1
-        if len(columns) > MAX_COLUMNS:
+            if flat.setdefault(key, None) is None and value is not None:
+                flat[key] = _is_cell(value, lists=True)
+            if isinstance(value, list):
+                several.add(key)
+        if len(flat) > MAX_COLUMNS:
             raise InputError(f"{path}: its objects have more than {MAX_COLUMNS:,} keys. {EXPECTED}.")
-    columns = {key: several for key, several in columns.items() if nested[key] <= 0}
-    if not columns:
+    left_out = tuple(key for key, is_flat in flat.items() if is_flat is False)
+    names = tuple(key for key, is_flat in flat.items() if is_flat is not False)
+    if not names:
         raise InputError(f"{path}: no line holds an object with text, numbers or lists of them. {EXPECTED}.")
-    left_out = tuple(key for key in nested if key not in columns)
     notes = (f"{path.name}: keys that hold objects are not read: {shorten(left_out)}.",) if left_out else ()
-    names = tuple(columns)
-    scalar = frozenset(k for k, name in enumerate(names) if not columns[name])
+    scalar = frozenset(k for k, name in enumerate(names) if name not in several)
     blocks = partial(_json_blocks, path, names, scalar)
     return Table(
         path, tuple(map(str.strip, names)), scalar, blocks, " (line of the file)", notes, nested=left_out
