@@ -154,7 +154,7 @@ def test_several_rows_of_an_image(table):
     assert opened(path, group="WHO").groups == ("x", "y")
     again = ("file,label,who", "a.png,cat,x", "b.png,dog,y", "a.png,dog,y")
     for lines, group, message in (
-        (again, "who", "rows 2 and 4 both name 'a.png', in the groups 'x' and 'y'"),
+        (again, "who", "rows 2 and 4 both name 'a.png', with different groups, 'x' and 'y'"),
         (ROWS, "patent", r"data.group=patent: no column .*Did you mean patient\?"),
     ):
         with pytest.raises(InputError, match=message):
@@ -249,7 +249,9 @@ def test_groups_of_several_tables_have_one_name(tmp_path, picture):
         "a.png": "x", "b.png": "y", "c.png": "x", "d.png": "",
     }  # fmt: skip
     (tmp_path / "two.csv").write_text("file,label,who\nc.png,cat,x\na.png,dog,z\n")
-    with pytest.raises(InputError, match=r"'a\.png' is in the groups 'x' and 'z'\. A sample may be in one"):
+    with pytest.raises(
+        InputError, match=r"'a\.png' is named several times, with different groups, 'x' and 'z'"
+    ):
         read(DataConfig(path=str(sources), group="who"))
 
 

@@ -5,13 +5,14 @@ Whole groups are dealt into parts, so that none is in two splits or folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..common.draws import permutation
+from ..common.errors import InputError
 from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
@@ -34,19 +35,34 @@ def group_names(cells: Iterable[object]) -> tuple[str, ...]:
     return tuple("" if is_blank(name) else name for name in names)
 
 
-def merge_names(names: Sequence[str], of_row: IntArray) -> tuple[tuple[str, ...], tuple[int, int] | None]:
-    """Name of the group of each sample, and two rows of one sample that name different groups.
+def agreed(
+    values: Sequence[str], of_row: IntArray, first: IntArray, what: str, both: Callable[[int, int], str]
+) -> tuple[str, ...]:
+    """What the rows of each sample say, of which all must say the same; an empty text says nothing.
 
     Args:
-        names: Name of the group in each row; empty if the row names none.
-        of_row: Sample of each row, in 0 ... N - 1, each of which has a row.
+        values: What each row says.
+        of_row: Sample of each row, in 0 ... N - 1, int64.
+        first: First row of each of the N samples, int64.
+        what: What the values are, such as `split`.
+        both: Returns the beginning of a message on two rows of a sample.
+
+    Raises:
+        InputError: Two rows of a sample say different things.
     """
-    first: dict[int, int] = {}
-    for row, (sample, name) in enumerate(zip(of_row.tolist(), names, strict=True)):
-        if name and names[first.setdefault(sample, row)] != name:
-            return (), (first[sample], row)
-    samples = range(int(of_row.max()) + 1)
-    return tuple(names[first[sample]] if sample in first else "" for sample in samples), None
+    said = first.tolist()
+    for row in np.flatnonzero(first[of_row] != np.arange(len(of_row))).tolist():
+        sample = int(of_row[row])
+        one, other = values[said[sample]], values[row]
+        if not one:
+            said[sample] = row
+        elif other and other != one:
+            raise InputError(
+                f"{both(said[sample], row)}, with different {what}s, {quote(one)} and {quote(other)}. A "
+                f"sample has one {what} only: correct one of them, or name the samples by another column "
+                "(data.file_column)."
+            )
+    return tuple(values[row] for row in said)
 
 
 def group_codes(names: Sequence[str]) -> IntArray:

@@ -21,7 +21,7 @@ from ..common.phrases import counted, first_few
 from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
-from .groups import merge_names
+from .groups import agreed
 from .images.image_files import ImageSource
 from .names import FilesBelow, PackedNames
 from .records import Objects, Records, move_classes, take_rows
@@ -123,36 +123,21 @@ def _merge_repeated(records: Records) -> Records:
     if len(first) == len(of_row):
         return records
     rows = np.unique(of_row, return_index=True)[1]
+
+    def both(_: int, row: int) -> str:
+        return f"{records.source}: {quote(records.ids[row])} is named several times"
+
     if isinstance(records.inputs, Texts):
-        for row, sample in enumerate(of_row.tolist()):
-            if records.inputs[row] != records.inputs[rows[sample]]:
-                raise InputError(
-                    f"{records.source}: {quote(records.ids[row])} is the name of different texts. Names of "
-                    "samples must be distinct: correct one, or name another column (file_column)."
-                )
+        agreed([*records.inputs], of_row, rows, "text", both)
     if records.split is not None:
-        for row, sample in enumerate(of_row.tolist()):
-            splits = records.split[rows[sample]], records.split[row]
-            if splits[0] != splits[1]:
-                raise InputError(
-                    f"{records.source}: {quote(records.ids[row])} is in the splits {splits[0]} and "
-                    f"{splits[1]}. A sample may be in one split only: remove one of the entries."
-                )
-    groups = None
-    if records.groups is not None:
-        groups, conflict = merge_names(records.groups, of_row)
-        if conflict:
-            one, other = (quote(records.groups[row]) for row in conflict)
-            raise InputError(
-                f"{records.source}: {quote(records.ids[conflict[0]])} is in the groups {one} and {other}. A "
-                "sample may be in one group only: correct one of the entries."
-            )
+        agreed(records.split, of_row, rows, "split", both)
+    groups = None if records.groups is None else agreed(records.groups, of_row, rows, "group", both)
     labels, contradictions = merge_rows(records.labels, of_row)
     if len(contradictions):
         sample, column = contradictions[0]
         raise InputError(
-            f"{records.source}: {quote(records.ids[rows[sample]])} is named several times, and its entries "
-            f"contradict each other about {quote(records.classes[column])}. Correct one of them."
+            f"{both(0, rows[sample])}, and its entries contradict each other about "
+            f"{quote(records.classes[column])}. Correct one of them."
         )
     objects = records.objects
     if objects is not None:

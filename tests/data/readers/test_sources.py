@@ -120,7 +120,9 @@ def test_tables_of_texts_are_joined(texts):
 def test_texts_that_can_t_be_joined(texts):
     three = texts.parent / "more" / "three.csv"
     three.write_text(three.read_text().replace("bark", "run"))
-    with pytest.raises(InputError, match=r"'c' is the name of different texts\. Names of samples must be"):
+    with pytest.raises(
+        InputError, match=r"'c' is named several times, with different texts, .*data\.file_column"
+    ):
         opened(texts, text="title")
 
 

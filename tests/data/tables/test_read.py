@@ -123,7 +123,7 @@ def test_rows_without_label(table):
         (["file,labels,cat,dog,season", "a.png,,1,0,summer"],
          r"no row has a label\..*columns that are not used: cat \(marks\), dog \(marks\), season"),
         (["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
-         "rows 2 and 4 both name 'a.png', in the splits train and test. An image may be in one split only"),
+         "rows 2 and 4 both name 'a.png', with different splits, 'train' and 'test'. A sample has one"),
         (["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
          r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. That"),
         (["file,label", "../a.png,cat"], "row 2: '../a.png' lies outside the folder"),

@@ -21,12 +21,12 @@ from ...common.spreadsheets import unguarded
 from ...config import DataConfig
 from ...labels import IntArray, ObservedLabels
 from ..files import IMAGE_SUFFIXES, are_listed, images_folder, locate_names
-from ..groups import group_names, merge_names
+from ..groups import agreed, group_names
 from ..images.image_files import SUFFIXES
 from ..names import FilesBelow, PackedNames, RowNames, take
 from ..records import Records, in_both, label_entries, take_rows
 from ..rename import wanted_names
-from ..splits import SPELLINGS, SPLITS, split_name
+from ..splits import SPELLINGS, split_name
 from ..texts import Texts
 from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, presence, text
 from .cells import CellLabels, Column, Rules, label_cells
@@ -188,7 +188,6 @@ class ImageRows:
             raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
         self._find_samples()
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
-        self._check_samples()
         self.splits = self._read_splits(about[split]) if split in about else None
         self.groups = self._read_groups(about[self.columns.group]) if self.columns.group in about else None
 
@@ -207,13 +206,6 @@ class ImageRows:
     def both(self, first: int, second: int) -> str:
         """The beginning of a message on two rows of one image."""
         return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
-
-    def in_two(self, first: int, second: int, what: str, one: str, other: str) -> InputError:
-        """Error of two rows of one image that are in different splits or groups."""
-        return InputError(
-            f"{self.both(first, second)}, in the {what}s {one} and {other}. An image may be in one {what} "
-            "only: correct one of the rows."
-        )
 
     def contradiction(self, first: int, second: int, name: str) -> InputError:
         """Error of two rows of one image, of which one says that it has a class and the other that not."""
@@ -270,9 +262,6 @@ class ImageRows:
         self.names = PackedNames.of(names)
         self.inputs = FilesBelow(self._root, self.names)
 
-    def _check_samples(self) -> None:
-        """Check that rows of one sample agree on what it is."""
-
     def _read_splits(self, cells: Column) -> tuple[str, ...]:
         if self.columns.split_if:
             other = "test" if self.columns.split_if == "train" else "train"
@@ -286,20 +275,15 @@ class ImageRows:
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
                 "data.split=ignore."
             )
-        splits = np.array([SPLITS.index(name) for name in names])[cells.codes]
-        first_rows = self.first[self.of_row]
-        for row in np.flatnonzero(splits != splits[first_rows]).tolist():
-            first = int(first_rows[row])
-            raise self.in_two(first, row, "split", SPLITS[splits[first]], SPLITS[splits[row]])
-        return tuple(map(names.__getitem__, cells.codes[self.first].tolist()))
+        return self._agreed([names[code] for code in cells.codes.tolist()], "split")
 
     def _read_groups(self, cells: Column) -> tuple[str, ...]:
         names = group_names(cells.values)
-        of_image, conflict = merge_names([names[code] for code in cells.codes.tolist()], self.of_row)
-        if conflict:
-            one, other = (quote(names[code]) for code in cells.codes[[*conflict]].tolist())
-            raise self.in_two(*conflict, "group", one, other)
-        return of_image
+        return self._agreed([names[code] for code in cells.codes.tolist()], "group")
+
+    def _agreed(self, values: Sequence[str], what: str) -> tuple[str, ...]:
+        """What the rows of each sample say."""
+        return agreed(values, self.of_row, self.first, what, self.both)
 
 
 class TextRows(ImageRows):
@@ -326,19 +310,10 @@ class TextRows(ImageRows):
         self.of_row, self.first = self._named.codes, self._named.first
         named = self._named.values
         self.names = named if self.columns.file >= 0 else RowNames(np.array(named, np.int64))
-        self.inputs = Texts.of(self._texts[row] for row in self.first.tolist())
-
-    def _check_samples(self) -> None:
         if "" in self.names:
             where = self.where(int(self.first[self.names.index("")]))
             raise InputError(f"{where}: the name of the sample is empty. Fill it in.")
-        for row in self.repeats.tolist():
-            first = int(self.first[self.of_row[row]])
-            if self._texts[first] != self._texts[row]:
-                raise InputError(
-                    f"{self.both(first, row)}, with different texts. Names of samples must be distinct: "
-                    "correct one, or name another column (data.file_column)."
-                )
+        self.inputs = Texts.of(self._agreed(self._texts, "text"))
         self._texts = []
 
 
