@@ -98,7 +98,7 @@ def test_what_is_no_list(cell):
         (",", "cat，dog", ("cat", "dog")),
         ("、", "cat、dog", ("cat", "dog")),
         (" ", "cat  dog", ("cat", "dog")),
-        ("\n", "cat\r\n\r\ndog", ("cat", "dog")),
+        ("\n", "cat\r\n \r\ndog\n", ("cat", "dog")),
         ("&", "cat and dog & sea or sun", ("cat", "dog", "sea", "sun")),
         ("::", "cat:: dog", ("cat", "dog")),
         (";", "cat;;dog", None),

@@ -30,30 +30,29 @@ Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""
 
 SEPARATORS = {
-    ";": ("semicolons", ";；؛"),
-    "|": ("bars", "|｜"),
+    ";": ("semicolons", "[;；؛]"),
+    "|": ("bars", "[|｜]{1,2}"),  # `cat || dog`
     "•": ("bullets", "•"),
-    "\n": ("line breaks", "\r\n"),
-    "\t": ("tabs", "\t"),
+    "\n": ("line breaks", r"[\r\n]\s*"),
+    "\t": ("tabs", r"\t"),
     "、": ("ideographic commas", "、"),
     "،": ("Arabic commas", "،"),
-    ",": ("commas", ",，"),
-    "#": ("#", "#＃"),
-    "/": ("slashes", "/／"),
-    "\\": ("backslashes", "\\"),
+    ",": ("commas", r"[,，](?:\s*(?:and|or|&)\s+)?"),  # `cat, dog, and fox`
+    "#": ("#", "[#＃]"),
+    "/": ("slashes", "[/／]"),
+    "\\": ("backslashes", r"\\"),
     ">": (">", ">"),
     "·": ("middle dots", "·"),
-    "+": ("plus signs", "+＋"),
-    "&": ("`and` or &", "&＆"),
-    " ": ("spaces", ""),
+    "+": ("plus signs", "[+＋]"),
+    "&": ("`and` or &", " (?:and|or|with) | ?[&＆] ?"),  # of a cell with single blanks
+    " ": ("spaces", r"\s+"),
 }
-"""Name of each separator, and the characters that count as it."""
+"""Name of each separator, and the pattern of its forms."""
 
 HARD = (";", "|", "•", "\n", "\t", "、", "،")
 """Separators that hardly occur in names: one of them in a cell separates labels."""
 
 _SOFT = ("#", "/", "\\", ">", "·", "+", "&")
-_AND = r" (?:and|or|with) | ?[&＆] ?"
 _CONJUNCTIONS = frozenset({"and", "or", "with", "&", "＆", "+", "/"})
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
 _FACE = re.compile(r"(?<!\S)(?!(.)\1)[;:=|][-^'_o]?[;:|()\[\]DPpO3*_]{1,2}(?!\S)")  # such as `;)`
@@ -319,7 +318,7 @@ def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tu
                 of = bare.get(rest.casefold().replace("_", " "), rest if form is _DOUBT else "")
                 if of and any(map(str.isalnum if form is _DOUBT else str.isalpha, rest)):
                     marked[name] = kind, of
-                break
+                    break
     return marked
 
 
@@ -344,24 +343,13 @@ class Reading(NamedTuple):
 
 def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
     """Names in a cell; None if one between two others is empty. Separators at the ends separate nothing."""
-    if separator == " ":
-        return tuple(cell.split())
-    forms = SEPARATORS.get(separator, ("", separator))[1]
-    if separator == "&":
-        parts = re.split(_AND, " ".join(cell.split()))
-    elif separator == ",":
-        parts = re.split(rf"[{forms}](?:\s*(?:and|or|&)\s+)?", cell)  # `cat, dog, and fox`
-    elif separator == "|":
-        parts = re.split(rf"[{forms}]{{1,2}}", cell)  # `cat || dog`
-    else:
-        parts = re.split(f"[{re.escape(forms)}]", cell) if separator in SEPARATORS else cell.split(separator)
-    parts = [part.strip() for part in parts]
+    pattern = SEPARATORS[separator][1] if separator in SEPARATORS else re.escape(separator)
+    cell = " ".join(cell.split()) if separator == "&" else cell
+    parts = [part.strip() for part in re.split(pattern, cell)]
     while parts and not parts[-1]:
         parts.pop()
     while parts and not parts[0]:
         parts.pop(0)
-    if separator == "\n":
-        return tuple(filter(None, parts))
     return tuple(parts) if all(parts) else None
 
 
@@ -431,12 +419,12 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     if _FACE.search(lines):
         hidden = [_FACE.sub(lambda face: face[0].translate(_HIDE), cell) for cell in cells]
     together = "".join(hidden)
-    kinds = [kind for kind in HARD if any(form in together for form in SEPARATORS[kind][1])]
+    kinds = [kind for kind in HARD if re.search(SEPARATORS[kind][1], together)]
     if len(kinds) > 1:
         raise _ambiguous(source, [_separated(hidden, kind) for kind in kinds], one)
     if kinds:
         return _separated(hidden, kinds[0], "a mark that separates")
-    if any(form in together for form in SEPARATORS[","][1]):
+    if re.search(SEPARATORS[","][1], together):
         commas = _separated(
             hidden, ",", "by the name of the column; for one label per cell, pass data.separator=''"
         )
