@@ -150,7 +150,7 @@ def test_modules_are_imported_by_name_in_known_places():
 
 def test_what_others_wrote_is_parsed_in_one_place():
     """`parsing` and `documents` know the limits; specifications are checked before they are read."""
-    own = {"common/documents.py", "bench/spec.py"}
+    own = {"common/documents.py"}
     parsers = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
     found = {
         str(path.relative_to(SOURCE))
@@ -163,7 +163,7 @@ def test_what_others_wrote_is_parsed_in_one_place():
 
 def test_files_are_of_a_size_to_read():
     long = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in FILES}
-    whole = {"runs/run.py": 850}  # the one class for a trained run
+    whole = {"runs/run.py": 820}  # the one class for a trained run
     assert not {name: lines for name, lines in long.items() if lines > whole.get(name, 700)}
 
 

@@ -340,7 +340,7 @@ def compare_rounds(sheet: Path, before: Run, after: Run, engine: Engine) -> dict
 
     def scores(run: Run) -> Scores:
         kept = read_held_out(run.folder, run.classes)
-        return InMemory(audited_scores(run, read_audited(sheet, run), kept, engine))
+        return InMemory(audited_scores(run, read_audited(sheet, run), kept, engine)[0])
 
     measured = {
         name: Measured(partial(scores, run), run.decision(), rows_of(run.classes, before.classes).tolist())

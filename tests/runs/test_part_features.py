@@ -135,7 +135,7 @@ def test_features_that_do_not_suit_are_refused(run, folder, arrays, tmp_path, ca
         said = fails(capsys, "predict", run.folder, tmp_path / f"{name}.npz", "--output", tmp_path / "a.csv")
         assert f"scores 4 parts of each sample, X of shape (N, 4, 6), but the data has {found}" in said
     said = fails(capsys, "predict", run.folder, folder / "new.npz", "--where")
-    assert "takes features, which have no place in an image" in said
+    assert "scores features, so it can't tell where a label is" in said
     said = fails(capsys, "train", folder / "train.npz", "--local crops --output", tmp_path / "run")
     assert "local=crops scores parts of images" in said
     broken = parts.copy()

@@ -9,19 +9,18 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import msgspec
-import yaml
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from ..common.documents import check_yaml, read_yaml_text, yaml_errors
+from ..common.documents import parse_yaml, read_yaml_text
 from ..common.errors import InputError, closest, nearest, quoted
 from ..config import AUTO, LBFGS, Config, DataConfig, check, from_dict
-from ..config.read import describe_type, nested
+from ..config.read import describe_type, nested, with_numbers
 from ..data.hiding import check_observe
 from ..methods.registry import create, find, methods
 from ..models import CLOSED_FORM
@@ -39,8 +38,7 @@ Labels = Literal["observed", "positive_and_negatives", "full"]
 """Labels that a candidate is given: those that stay observed, every true negative as well, or all."""
 
 
-@dataclass(frozen=True)
-class DataSet:
+class DataSet(Struct, frozen=True):
     """A data set to learn from.
 
     Attributes:
@@ -53,22 +51,20 @@ class DataSet:
     """
 
     name: str
-    settings: Mapping[str, Any]
-    mean_labels: float | None = None
-    train: Mapping[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any]
+    mean_labels: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    train: dict[str, Any] = {}
     empty: Literal["exclude", "zero"] | None = None
 
 
-@dataclass(frozen=True)
-class Hiding:
+class Hiding(Struct, frozen=True):
     """A way of turning full labels into observed ones: the `observe*` settings of `Config.data`."""
 
     name: str
-    settings: Mapping[str, Any]
+    settings: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A method, or a variant of one, that is compared with the others.
 
     Attributes:
@@ -84,13 +80,13 @@ class Candidate:
         note: Footnote of the report, such as in what it is not the published network.
     """
 
-    name: str
-    settings: Mapping[str, Any]
-    space: Space = field(default_factory=dict)
+    name: Annotated[str, Meta(min_length=1)]
+    settings: dict[str, Any]
+    space: Space = {}
     sampler: Sampler | None = None
     labels: Labels = "observed"
     mean_labels: float | None = 1.0
-    first: Mapping[str, Any] | None = None
+    first: dict[str, Any] | None = None
     note: str = ""
 
     def hide(self, hiding: Hiding) -> dict[str, Any]:
@@ -235,47 +231,6 @@ class _Search(Struct):
     space: dict[str, Any] = {}
 
 
-class _DataSet(Struct):
-    """Keys of a data set that are not settings of `Config.data`."""
-
-    path: str
-    mean_labels: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    empty: Literal["exclude", "zero"] | None = None
-    train: dict[str, Any] = {}
-
-
-class _Candidate(Struct):
-    name: Annotated[str, Meta(min_length=1)]
-    labels: Labels = "observed"
-    mean_labels: str | float = "stated"
-    space: dict[str, Any] | None = None
-    sampler: Sampler | None = None
-    first: dict[str, Any] | None = None
-    note: str = ""
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads `1e-4` as a number, which YAML 1.1 treats as text, and refuses a key that is stated twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = set()
-        for key, _ in node.value:
-            problem = ""
-            if key.tag != "tag:yaml.org,2002:str":
-                problem = f"{getattr(key, 'value', 'a list')!r} is not a name; put it in quotes if it is one"
-            elif key.value in names:
-                problem = f"{key.value!r} is stated twice"
-            if problem:
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
 # -- finding and reading ---------------------------------------------------------------------------------
 
 
@@ -315,10 +270,11 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
             possible; the message names the file and the place in it.
     """
     text = read_yaml_text(path) if text is None else text
-    with yaml_errors(str(path)):
-        check_yaml(text, str(path))
-        value = yaml.load(text, _Loader)
+    value = with_numbers(parse_yaml(text, str(path)))
     with _at(f"{path}: "):
+        for key in _keys(value):
+            if not isinstance(key, str):
+                raise InputError(f"{key!r} is not a name; put it in quotes if it is one")
         spec = _spec(path, text, value)
         _check_spec(spec)
     return spec
@@ -369,6 +325,14 @@ def _at(start: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise InputError(f"{start}{error}") from error
+
+
+def _keys(value: Any) -> Iterator[Any]:
+    """Keys of all mappings in a value."""
+    if isinstance(value, dict):
+        yield from value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(part)
 
 
 def _known(value: Any, known: Collection[str], what: str) -> dict[str, Any]:
@@ -441,16 +405,14 @@ def _spec(path: Path, text: str, value: Any) -> Spec:
 
 
 def _data_set(name: str, value: Any) -> DataSet:
-    own = _DataSet.__struct_fields__
-    what = f"data.{name}"
+    what, own = f"data.{name}", ("mean_labels", "train", "empty")
     _known(value, [*own, *_DATA], what)
-    data = _convert({key: part for key, part in value.items() if key in own}, _DataSet, what)
-    if not data.path:
-        raise InputError(f"{what} needs a path")
     settings = {key: part for key, part in value.items() if key in _DATA}
-    return DataSet(
-        name, settings, data.mean_labels, nested(_known(data.train, _TRAIN, f"{what}.train")), data.empty
-    )
+    if not settings.get("path"):
+        raise InputError(f"{what} needs a path")
+    stated = {key: part for key, part in value.items() if key in own}
+    data = _convert({"name": name, "settings": settings, **stated}, DataSet, what)
+    return structs.replace(data, train=nested(_known(data.train, _TRAIN, f"{what}.train")))
 
 
 def _candidates(entry: Any, shared: Space, card: str | None) -> list[Candidate]:
@@ -466,38 +428,34 @@ def _candidates(entry: Any, shared: Space, card: str | None) -> list[Candidate]:
         return [Candidate(name, _method(name, card), shared) for name in methods() if name not in excluded]
     if not isinstance(entry, dict) or not ("name" in entry or "method" in entry):
         raise InputError("a candidate is the name of a method, or a mapping with a name")
-    keys = _Candidate.__struct_fields__
-    _known(entry, [*_OF_CANDIDATE, *keys], "a candidate")
+    keys = Candidate.__struct_fields__
+    _known(entry, {*_OF_CANDIDATE, *keys} - {"settings"}, "a candidate")
     own = {key: part for key, part in entry.items() if key in keys}
-    candidate = _convert({"name": entry.get("method"), **own}, _Candidate, "")
     stated = {key: part for key, part in entry.items() if key not in keys}
     settings = nested(stated)
     if settings.get("method"):
         settings = merged(_method(settings["method"], card), settings)
-    space = {**shared, **_space(candidate.space or {}, "space")}
-    if "space" in entry and not candidate.space:
+    searched = own.pop("space", None)
+    space = {**shared, **_space(searched or {}, "space")}
+    if "space" in entry and not searched:
         space = {}  # `space: {}` also removes what all others search
-    space = {key: part for key, part in space.items() if key not in stated}
-    factor = re.fullmatch(r"stated|unstated|x(?=.*[1-9])(\d+\.?\d*)", str(candidate.mean_labels))
-    if not factor:
+    factor = own.pop("mean_labels", "stated")
+    found = re.fullmatch(r"stated|unstated|x(?=.*[1-9])(\d+\.?\d*)", str(factor))
+    if not found:
         raise InputError(
-            f"mean_labels of a candidate must be stated, unstated, or a factor (x1.4), got "
-            f"{candidate.mean_labels!r}"
+            f"mean_labels of a candidate must be stated, unstated, or a factor (x1.4), got {factor!r}"
         )
-    mean_labels = None if factor[0] == "unstated" else float(factor[1] or 1)
-    first = candidate.first
-    if first is not None:
-        first = nested(_known(first, _FIRST, "first"))
+    mean_labels = None if found[0] == "unstated" else float(found[1] or 1)
+    if own.get("first") is not None:
+        own["first"] = first = nested(_known(own["first"], _FIRST, "first"))
         if isinstance(first.get("model"), dict) and first["model"].keys() != {"frozen"}:
             raise InputError(
                 "first: both phases train the same model, so of its settings only model.frozen may differ"
             )
-    return [
-        Candidate(
-            candidate.name, settings, space, candidate.sampler, candidate.labels, mean_labels, first,
-            candidate.note,
-        )
-    ]  # fmt: skip
+    about = {"name": entry.get("method"), "settings": settings, "mean_labels": mean_labels, **own}
+    candidate = _convert(about, Candidate, "")
+    space = {key: part for key, part in space.items() if key not in stated}
+    return [structs.replace(candidate, space=space)]
 
 
 def _method(name: Any, card: str | None) -> dict[str, Any]:
@@ -508,7 +466,9 @@ def _method(name: Any, card: str | None) -> dict[str, Any]:
     return {"method": name} if card is None else {"method": name, "hp": dict(found.defaults.get(card, {}))}
 
 
-def _space(value: Mapping[str, Any], what: str) -> dict[str, Range]:
+def _space(value: Any, what: str) -> dict[str, Range]:
+    if not isinstance(value, dict):
+        raise InputError(f"{what}: expected a mapping, got {quoted(value)}")
     space = {}
     for key, part in value.items():
         group = key.partition(".")[0]

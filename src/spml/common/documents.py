@@ -8,7 +8,6 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -52,55 +51,56 @@ def read_yaml_text(path: Path) -> str:
     return text
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is stated twice, of which PyYAML takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in names:
+                problem = f"{key.value!r} is stated twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            names.add((key.tag, str(key.value)))
+        return super().construct_mapping(node, deep)
+
+
 def parse_yaml(text: str, where: str) -> Any:
-    """Parse one YAML document of plain values, within the limits of `check_yaml`.
+    """Parse one YAML document of plain values, in little time and memory.
 
-    Messages name the file `where` and the line.
-    """
-    with yaml_errors(where):
-        check_yaml(text, where)
-        return yaml.safe_load(text)
+    References (`*name`) are refused, because a few of them, nested, stand for billions of values.
 
-
-def check_yaml(text: str, where: str) -> None:
-    """Check that a YAML text can be parsed in little time and memory, without building anything from it.
-
-    References (`*name`) are refused, because a few of them, nested, stand for billions of values. Messages
-    name the file `where`.
+    Args:
+        text: The document.
+        where: Name of the file, for messages, which also name the line.
 
     Raises:
-        InputError: It is too long, is nested too deeply, or has references or an endless number.
-        yaml.YAMLError: It is not valid YAML.
-        UnicodeEncodeError: A value has half of a surrogate pair.
+        InputError: It is not valid YAML, is too long, is nested too deeply, or has references, an endless
+            number, half of a surrogate pair, or a key that is stated twice.
     """
     _check_length(text, where)
-    depth, anchors = 0, set()
-    for event in yaml.parse(text, yaml.SafeLoader):
-        line = _at(where, event.start_mark)
-        if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
-            raise InputError(f"{line}: references (*name) are not supported. Write the value out.")
-        if isinstance(event, yaml.NodeEvent):
-            anchors.add(event.anchor)
-        if isinstance(event, yaml.ScalarEvent):
-            event.value.encode()
-            if len(event.value) > MAX_DIGITS and not event.style and event.value[0] in "+-0123456789":
-                raise InputError(
-                    f"{line}: a number has {len(event.value):,} characters. Put it in quotes if it is text."
-                )
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise InputError(
-                f"{line}: lists or mappings are nested more than {MAX_DEPTH} levels deep, which no setting "
-                "needs. Correct it."
-            )
-
-
-@contextmanager
-def yaml_errors(where: str) -> Iterator[None]:
-    """Report what PyYAML raises for the text of the file `where` as an `InputError` in one line."""
     try:
-        yield
+        depth, anchors = 0, set()
+        for event in yaml.parse(text, yaml.SafeLoader):
+            line = _at(where, event.start_mark)
+            if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
+                raise InputError(f"{line}: references (*name) are not supported. Write the value out.")
+            if isinstance(event, yaml.NodeEvent):
+                anchors.add(event.anchor)
+            if isinstance(event, yaml.ScalarEvent):
+                event.value.encode()
+                if len(event.value) > MAX_DIGITS and not event.style and event.value[0] in "+-0123456789":
+                    raise InputError(
+                        f"{line}: a number has {len(event.value):,} characters. Put it in quotes if it is "
+                        "text."
+                    )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise InputError(
+                    f"{line}: lists or mappings are nested more than {MAX_DEPTH} levels deep, which no "
+                    "setting needs. Correct it."
+                )
+        return yaml.load(text, _Loader)
     except InputError:
         raise
     except yaml.MarkedYAMLError as error:

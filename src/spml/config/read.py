@@ -202,7 +202,7 @@ def typed(value: Any, hint: Any, name: str) -> Any:
     if str in parts and isinstance(value, os.PathLike):
         value = os.fspath(value)
     if float in parts or Any in parts or dict[str, Any] in parts:
-        value = _with_numbers(value)
+        value = with_numbers(value)
     if isinstance(value, dict) and any(get_origin(part) is dict for part in parts):
         return value  # what reads the entries has better messages
     try:
@@ -252,7 +252,7 @@ def exceeded(value: Any, hint: Any) -> str:
     bounds = [each for part in (hint, *get_args(hint)) for each in getattr(part, "__metadata__", ())]
     try:
         if bounds:
-            msgspec.convert(_with_numbers(value), hint)
+            msgspec.convert(with_numbers(value), hint)
     except msgspec.ValidationError:
         return str(bounds[0].description)
     return ""
@@ -286,12 +286,12 @@ _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 """Numbers such as 1e-3, which YAML 1.1 reads as text because they have no point or no sign."""
 
 
-def _with_numbers(value: Any) -> Any:
+def with_numbers(value: Any) -> Any:
     """Replace text that is a number such as 1e-3, and numbers of NumPy, in lists and dictionaries, too."""
     if isinstance(value, dict):
-        return {key: _with_numbers(each) for key, each in value.items()}
+        return {key: with_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_with_numbers(each) for each in value]
+        return [with_numbers(each) for each in value]
     if isinstance(value, float) or (isinstance(value, str) and _EXPONENT.fullmatch(value)):
         return float(value)
     return value

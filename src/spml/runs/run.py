@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from ..export import Model
     from .evaluate import Evaluation
 
-GLOBAL = "global"
-"""One threshold for all classes, in place of thresholds.json."""
-
 _SHOWN = 10  # classes that a remark names
 
 
@@ -83,14 +80,11 @@ class Run:
         card: dict[str, Any],
         summary: dict[str, Any] | None = None,
     ) -> None:
-        self.folder, self.card = folder, card
-        if classifier is not None:
-            self.__dict__["classifier"] = classifier
-        self.name = folder.resolve().name
+        self.folder, self.card, self.name = folder, card, folder.resolve().name
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.global_logit = float(card["threshold"]["logit"])
-        if summary is not None:
-            self.__dict__["summary"] = summary
+        known = {"classifier": classifier, "summary": summary}
+        self.__dict__ |= {name: value for name, value in known.items() if value is not None}
 
     def unread(self) -> Run:
         """The same run, whose files are read again, except those of the model."""
@@ -282,12 +276,11 @@ class Run:
         Raises:
             InputError: It scores images as a whole, or takes features.
         """
-        if not self.spec.size:
-            raise InputError(f"the model in {self.folder} takes features, which have no place in an image.")
-        if not self.locates:
+        if not (self.spec.size and self.locates):
+            whole = "images as a whole" if self.spec.size else "features"
             raise InputError(
-                f"the model in {self.folder} scores images as a whole, so it can't tell where a label is: "
-                "train one that scores windows of them, too (spml train --local on)."
+                f"the model in {self.folder} scores {whole}, so it can't tell where a label is: train one "
+                "that scores windows of images, too (spml train --local on)."
             )
 
     @property
@@ -319,11 +312,8 @@ class Run:
     def cuts(self) -> tuple[float, ...]:
         """Logit from which on each class is predicted. Classes that are predicted by name alone, of which no
         threshold can be estimated, have the one at which all classes together have K labels per sample."""
-        own, common = set(self.by_name), self.card["threshold"]["logit"]
-        return tuple(
-            common if name in own else cut
-            for name, cut in zip(self.classes, self.thresholds.logits, strict=True)
-        )
+        pairs, own = zip(self.classes, self.thresholds.logits, strict=True), set(self.by_name)
+        return tuple(self.global_logit if name in own else cut for name, cut in pairs)
 
     def decision(
         self,
@@ -361,7 +351,7 @@ class Run:
         if mean_labels is not None:
             check_mean_labels(mean_labels, len(self.classes))
             cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
-        elif thresholds == GLOBAL:
+        elif thresholds == "global":
             cut = self.global_logit
         elif stated:
             try:
@@ -504,27 +494,6 @@ class Run:
             )
         return columns
 
-    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
-        """Compute the logits (N, C) of samples.
-
-        Raises:
-            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
-        """
-        return np.concatenate([logits for _, logits in self.logit_blocks(samples, engine)])
-
-    def logit_blocks(
-        self, samples: Samples, engine: Engine
-    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-        """Yield the numbers (B,) of consecutive samples and their logits (B, C).
-
-        Raises:
-            InputError: As for `logits`.
-        """
-        for batch in self.stream(samples.inputs, engine):
-            for row, reason in batch.unreadable.items():
-                raise changed_since(samples.ids[row], reason)
-            yield batch.rows, batch.logits
-
     def scores(self, samples: Samples, engine: Engine) -> ScoreBlocks:
         """Logits (N, C) of samples, which are computed again whenever they are looked at.
 
@@ -533,10 +502,20 @@ class Run:
         """
 
         def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[npt.NDArray[np.float32]]:
-            for _, logits in self.logit_blocks(samples, engine):
-                yield logits if columns is None else logits[:, columns]
+            for batch in self.stream(samples.inputs, engine):
+                for row, reason in batch.unreadable.items():
+                    raise changed_since(samples.ids[row], reason)
+                yield batch.logits if columns is None else batch.logits[:, columns]
 
         return ScoreBlocks(len(samples), len(self.classes), compute)
+
+    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of samples.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        return np.asarray(self.scores(samples, engine).gather(), np.float32)
 
     # -- what users call ---------------------------------------------------------------------------------
 

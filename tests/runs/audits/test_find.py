@@ -79,7 +79,7 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     run = out_of_fold.resolve(trained.settings, out_of_fold.Opened(data, trained.spec))
     head = out_of_fold.SolvedHead(run, ridge, trained.classifier.backbone)
     np.testing.assert_allclose(
-        part_of(found, data, "train")[parts == 3], head.score_part(parts == 3), atol=1e-5
+        part_of(found, data, "train")[parts == 3], head.score(parts == 3)["val"], atol=1e-5
     )
     in_sample = trained.logits(data.splits["train"], ENGINE)
     assert np.abs(part_of(found, data, "train") - in_sample).max() > 0.05

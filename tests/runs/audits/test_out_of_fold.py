@@ -104,7 +104,7 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     del summary["sha256"]
     (trained.folder / "summary.json").write_text(json.dumps(summary))
     held = np.arange(160) % 5 == 2
-    found = solved_head(trained, data).score_part(held)
+    found = solved_head(trained, data).score(held)["val"]
     samples = data.splits["train"]
     matrix, labels = samples.inputs.dense(range(160)).astype(np.float64), samples.observed.to_multi_hot()
     rest, shown = matrix[~held], labels[~held].astype(np.float64)
@@ -126,7 +126,7 @@ def test_the_validation_samples_are_scored_as_in_training(train):
         kept = read_held_out(trained.folder)
         row = {name: number for number, name in enumerate(kept.ids)}
         expected = kept.scores.array[[row[name] for name in data.splits["val"].ids]]
-        scores = solved_head(trained, data).score_others()
+        scores = solved_head(trained, data).score()
         np.testing.assert_allclose(scores["val"], expected, atol=1e-4)
         predicted = trained.logits(data.splits["test"], Engine())
         np.testing.assert_allclose(scores["test"], predicted, atol=1e-4)
@@ -138,10 +138,10 @@ def test_one_cross_validation_scores_all_samples_of_an_auto_head(train, monkeypa
     monkeypatch.setattr("spml.runs.fit.solve.models.FEW", 0)
     found = solved_head(trained, data).score_every()
     ids = [name for split in ("train", "val") for name in data.splits[split].ids]
-    assert sorted(found.rows) == list(range(len(ids)))
     row = {name: number for number, name in enumerate(kept.ids)}
-    expected = kept.scores.array[[row[ids[number]] for number in found.rows]]
-    np.testing.assert_allclose(found.scores.array, expected, atol=1e-4)
+    expected = kept.scores.array[[row[name] for name in ids]]
+    scores = np.concatenate([found["train"].array, found["val"].array])
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
     ridge, data = train(model={"head": "ridge"})
     assert solved_head(ridge, data).score_every() is None
 
@@ -152,13 +152,13 @@ def test_one_cross_validation_scores_all_samples_of_an_auto_head(train, monkeypa
 def test_the_labels_of_the_part_change_nothing(train, settings):
     trained, data = train(**settings)
     held = np.arange(160) < 32
-    before = solved_head(trained, data).score_part(held)
+    before = solved_head(trained, data).score(held)["val"]
     train_part = data.splits["train"]
     other = train_part.observed.index.copy()
     other[:32] = (other[:32] + 1) % 4
     changed = replace(train_part, observed=ObservedLabels.from_index(other, 4))
     data = replace(data, splits={**data.splits, "train": changed})
-    np.testing.assert_allclose(solved_head(trained, data).score_part(held), before, atol=1e-5)
+    np.testing.assert_allclose(solved_head(trained, data).score(held)["val"], before, atol=1e-5)
 
 
 def fold_scores(trained, data, folder, parts, overwrite=False, **changes):

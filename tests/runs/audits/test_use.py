@@ -240,7 +240,7 @@ def test_a_table_of_another_run_is_refused(runs, sheet, tmp_path, capsys):
         ids=tuple(held_out.ids[row] for row in kept),
         scores=held_out.scores.take(kept),
         labels=held_out.labels.take(kept),
-        learned=held_out.learned | named,
+        learned={*held_out.learned} | named,
     )
     write_held_out(lda.folder, part, lda.classes)
     said = fails(capsys, "audit use", sheet, tmp_path / "ridge", tmp_path / "lda")

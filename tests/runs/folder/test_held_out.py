@@ -13,10 +13,11 @@ from safetensors.torch import load_file, save_file
 from spml.common.errors import InputError
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
+from spml.data.names import RowNames
 from spml.labels import ObservedLabels
 from spml.runs.folder import held_out
 from spml.runs.folder.contents import write_tensors
-from spml.runs.folder.held_out import HeldOut, gather_held_out, read_held_out, row_names, write_held_out
+from spml.runs.folder.held_out import HeldOut, NumberedNames, gather_held_out, read_held_out, write_held_out
 from spml.scores import InMemory, TopScores
 from tests.helpers.commands import refusal
 from tests.helpers.features import arrays_of, logits_of, train_hidden
@@ -149,11 +150,13 @@ def many(tmp_path, monkeypatch):
     """The highest scores of samples that are named by numbers, written to a folder."""
     monkeypatch.setattr("spml.runs.folder.held_out.MOST_SCORES", 40)
     monkeypatch.setattr("spml.runs.folder.held_out.MOST_CLASSES", 5)
-    monkeypatch.setattr("spml.runs.folder.held_out.MANY_NAMES", 3)
     samples = make_samples("", LABELS_OF_MANY)
-    names = tuple(str(row) for row in range(9))
     parts = (
-        Samples(names[part], samples.inputs.take(range(9)[part]), samples.observed.take(range(9)[part]))
+        Samples(
+            RowNames(np.arange(9)[part]),
+            samples.inputs.take(range(9)[part]),
+            samples.observed.take(range(9)[part]),
+        )
         for part in (slice(0, 6), slice(6, 9))
     )
     dataset = Dataset("toy", tuple("abcdef"), dict(zip(("train", "val"), parts, strict=True)), {})
@@ -220,11 +223,9 @@ def test_tensors_that_can_not_be_are_refused(many, tmp_path, tensor, change, sai
         read_held_out(tmp_path)
 
 
-def test_names_of_rows_are_stored_as_bits(monkeypatch):
-    monkeypatch.setattr("spml.runs.folder.held_out.MANY_NAMES", 3)
-    names = row_names((["0", "3", "12"], ["7"]), ["3"])
-    assert list(names) == ["0", "7", "12"]
+def test_names_of_rows_are_stored_as_bits():
+    names = NumberedNames.of([0, 3, 12, 7], [3])
+    assert (list(names), len(names)) == (["0", "7", "12"], 3)
     assert ["0" in names, "3" in names, "00" in names, "99" in names, "a" in names] == [
         True, False, False, False, False
     ]  # fmt: skip
-    assert row_names((["0", "3", "12"], ["x"]), []) is None

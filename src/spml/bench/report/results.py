@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -202,11 +202,51 @@ def build_report(
             of_task[mode].setdefault(candidate, {})[seed] = pick
     runs = Counter(row.series for row in rows if row.status == "done")
     ends = last_epochs(rows, modes)
-    entries: dict[Task, dict[tuple[str, str], Entry]] = {task: {} for task in by_task}
-    for task, selected in by_task.items():
-        for mode, by_seed in selected.items():
-            by_name = _entries(by_seed, runs, ends, baseline, ceiling, unranked, spaces or {}, against)
-            entries[task] |= {(name, mode): entry for name, entry in by_name.items()}
+
+    def entries_of(by_seed: Mapping[str, Mapping[int, Pick]]) -> Iterator[tuple[str, Entry]]:
+        """Entries of one task by one mode, which picked `by_seed` of each candidate."""
+        tests = {name: _spread([pick.test for pick in seeds.values()]) for name, seeds in by_seed.items()}
+        low, high = (tests[name].mean if name in tests else math.nan for name in (baseline, ceiling))
+        base = by_seed.get(baseline or "", {})
+        best = _best(tests, unranked)
+        p_values = _p_values(by_seed, against or best, unranked)
+        for name, seeds in by_seed.items():
+            paired = [seeds[seed].test - base[seed].test for seed in seeds if seed in base]
+            last = [ends.get((pick.row.series, pick.mode), math.nan) for pick in seeds.values()]
+            trials = [runs[pick.row.series] for pick in seeds.values()]
+            yield (
+                name,
+                Entry(
+                    picks=seeds,
+                    test=tests[name],
+                    last=None if any(map(math.isnan, last)) else float(np.mean(last)),
+                    gap=gap_closed(tests[name].mean, low, high),
+                    difference=_spread(paired) if paired and name != baseline else None,
+                    p=p_values.get(name),
+                    best=name == best,
+                    params=_medians([pick.row.params for pick in seeds.values()]),
+                    edges=_edges(seeds.values(), (spaces or {}).get(name, {})),
+                    trials=(min(trials), max(trials)),
+                ),
+            )
+
+    entries = {
+        task: {
+            (name, mode): entry for mode, of_mode in selected.items() for name, entry in entries_of(of_mode)
+        }
+        for task, selected in by_task.items()
+    }
+
+    def ranking(mode: str) -> Ranking:
+        means = {
+            task: {name: entry.test.mean for (name, by), entry in by_key.items() if by == mode}
+            for task, by_key in entries.items()
+        }
+        return rank(
+            {task: {n: mean for n, mean in by.items() if n not in unranked} for task, by in means.items()},
+            {t: (by[baseline], by[ceiling]) for t, by in means.items() if baseline in by and ceiling in by},
+        )
+
     return Report(
         modes=tuple(modes),
         baseline=baseline,
@@ -214,7 +254,7 @@ def build_report(
         reference_only=unranked,
         entries=entries,
         candidates={task: _order(by_key, modes) for task, by_key in entries.items()},
-        rankings={mode: _ranking(entries, mode, baseline, ceiling, unranked) for mode in modes},
+        rankings={mode: ranking(mode) for mode in modes},
         losses=selection_losses(picked, modes, unranked),
         books=keep_books(rows, picked, modes, expected, unranked),
         trials=tuple(picks_of_runs(rows, modes)),
@@ -222,59 +262,6 @@ def build_report(
         notes=notes or {},
         published=published or {},
     )
-
-
-def _ranking(
-    entries: Mapping[Task, Mapping[tuple[str, str], Entry]],
-    mode: str,
-    baseline: str | None,
-    ceiling: str | None,
-    unranked: frozenset[str],
-) -> Ranking:
-    means = {
-        task: {name: entry.test.mean for (name, by), entry in by_key.items() if by == mode}
-        for task, by_key in entries.items()
-    }
-    return rank(
-        {task: {n: mean for n, mean in by.items() if n not in unranked} for task, by in means.items()},
-        {task: (by[baseline], by[ceiling]) for task, by in means.items() if baseline in by and ceiling in by},
-    )
-
-
-def _entries(
-    by_seed: Mapping[str, Mapping[int, Pick]],
-    runs: Mapping[SeriesKey, int],
-    ends: Mapping[tuple[SeriesKey, str], float],
-    baseline: str | None,
-    ceiling: str | None,
-    unranked: frozenset[str],
-    spaces: Mapping[str, Space],
-    against: str | None,
-) -> dict[str, Entry]:
-    """Entries of one task by one mode, which picked `by_seed` of each candidate."""
-    tests = {name: _spread([pick.test for pick in seeds.values()]) for name, seeds in by_seed.items()}
-    low, high = (tests[name].mean if name in tests else math.nan for name in (baseline, ceiling))
-    base = by_seed.get(baseline or "", {})
-    best = _best(tests, unranked)
-    p_values = _p_values(by_seed, against or best, unranked)
-    entries = {}
-    for name, seeds in by_seed.items():
-        paired = [seeds[seed].test - base[seed].test for seed in seeds if seed in base and name != baseline]
-        last = [ends.get((pick.row.series, pick.mode), math.nan) for pick in seeds.values()]
-        trials = [runs[pick.row.series] for pick in seeds.values()]
-        entries[name] = Entry(
-            picks=seeds,
-            test=tests[name],
-            last=None if any(map(math.isnan, last)) else float(np.mean(last)),
-            gap=gap_closed(tests[name].mean, low, high),
-            difference=_spread(paired) if paired else None,
-            p=p_values.get(name),
-            best=name == best,
-            params=_medians([pick.row.params for pick in seeds.values()]),
-            edges=_edges(seeds.values(), spaces.get(name, {})),
-            trials=(min(trials), max(trials)),
-        )
-    return entries
 
 
 def _spread(values: Sequence[float]) -> Spread:

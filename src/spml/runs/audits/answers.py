@@ -93,27 +93,39 @@ def read_audited(path: Path, run: Run, images: str | None = None) -> Audited:
     return audited
 
 
-def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine) -> npt.NDArray[np.float32]:
-    """Scores (m, C) of audited samples by a model that was not fitted to them.
+def audited_scores(
+    run: Run, audited: Audited, held_out: HeldOut, engine: Engine
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Scores of audited samples by a model that was not fitted to them.
 
     Those that the run has kept; other samples are predicted.
 
     Args:
         run: The run.
-        audited: The samples.
+        audited: The m samples.
         held_out: Scores that the run has kept.
         engine: Settings of prediction.
+
+    Returns:
+        Logits, float32 (m, C), and the held-out sample that each of them is, int64 (m,), as in `known_rows`.
 
     Raises:
         InputError: The model has learned from a sample and kept no other score of it, or a file is missing.
     """
-    places = kept_rows(run, audited, held_out)
+    rows = known_rows(run, audited.ids, audited.inputs, held_out)
+    if (rows == LEARNED).any():
+        name = audited.ids[int(np.argmax(rows == LEARNED))]
+        raise InputError(
+            f"{audited.source}: the model in {run.folder} has learned from {quote(name)} and has kept no "
+            "other score of it, so that it would look too good. Draw the samples to label with spml audit "
+            "sample."
+        )
     scores = np.empty(audited.truth.shape, np.float32)
-    found, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0).tolist()
+    found, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0).tolist()
     if len(found):
-        scores[found] = all_scores(held_out.scores.take(places[found]), "an audit")
+        scores[found] = all_scores(held_out.scores.take(rows[found]), "an audit")
     if not new:
-        return scores
+        return scores, rows
     inputs: Inputs
     if isinstance(audited.inputs, FeatureMatrix):
         inputs = audited.inputs.take(np.asarray(new))
@@ -129,25 +141,25 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
         inputs = run.list_inputs([str(file) for file in files])[1]
     observed = ObservedLabels.from_multi_hot(audited.truth[new])
     scores[new] = run.logits(Samples(tuple(audited.ids[row] for row in new), inputs, observed), engine)
-    return scores
+    return scores, rows
 
 
-def kept_rows(run: Run, audited: Audited, held_out: HeldOut) -> npt.NDArray[np.int64]:
-    """Held-out sample that each audited sample is, int64 (m,); -1 for one that the run does not know.
+LEARNED = -2
 
-    Raises:
-        InputError: The model has learned from a sample and kept no other score of it.
+
+def known_rows(
+    run: Run, ids: Sequence[str], inputs: Inputs | Sequence[ImageSource], held_out: HeldOut
+) -> npt.NDArray[np.int64]:
+    """Held-out sample of a run that each of all samples of some data is, int64 (N,).
+
+    -1 for one that the run does not know; `LEARNED` for one that it has learned from, and has kept no other
+    score of.
     """
     kept = {name: row for row, name in enumerate(held_out.ids)}
-    rows = np.full(len(audited.ids), -1)
-    for row, names in enumerate(names_in_training(run.config, audited.ids, audited.inputs)):
-        rows[row] = next((kept[name] for name in names if name in kept), -1)
-        if rows[row] < 0 and any(name in held_out.learned for name in names):
-            raise InputError(
-                f"{audited.source}: the model in {run.folder} has learned from {quote(audited.ids[row])} and "
-                "has kept no other score of it, so that it would look too good. Draw the samples to label "
-                "with spml audit sample."
-            )
+    rows = np.full(len(ids), -1)
+    for row, names in enumerate(names_in_training(run.config, ids, inputs)):
+        learned = any(name in held_out.learned for name in names)
+        rows[row] = next((kept[name] for name in names if name in kept), LEARNED if learned else -1)
     return rows
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from ... import models, plots
 from ...audit.folder import (
@@ -29,10 +28,11 @@ from ...audit.folder import (
 from ...audit.hidden import HiddenLabels, MissingLabels, check_limits
 from ...audit.questions import class_report, health_summary, rank_wrong_labels
 from ...common.errors import InputError
+from ...common.label_checks import rows_of
 from ...common.messages import log
 from ...common.torch_draws import borrowed_generators
-from ...config import DataConfig, from_dict
-from ...data import Dataset
+from ...config import from_dict
+from ...data import Dataset, Samples
 from ...decisions import MeanLabels, priors_from_shares
 from ..folder.held_out import HeldOut
 from ..folder.layout import only_writer_in
@@ -41,7 +41,7 @@ from ..predict.batches import Engine
 from ..predict.cluster import connected
 from ..run import Run, load
 from ..settle.conflicts import check_labels_known, check_mean_labels
-from .out_of_fold import Scored, open_for_run, score_samples
+from .out_of_fold import open_for_run, score_samples
 
 Integers = npt.NDArray[np.int64]
 
@@ -129,86 +129,73 @@ def run_audit(
         scored = score_samples(
             run, data, config, folds=folds, folder=output, overwrite=overwrite, engine=engine
         )
-        columns = run.columns(config.path, data.classes)
-        audit, health, ranked = _find(run, config, data, columns, scored, k, limits)
-        pairs = ranked.rows[: len(audit.missing)], ranked.columns[: len(audit.missing)]
-        places, says = [""] * len(audit.missing), _by_name(run, data, columns, k.value, *pairs, engine)
+        columns, calibration = run.columns(config.path, data.classes), None
+        if k.source == "audit":  # what samples labelled in full have shown calibrates scores, too
+            priors, calibration = run.thresholds.priors, run.thresholds.calibrated
+            priors = priors._replace(shares=priors.shares[columns])
+        else:
+            priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
+        hidden = HiddenLabels(scored.labels, scored.scores, priors, calibration)
+        classes = class_report(hidden, class_names=data.classes)
+        health = health_summary(hidden, classes=classes)
+        health["warnings"] = [*scored.warnings, *health["warnings"]]
+        # Beyond the end of the list, the curve of the picture shows what a longer one would hold.
+        longest = max(limits.top, round(health["expected_hidden"])) if limits.top else 0
+        ranked = hidden.rank(**limits._replace(top=longest)._asdict())
+        found = MissingLabels._make(part[: limits.top or None] for part in ranked)
+        says = _by_name(run, data, columns, k.value, found.rows, found.columns, engine)
+        places = [""] * len(says)
         if run.locates and run.spec.size:
-            places = _places(run, data, pairs[0], columns[pairs[1]], scored.kept, engine)
+            places = _places(run, data, found.rows, columns[found.columns], scored.kept, engine)
         if asked := len(says) - says.count(""):
             log.info(f"names: agree with {says.count('yes'):,} of {asked:,} listed labels (column by_name)")
-        further = zip(audit.missing, places, says or [""] * len(places), strict=True)
-        missing = [replace(label, where=where, by_name=word) for label, where, word in further]
-        audit = audit._replace(missing=missing)
+        known = map(BETWEEN_NAMES.join, scored.labels.take(found.rows).to_names(data.classes))
+        listed = zip(known, *(part.tolist() for part in found), places, says, strict=True)
+        wrong = zip(*(part.tolist() for part in rank_wrong_labels(hidden, top=MOST_WRONG)), strict=True)
+        records = read_observed(config)
+        about = About(
+            run=str(run.folder.absolute()),
+            data=data_settings(config),
+            fingerprint=fingerprint(records.ids, records.classes, records.labels),
+            classes=data.classes,
+            mean_labels=k.value,
+            mean_labels_source=k.source,  # type: ignore[arg-type]  # is known
+            samples=len(scored.ids),
+            unknown=hidden.unknown,
+            listed=len(found.rows),
+            expected=float(found.probability.sum()),
+            warnings=tuple(health["warnings"]),
+            how=scored.how,
+            hidden=health["expected_hidden"],
+            probable=health["probably_missing"],
+        )
+        audit = Audit(
+            about,
+            [
+                MissingLabel(scored.ids[row], labels, data.classes[column], *rest)
+                for labels, row, column, *rest in listed
+            ],
+            [WrongLabel(scored.ids[row], data.classes[column], *rest) for row, column, *rest in wrong],
+            classes,
+        )
         (output / ABOUT).unlink(missing_ok=True)  # it comes last: with it, all files are there
         if form != "csv":
             write_list(output / f"{LIST}.{form}", audit.missing)
-        bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in audit.classes]
+        bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in classes]
         precision = np.cumsum(ranked.probability) / np.arange(1, len(ranked.probability) + 1)
-        plots.audit_sheet(output / PICTURE, bars, precision, audit.about.listed)
+        plots.audit_sheet(output / PICTURE, bars, precision, about.listed)
         write_audit(output, audit)
     return audit, health
 
 
-def _find(
-    run: Run,
-    config: DataConfig,
-    data: Dataset,
-    columns: Integers,
-    scored: Scored,
-    k: MeanLabels,
-    limits: Limits,
-) -> tuple[Audit, dict[str, Any], MissingLabels]:
-    """The audit, the health of the data set, and the list of missing labels with what lies beyond its end.
-
-    Where samples were labelled in full for the run, scores are calibrated with what they have shown.
-    """
-    policy, names, calibration = run.thresholds, data.classes, None
-    if k.source == "audit":
-        priors = policy.priors._replace(shares=policy.priors.shares[columns])
-        calibration = policy.calibrated
-    else:
-        priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
-    hidden = HiddenLabels(scored.labels, scored.scores, priors, calibration)
-    classes = class_report(hidden, class_names=names)
-    health = health_summary(hidden, classes=classes)
-    warnings = (*scored.warnings, *health["warnings"])
-    # Beyond the end of the list, the curve of the picture shows what a longer one would hold.
-    longest = max(limits.top, round(health["expected_hidden"])) if limits.top else 0
-    ranked = hidden.rank(**limits._replace(top=longest)._asdict())
-    listed = len(ranked.rows) if not limits.top else min(limits.top, len(ranked.rows))
-    given = scored.labels.take(ranked.rows[:listed]).to_names(names)
-    missing = [
-        MissingLabel(scored.ids[row], BETWEEN_NAMES.join(known), names[column], probability, rank, place)
-        for known, row, column, probability, rank, place in zip(
-            given, *(part[:listed].tolist() for part in ranked), strict=True
-        )
-    ]
-    wrong = [
-        WrongLabel(scored.ids[row], names[column], confidence, rank)
-        for row, column, confidence, rank in zip(
-            *(part.tolist() for part in rank_wrong_labels(hidden, top=MOST_WRONG)), strict=True
-        )
-    ]
-    records = read_observed(config)
-    about = About(
-        run=str(run.folder.absolute()),
-        data=data_settings(config),
-        fingerprint=fingerprint(records.ids, records.classes, records.labels),
-        classes=names,
-        mean_labels=k.value,
-        mean_labels_source=k.source,  # type: ignore[arg-type]  # is known
-        samples=len(scored.ids),
-        unknown=hidden.unknown,
-        listed=listed,
-        expected=float(ranked.probability[:listed].sum()),
-        warnings=warnings,
-        how=scored.how,
-        hidden=health["expected_hidden"],
-        probable=health["probably_missing"],
-    )
-    audit = Audit(about, missing, wrong, classes)
-    return audit, {**health, "warnings": list(warnings)}, ranked
+def _by_split(data: Dataset, rows: Integers) -> Iterator[tuple[Integers, Samples]]:
+    """Samples with some numbers, which are counted over all splits, split by split, each once."""
+    start = 0
+    for samples in data.splits.values():
+        own = np.unique(rows[(rows >= start) & (rows < start + len(samples))])
+        if len(own):
+            yield own, samples.take(own - start)
+        start += len(samples)
 
 
 def _places(
@@ -219,25 +206,22 @@ def _places(
     Windows that were kept with held-out scores are used. Those of other samples are found by the model of the
     run, which may have seen the images: it is asked where a label is, not whether.
     """
-    places, start = [""] * len(rows), 0
-    windows = None if kept is None else kept.windows
-    row_of = {name: row for row, name in enumerate(kept.ids)} if kept else {}
-    for samples in data.splits.values():
-        own = np.flatnonzero((rows >= start) & (rows < start + len(samples)))
-        wanted, position = np.unique(rows[own] - start, return_inverse=True)
-        start += len(samples)
-        known = [row_of.get(samples.ids[row], -1) for row in wanted.tolist()]
-        found: dict[int, npt.NDArray[np.integer[Any]]] = {}
-        if windows is not None and min(known, default=-1) >= 0:
-            found = dict(enumerate(np.minimum(windows[known], len(run.places) - 1)))
-        elif len(own):
-            for batch in run.stream(samples.take(wanted).inputs, engine, where=True):
+    windows: dict[int, npt.NDArray[np.integer[Any]]] = {}
+    for numbers, samples in _by_split(data, rows):
+        known = np.full(1, -1) if kept is None or kept.windows is None else rows_of(kept.ids, samples.ids)
+        if known.min() >= 0:
+            assert kept is not None
+            assert kept.windows is not None
+            found = np.minimum(kept.windows[known], len(run.places) - 1)
+            windows |= zip(numbers.tolist(), found, strict=True)
+        else:
+            for batch in run.stream(samples.inputs, engine, where=True):
                 assert batch.windows is not None
-                found |= zip(batch.rows.tolist(), batch.windows, strict=True)
-        for pair, number in zip(own.tolist(), position.tolist(), strict=True):
-            if number in found:
-                window = run.places[found[number][columns[pair]]]
-                places[pair] = " ".join(f"{share:.4g}" for share in window.tolist())
+                windows |= zip(numbers[batch.rows].tolist(), batch.windows, strict=True)
+    places = [""] * len(rows)
+    for pair, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        if row in windows:  # could be read
+            places[pair] = " ".join(f"{share:.4g}" for share in run.places[windows[row][column]].tolist())
     return places
 
 
@@ -255,24 +239,22 @@ def _by_name(
         engine: Settings of prediction.
 
     Returns:
-        An opinion on each missing label; none where names are no part of the model.
+        An opinion on each missing label; empty ones where names are no part of the model.
     """
     head = run.classifier.top.head
     alone = head.names_alone() if isinstance(head, models.Ensemble) else None
     if alone is None:
-        return []
+        return [""] * len(rows)
     with borrowed_generators():
         top = models.Top(run.classifier.top.num_features, run.classifier.top.num_classes)
     top.set_ensemble(alone)
     names = Run(run.folder, models.Classifier(run.classifier.backbone, top), run.card)
     named = alone.named.numpy()[columns]
-    best, start = np.zeros((sum(len(each) for each in data.splits.values()), len(columns)), np.bool_), 0
-    for samples in data.splits.values():
-        wanted = np.unique(rows[(rows >= start) & (rows < start + len(samples))])
-        for batch in names.stream(samples.take(wanted - start).inputs, engine) if len(wanted) else ():
+    best = np.zeros((sum(len(each) for each in data.splits.values()), len(columns)), np.bool_)
+    for numbers, samples in _by_split(data, rows):
+        for batch in names.stream(samples.inputs, engine):
             scores = np.where(named, batch.logits[:, columns], -np.inf)
             first = np.argsort(-scores, 1, kind="stable")[:, : max(1, round(k))]
-            best[wanted[batch.rows][:, None], first] = True
-        start += len(samples)
+            best[numbers[batch.rows][:, None], first] = True
     says = np.where(named[listed], np.where(best[rows, listed], "yes", "no"), "")
     return [str(word) for word in says]

@@ -6,7 +6,7 @@ again, without a part of the samples, which it then scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from os.path import exists
 from pathlib import Path
@@ -33,7 +33,7 @@ from ...scores import HIGHEST, InMemory, Scores, ScoreTable
 from ..fit.build import Build, frozen_features
 from ..fit.fine_tune import HEAD, TUNED
 from ..fit.local import use_windows
-from ..fit.solve import HeldOutScores, Solver
+from ..fit.solve import Solver
 from ..folder import layout as run_files
 from ..folder.contents import read_metrics, read_summary
 from ..folder.held_out import HeldOut, join_labels, read_held_out
@@ -44,6 +44,7 @@ from ..train import run_training
 from .answers import digests
 
 Rows = npt.NDArray[np.int64]
+Held = npt.NDArray[np.bool_]
 
 SOLVED_FOLDS = 5
 """Parts of the training samples for which a head is solved again where nothing else is stated."""
@@ -127,124 +128,73 @@ def score_samples(
     """
     if folds is not None and (folds == 1 or folds < 0):
         raise InputError(f"`folds` must be 0 or at least 2, got {folds}.")
-    scoring = _Scoring(trained, data, engine)
+    labels = join_labels([samples.observed for samples in data.splits.values()])
+    table, missing, warnings, kept = ScoreTable(labels), [*data.splits], list[str](), None
+    ends = np.cumsum([len(samples) for samples in data.splits.values()])
+    rows_of = dict(zip(missing, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
     same = data.fingerprint() == trained.summary["data"]["fingerprint"]
+    if same and (trained.folder / run_files.HELD_OUT).is_file():
+        held_out = read_held_out(trained.folder, data.classes)
+        if held_out.scores.array is not None or table.highest:  # otherwise all scores are wanted
+            for name in ("train", "val"):
+                if (scores := held_out.scores_of(data.splits[name].ids)) is not None:
+                    table.put(rows_of[name], scores)
+                    missing.remove(name)
+                    kept = held_out
+
+    def warn_in_sample(names: list[str]) -> None:
+        if count := sum(len(rows_of[name]) for name in names if name in missing):
+            warnings.append(
+                f"{counted(count, 'sample')} may be scored by a model that was fitted to them. It has "
+                "learned not to predict what was not shown, so missing labels rank too low and probabilities "
+                f"are wrong. folds={SOLVED_FOLDS} fits models without them."
+            )
+
+    how = f"scores of the model in {trained.folder}, which has seen none of the samples"
     if same or _overlaps(trained, data, config):
         settings = replace(settings_of_model(trained), data=config)
         settings = replace(settings, model=replace(settings.model, local=_windows(trained.classifier.top)))
         settings, start = check_stated(settings)
         run = resolve(settings, Opened(data, trained.spec), start)
-        how = scoring.fit_again(run, folds, folder, same=same, overwrite=overwrite)
-    else:
-        how = f"scores of the model in {trained.folder}, which has seen none of the samples"
+        solved = run.solved and not run.fine_tunes
+        if {*missing}.isdisjoint(("train", "val") if solved else ("train",)):
+            how = f"held-out scores of {trained.folder}"
+        elif not (folds := _settle_folds(folds, run, solved=solved)):
+            warn_in_sample(["train"] if same else missing)
+            how = f"scores of the model in {trained.folder}"
+        elif solved:
+            how = (
+                f"{folds} solutions of {run.config.method or run.config.model.head}, each without a part of "
+                "the samples, which it scores"
+            )
+            for name, part, scores in _solve_again(run, trained, folds, missing, engine.cluster):
+                table.put(rows_of[name][part], scores)
+                missing = [each for each in missing if each != name]
+        else:
+            how = f"{folds} trainings, each without a part of the training samples, which it scores"
+            if not same:
+                warn_in_sample([name for name in missing if name != "train"])
+            if run.config.init_from:
+                warnings.append(
+                    f"The trainings start from {run.config.init_from}, which may have seen the samples that "
+                    "they score."
+                )
+            cache = run.config.data.cache or str(trained.folder / run_files.FEATURES)
+            again = replace(run.config, data=replace(run.config.data, cache=cache))
+            # The head and the network differ in the scale of their scores; this run has kept the network.
+            within, parts = TUNED if run.fine_tunes else "", _draw_parts(run, folds)
+            trainings = train_folds(again, data, run.spec, parts, folder, within=within, overwrite=overwrite)
+            for held, scores in trainings:
+                table.put(rows_of["train"][held], scores)
+            missing.remove("train")
     columns = trained.columns(config.path, data.classes)
-    for name, samples in data.splits.items():
-        if name not in scoring.done:
-            scoring.put(name, trained.scores(samples, engine).select(columns))
-    scores = scoring.table.finish()
+    for name in missing:
+        table.put(rows_of[name], trained.scores(data.splits[name], engine).select(columns))
+    scores = table.finish()
     if not np.isfinite(scores.pairs.scores).all():
         raise SpmlError(f"{config.path}: some scores are NaN or infinite. Scale the features.")
     ids = tuple(name for samples in data.splits.values() for name in samples.ids)
-    return Scored(ids, scores, scoring.labels, how, tuple(scoring.warnings), scoring.kept)
-
-
-class _Scoring:
-    """Scores of the samples of every split, as they are filled in."""
-
-    def __init__(self, trained: Run, data: Dataset, engine: Engine) -> None:
-        self._trained, self._data, self._engine = trained, data, engine
-        self.labels = join_labels([samples.observed for samples in data.splits.values()])
-        self.table = ScoreTable(self.labels)
-        self.done: set[str] = set()
-        self.warnings: list[str] = []
-        self.kept: HeldOut | None = None
-
-    def put(self, split: str, scores: Scores, part: npt.NDArray[np.int64] | None = None) -> None:
-        """Fill in the scores of a split, or of some of its samples."""
-        sizes = {name: len(samples) for name, samples in self._data.splits.items()}
-        first = sum(sizes[name] for name in list(sizes)[: list(sizes).index(split)])
-        self.table.put(first + (np.arange(sizes[split]) if part is None else part), scores)
-        self.done.add(split)
-
-    def fit_again(
-        self, run: Resolved, folds: int | None, folder: Path, *, same: bool, overwrite: bool
-    ) -> str:
-        """Score the samples that the run was fitted to by models that are fitted again; says how."""
-        trained, data, splits = self._trained, self._data, self._data.splits
-        if same and (trained.folder / run_files.HELD_OUT).is_file():
-            held_out = read_held_out(trained.folder, data.classes)
-            if held_out.scores.array is not None or self.table.highest:  # otherwise all scores are wanted
-                for name in ("train", "val"):
-                    if (kept := held_out.scores_of(splits[name].ids)) is not None:
-                        self.put(name, kept)
-                        self.kept = held_out
-        solved = run.solved and not run.fine_tunes
-        if self.done.issuperset(("train", "val") if solved else ("train",)):
-            return f"held-out scores of {trained.folder}"
-        folds = _settle_folds(folds, run, solved=solved)
-        if not folds:
-            self._warn_in_sample(["train"] if same else list(splits))
-            return f"scores of the model in {trained.folder}"
-        if solved:
-            self._solve_again(run, folds)
-            name = run.config.method or run.config.model.head
-            return f"{folds} solutions of {name}, each without a part of the samples, which it scores"
-        if not same:
-            self._warn_in_sample([name for name in splits if name != "train"])
-        if run.config.init_from:
-            self.warnings.append(
-                f"The trainings start from {run.config.init_from}, which may have seen the samples that they "
-                "score."
-            )
-        cache = run.config.data.cache or str(trained.folder / run_files.FEATURES)
-        config = replace(run.config, data=replace(run.config.data, cache=cache))
-        # The head and the network differ in the scale of their scores, and this run has kept the network.
-        within = TUNED if run.fine_tunes else ""
-        parts = _draw_parts(run, folds)
-        for held, scores in train_folds(
-            config, data, run.spec, parts, folder, within=within, overwrite=overwrite
-        ):
-            self.put("train", scores, np.flatnonzero(held))
-        return f"{folds} trainings, each without a part of the training samples, which it scores"
-
-    def _solve_again(self, run: Resolved, folds: int) -> None:
-        """Score training and validation samples by heads that are solved without them."""
-        trained = self._trained
-        heads = _heads_of(run, trained, self._engine.cluster)
-        weights = [each.weight for each in trained.classifier.sizes]
-        every = [head.score_every() for head in heads] if folds == SOLVED_FOLDS else [None]
-        if all(every):
-            count = len(run.data.splits["train"])
-            orders = [np.split(np.argsort(each.rows), [count]) for each in every if each]
-            for number, split in enumerate(("train", "val")):
-                pairs = zip(every, orders, strict=True)
-                self.put(
-                    split,
-                    _average([each.scores.take(order[number]) for each, order in pairs if each], weights),
-                )
-            return
-        if "val" not in self.done:
-            others = [head.score_others() for head in heads]
-            for split in others[0]:
-                self.put(split, _average([each[split] for each in others], weights))
-        if "train" not in self.done:
-            parts = _draw_parts(run, folds)
-            with progress(folds, "solving the head without each part") as advance:
-                for number in range(folds):
-                    held = parts == number
-                    scores = _average([head.score_part(held) for head in heads], weights)
-                    self.put("train", scores, np.flatnonzero(held))
-                    advance(1)
-
-    def _warn_in_sample(self, splits: list[str]) -> None:
-        """Warn of samples that are scored by a model which may have been fitted to them."""
-        count = sum(len(self._data.splits[name]) for name in splits if name not in self.done)
-        if count:
-            self.warnings.append(
-                f"{counted(count, 'sample')} may be scored by a model that was fitted to them. It has "
-                "learned not to predict what was not shown, so missing labels rank too low and probabilities "
-                f"are wrong. folds={SOLVED_FOLDS} fits models without them."
-            )
+    return Scored(ids, scores, labels, how, tuple(warnings), kept)
 
 
 def _overlaps(trained: Run, data: Dataset, config: DataConfig) -> bool:
@@ -343,9 +293,7 @@ class SolvedHead:
     ) -> None:
         self._run, self._fabric = run, make_fabric(run.config.accelerator, 1, run.config.precision)
         self._position, self._data = None, run.data
-        if (
-            run.config.method != AUTO
-        ):  # of the solutions in the order in which they are solved, the chosen one
+        if run.config.method != AUTO:  # of the solutions, in the order in which they are solved
             chosen = read_summary(folder)["selected"].get("penalty")
             try:
                 self._position = [record.get("penalty") for record in read_metrics(folder)].index(chosen)
@@ -365,14 +313,14 @@ class SolvedHead:
             )
 
     @muted()
-    def score_every(self) -> HeldOutScores | None:
+    def score_every(self) -> dict[str, Scores] | None:
         """Score training and validation samples by auto heads of one cross-validation over all of them.
 
         Returns:
-            None where they do not all fit into memory, or the head is another one.
+            Logits (N, C) of `train` and `val`; None where they do not all fit into memory, or the head is
+            another one.
         """
-        run = self._run
-        train, val = (self._data.splits[name] for name in ("train", "val"))
+        run, train, val = self._run, self._data.splits["train"], self._data.splits["val"]
         count = len(train) + len(val)
         if run.config.method != AUTO or count * len(run.data.classes) > models.MOST_SCORES:
             return None
@@ -380,62 +328,91 @@ class SolvedHead:
         build = Build(run, self._fabric).place(self._data)
         if run.config.model.local == "off":
             solved = Solver(build, judge).solve_auto(every=True)
-            return HeldOutScores(solved.held_out[1].scores, solved.rows)
-        held_out = use_windows(build, None, judge, every=True).held_out
-        return held_out if held_out and len(held_out.rows) == count else None
-
-    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
-        """Solve the head without some training samples, and score these.
-
-        A linear head has the penalty that the run chose, so that the scores of all parts are of one scale.
-
-        Args:
-            held: Training samples to leave out, bool (N,).
-
-        Returns:
-            Logits (H, C), in the order of the samples; the highest of each where they do not fit.
-        """
-        return self._solve(without(self._run.data, held), without(self._data, held))[1]
-
-    def score_others(self) -> dict[str, Scores]:
-        """Solve the head on all training samples, and score those of the other splits.
-
-        Returns:
-            Logits (N, C) of `val` and, if the data has one, `test`.
-        """
-        build, scores = self._solve(self._run.data, self._data)
-        others = {
-            name: _in_memory(build.scores(samples), samples)
-            for name, samples in build.data.splits.items()
-            if name not in ("train", "val")
-        }
-        return {"val": scores, **others}
+            scores, rows = solved.held_out[1].scores, solved.rows
+        else:
+            held_out = use_windows(build, None, judge, every=True).held_out
+            if not held_out or len(held_out.rows) != count:
+                return None
+            scores, rows = held_out.scores, held_out.rows
+        of_train, of_val = np.split(np.argsort(rows), [len(train)])
+        return {"train": scores.take(of_train), "val": scores.take(of_val)}
 
     @muted()
-    def _solve(self, data: Dataset, features: Dataset) -> tuple[Build, Scores]:
-        """The solved head, and the scores of the validation samples by one that was not solved on them.
+    def score(self, held: Held | None = None) -> dict[str, Scores]:
+        """Solve the head, and score the samples that it was not solved on.
+
+        A head that is not `auto` has the penalty that the run chose, so that all scores are of one scale.
 
         Args:
-            data: Samples.
-            features: Their features, if the backbone is frozen.
+            held: Training samples to leave out, bool (N,), which are scored as `val`; None = solve it on all
+                training samples, and score those of the other splits.
+
+        Returns:
+            Logits (H, C) by split; the highest of each sample where they do not fit.
         """
+        data, features = self._run.data, self._data
+        if held is not None:
+            data, features = without(data, held), without(features, held)
         val = features.splits["val"]
         judge: Judging = _ChoosesPosition(self._position)
         if self._position is None:
             judge = Judge(val, None, "observed", self._run.config.mean_labels)
         build = Build(replace(self._run, data=data), self._fabric).place(features)
-        with muted():
-            fitted = use_windows(build, build.fit(judge), judge)
-        if fitted.held_out is None:
-            return build, _in_memory(build.scores(val), val)
-        scores = fitted.held_out.of_validation(len(data.splits["train"]))
-        if len(scores) < len(val):
-            raise InputError(
-                f"scores of {counted(len(val), 'sample')} x {len(data.classes):,} classes do not fit into "
-                "the memory, so an auto head can't score them all without being solved on them. Audit fewer "
-                "samples, or with a ridge head (head=ridge)."
-            )
-        return build, scores
+        fitted = use_windows(build, build.fit(judge), judge)
+        scored = {
+            name: _in_memory(build.scores(samples), samples)
+            for name, samples in build.data.splits.items()
+            if name != "train" and (name != "val" or fitted.held_out is None)
+        }
+        if fitted.held_out is not None:
+            scored["val"] = fitted.held_out.of_validation(len(data.splits["train"]))
+            if len(scored["val"]) < len(val):
+                raise InputError(
+                    f"scores of {counted(len(val), 'sample')} x {len(data.classes):,} classes do not fit "
+                    "into the memory, so an auto head can't score them all without being solved on them. "
+                    "Audit fewer samples, or with a ridge head (head=ridge)."
+                )
+        return scored
+
+
+def _solve_again(
+    run: Resolved, trained: Run, folds: int, missing: Collection[str], cluster: str | None
+) -> Iterator[tuple[str, slice | Held, Scores]]:
+    """Score samples by heads that are solved without them; of several sizes of images, the head of each.
+
+    Yields:
+        A split, the samples in it that were scored, and their scores.
+    """
+    classifier, heads = trained.classifier, list[SolvedHead]()
+    for size, top in zip(classifier.sizes or [None], classifier.tops, strict=True):
+        local = run.config.model.local if size is None else _windows(top)
+        config = replace(run.config, model=replace(run.config.model, local=local))
+        backbone = classifier.backbone if size is None else classifier.backbone.at(size.size)
+        heads.append(SolvedHead(replace(run, config=config), trained.folder, backbone, cluster))
+
+    def average(scores: Sequence[Scores]) -> Scores:
+        if len(scores) == 1:
+            return scores[0]
+        weights = [size.weight for size in classifier.sizes]
+        return InMemory(np.average([each.gather() for each in scores], 0, weights).astype(np.float32))
+
+    everything = slice(None)
+    every = [head.score_every() for head in heads] if folds == SOLVED_FOLDS else [None]
+    if all(every):
+        for name in ("train", "val"):
+            yield name, everything, average([scores[name] for scores in every if scores])
+        return
+    if "val" in missing:
+        others = [head.score() for head in heads]
+        for name in others[0]:
+            yield name, everything, average([scores[name] for scores in others])
+    if "train" in missing:
+        parts = _draw_parts(run, folds)
+        with progress(folds, "solving the head without each part") as advance:
+            for number in range(folds):
+                held = parts == number
+                yield "train", held, average([head.score(held)["val"] for head in heads])
+                advance(1)
 
 
 def _in_memory(scores: Scores, samples: Samples) -> Scores:
@@ -448,27 +425,6 @@ def _windows(top: models.Top) -> Literal["on", "off", "crops"]:
     if not top.local:
         return "off"
     return "crops" if top.local.settings.windows.crops else "on"
-
-
-def _heads_of(run: Resolved, trained: Run, cluster: str | None) -> list[SolvedHead]:
-    """The head of a run, which is solved again, or that of each size of images."""
-    classifier = trained.classifier
-    if not classifier.sizes:
-        return [SolvedHead(run, trained.folder, classifier.backbone, cluster)]
-    heads = []
-    for each, top in zip(classifier.sizes, classifier.tops, strict=True):
-        config = replace(run.config, model=replace(run.config.model, local=_windows(top)))
-        backbone = classifier.backbone.at(each.size)
-        heads.append(SolvedHead(replace(run, config=config), trained.folder, backbone, cluster))
-    return heads
-
-
-def _average(scores: list[Scores], weights: list[float]) -> Scores:
-    """Weighted sum of scores of the same samples; those of one head as they are."""
-    if len(scores) == 1:
-        return scores[0]
-    gathered = [each.gather() for each in scores]
-    return InMemory(np.average(gathered, 0, weights).astype(np.float32))
 
 
 class _ChoosesPosition:
@@ -545,5 +501,5 @@ def train_folds(
         val = part.splits["val"]
         scores = read_held_out(own / within, part.classes).scores_of(val.ids)
         if scores is None or scores.array is None:  # more scores than a run keeps
-            scores = InMemory(load(own / within).logits(val, Engine()))
+            scores = load(own / within).scores(val, Engine())
         yield held, scores

@@ -24,7 +24,7 @@ from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run
 from ..settle.conflicts import check_labels_known
-from .answers import Audited, audited_groups, audited_scores, kept_rows, read_audited
+from .answers import Audited, audited_groups, audited_scores, read_audited
 from .sample import read_common_scores
 
 FORMAT = 1
@@ -168,10 +168,9 @@ def use_audit(
         check_labels_known(run.folder, run.config, "nothing can be estimated")
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
     audited = {name: read_audited(path, run, images) for name, run in runs.items()}
-    scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}
-    thresholds = {}
+    scores, thresholds = {}, {}
     for name, run in runs.items():
-        rows = kept_rows(run, audited[name], held_out[name])
+        scores[name], rows = audited_scores(run, audited[name], held_out[name], engine)
         evidence = evidence_from_audit(held_out[name], rows, scores[name], audited[name].truth)
         thresholds[name] = decide_thresholds(
             run.weights_sha256,

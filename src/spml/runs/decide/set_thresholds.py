@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...common.files import same_path
@@ -14,11 +13,11 @@ from ...common.locks import check_no_writer, only_writer
 from ...common.messages import log
 from ...common.phrases import counted
 from ...config import DataConfig
-from ...data import Records, Samples, start_opening
+from ...data import Records, start_opening
 from ...decisions import HOW_TO_KNOW_K, Policy, Target
 from ...labels import ObservedLabels
 from ...scores import InMemory, ScoreTable
-from ..audits.answers import audited_scores, kept_rows, names_in_training, read_audited
+from ..audits.answers import LEARNED, audited_scores, known_rows, read_audited
 from ..folder import layout as run_files
 from ..folder.held_out import HeldOut, join_labels, read_held_out
 from ..predict.batches import Engine
@@ -82,9 +81,8 @@ def set_thresholds(
     if audit is not None:
         audited = read_audited(audit, run, images)
         kept = held_out if own else _kept(run)
-        scores = audited_scores(run, audited, kept, engine)
-        rows = kept_rows(run, audited, kept) if own else None
-        evidence = evidence_from_audit(held_out, rows, scores, audited.truth)
+        scores, rows = audited_scores(run, audited, kept, engine)
+        evidence = evidence_from_audit(held_out, rows if own else None, scores, audited.truth)
     elif mean_labels is not None:
         evidence = evidence_from_shares(held_out, mean_labels, "stated")
     else:
@@ -110,46 +108,34 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     opening = start_opening(data, purpose="evaluate", records=content)
     columns = run.columns(data.path, opening.classes)
     dataset = opening.finish(size=data.side or run.spec.size, interpolation=run.spec.interpolation)
-    kept = _kept(run)
-    row_of = {name: row for row, name in enumerate(kept.ids)}
-    ids: list[str] = []
-    labels, learned = [], np.zeros(len(run.classes), np.int64)
-    parts: list[tuple[Samples, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    left_out: set[str] = set()
-    records = opening.records
-    known_as = dict(zip(records.ids, names_in_training(run.config, records.ids, records.inputs), strict=True))
-    for samples in dataset.splits.values():
-        names = [known_as[name] for name in samples.ids]
-        found = np.asarray([next((row_of[n] for n in some if n in row_of), -1) for some in names], np.int64)
-        unknown = np.asarray([not any(name in kept.learned for name in some) for some in names])
-        used = np.flatnonzero((found >= 0) | unknown)
-        parts.append((samples, used, found[used]))
-        observed = samples.observed.with_classes(columns, len(run.classes))
-        ids += [samples.ids[row] for row in used.tolist()]
-        labels.append(observed.take(used))
-        learned += observed.positives_per_class() - observed.take(used).positives_per_class()
-        left_out |= set(samples.ids) - {samples.ids[row] for row in used.tolist()}
-    if not ids:
+    records, kept, splits = opening.records, _kept(run), dataset.splits.values()
+    known = known_rows(run, records.ids, records.inputs, kept).tolist()
+    row_of = dict(zip(records.ids, known, strict=True))
+    ids = [name for samples in splits for name in samples.ids]
+    rows = np.asarray([row_of[name] for name in ids], np.int64)
+    used = np.flatnonzero(rows != LEARNED)
+    if not len(used):
         raise InputError(
             f"{data.path}: the model in {run.folder} has learned from all samples and has kept no other "
             "score of them, so that it would look too good. Name other data."
         )
+    left_out = {ids[row] for row in np.flatnonzero(rows == LEARNED).tolist()}
     if left_out:
         log.info(
             f"{data.path}: {counted(len(left_out), 'sample')} left out, which the model has learned from"
         )
-    observed_labels = join_labels(labels)
-    some_kept = any((found >= 0).any() for _, _, found in parts)
-    highest = True if some_kept and kept.scores.array is None else None
-    table, first = ScoreTable(observed_labels, highest=highest), 0
-    for samples, used, found in parts:
-        before, new = np.flatnonzero(found >= 0), np.flatnonzero(found < 0)
-        if len(before):
-            table.put(first + before, kept.scores.take(found[before]))
+    every = join_labels([samples.observed.with_classes(columns, len(run.classes)) for samples in splits])
+    labels, before, first = every.take(used), np.flatnonzero(rows[used] >= 0), 0
+    table = ScoreTable(labels, highest=True if len(before) and kept.scores.array is None else None)
+    if len(before):
+        table.put(before, kept.scores.take(rows[used[before]]))
+    for samples in splits:
+        new = np.flatnonzero(rows[first : first + len(samples)] == -1)
         if len(new):
-            table.put(first + new, run.scores(samples.take(used[new]), engine))
-        first += len(used)
-    return HeldOut(tuple(ids), table.finish(), observed_labels, left_out, learned)
+            table.put(np.searchsorted(used, first + new), run.scores(samples.take(new), engine))
+        first += len(samples)
+    learned = every.positives_per_class() - labels.positives_per_class()
+    return HeldOut(tuple(ids[row] for row in used.tolist()), table.finish(), labels, left_out, learned)
 
 
 def _kept(run: Run) -> HeldOut:

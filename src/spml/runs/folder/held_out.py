@@ -21,6 +21,7 @@ from ...common.errors import InputError
 from ...common.label_checks import rows_of
 from ...data import Dataset, Samples
 from ...data.groups import join_groups
+from ...data.names import RowNames
 from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
 from ...scores.forms import IntArray, ScoreArray, read_rows, read_scores, read_tensor, score_tensors
@@ -35,10 +36,6 @@ MOST_CLASSES = 5000
 
 MOST_ROWS = 5000
 """Largest number of samples of which scores are kept where there are more classes: the highest of each."""
-
-
-MANY_NAMES = 100_000
-"""Number of names above which they are stored by their numbers, if they are numbers of rows."""
 
 
 class HeldOut(NamedTuple):
@@ -124,8 +121,10 @@ def gather_held_out(
     scores = InMemory(scores.gather()) if dense else scores.highest(HIGHEST, labels.entries(1))
     compared = compared if dense else None
     positives = train.observed.positives_per_class() + val.observed.positives_per_class()
-    learned: Collection[str] | None = row_names((train.ids, val.ids), ids)
-    if learned is None:
+    learned: Collection[str]
+    if isinstance(train.ids, RowNames) and isinstance(val.ids, RowNames):
+        learned = NumberedNames.of([*map(int, train.ids), *map(int, val.ids)], [*map(int, ids)])
+    else:
         learned = frozenset(train.ids).union(val.ids).difference(ids)
     groups = join_groups(train.groups, val.groups)
     groups = None if groups is None else groups[rows]
@@ -318,7 +317,7 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
 
 
 class NumberedNames(Collection[str]):
-    """Some of the names `0`, `1`, `2`, ...
+    """Some of the names `0`, `1`, `2`, ..., of which there may be millions.
 
     Args:
         bits: Whether each number is among them, eight to a byte, as `np.packbits` stores them, uint8 (B,).
@@ -327,40 +326,22 @@ class NumberedNames(Collection[str]):
     def __init__(self, bits: npt.NDArray[np.uint8]) -> None:
         self.bits = bits
 
+    @classmethod
+    def of(cls, rows: Sequence[int], without: Sequence[int]) -> NumberedNames:
+        """Names of some rows, without some of these."""
+        marked = np.zeros(max(rows) + 1, np.bool_)
+        marked[rows] = True
+        marked[without] = False
+        return cls(np.packbits(marked))
+
     def __contains__(self, name: object) -> bool:
-        row = _row(name)
-        return 0 <= row < 8 * len(self.bits) and bool(self.bits[row // 8] >> (7 - row % 8) & 1)
+        if len(str(name)) > 18 or name not in RowNames(8 * len(self.bits)):
+            return False
+        row = int(str(name))
+        return bool(self.bits[row // 8] >> (7 - row % 8) & 1)
 
     def __iter__(self) -> Iterator[str]:
         return map(str, np.flatnonzero(np.unpackbits(self.bits)).tolist())
 
     def __len__(self) -> int:
         return int(np.unpackbits(self.bits).sum())
-
-
-def row_names(parts: Sequence[Sequence[str]], without: Sequence[str]) -> NumberedNames | None:
-    """Store names of samples as numbers of rows.
-
-    Args:
-        parts: Names, in several sequences.
-        without: Some of them that are left out.
-
-    Returns:
-        None if they are not many, or one of them is not a number of a row.
-    """
-    if sum(map(len, parts)) <= MANY_NAMES:
-        return None
-    rows = np.asarray([_row(name) for part in parts for name in part], np.int64)
-    if rows.min() < 0 or rows.max() >= 64 * len(rows):
-        return None
-    marked = np.zeros(int(rows.max()) + 1, np.bool_)
-    marked[rows] = True
-    marked[[_row(name) for name in without]] = False
-    return NumberedNames(np.packbits(marked))
-
-
-def _row(name: object) -> int:
-    """Number of a row that a name states; -1 if it does not."""
-    plain = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) < 19
-    row = int(name) if plain else -1  # type: ignore[call-overload]
-    return row if str(row) == name else -1

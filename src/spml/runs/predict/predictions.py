@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import require_packages
 from ...common.notebook import SHOWN, SHOWN_SIDE, Listing, photo_address
@@ -113,7 +112,7 @@ class Predictions:
         rows = np.repeat(np.arange(len(lengths)), lengths)
         columns = np.asarray([self.columns[name] for names in self.labels for name in names], np.int64)
         ends = [0, *np.cumsum(lengths).tolist()]
-        values = [_values_at(array, rows, columns).tolist() for array in self.arrays]
+        values = [array[rows, columns].tolist() for array in self.arrays]
         return [[of[a:b] for a, b in pairwise(ends)] for of in values]
 
     def to_frame(self) -> Any:
@@ -165,12 +164,3 @@ def join_predictions(parts: Sequence[Predictions], notes: tuple[str, ...] = ()) 
         None if parts[0].probabilities is None else stack([part.probabilities for part in parts]),
         where=None if parts[0].where is None else [where for part in parts for where in part.where or ()],
     )
-
-
-def _values_at(array: Any, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> Any:
-    """Values of some pairs; of a sparse array, which stores all of them, by their places in it."""
-    if isinstance(array, np.ndarray):
-        return array[rows, columns]
-    array = array.sorted_indices()
-    stored = np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)) * array.shape[1] + array.indices
-    return array.data[np.searchsorted(stored, rows * array.shape[1] + columns)]
