@@ -15,6 +15,7 @@ import jinja2
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ...common.phrases import counted
 from ..rows import OBSERVED, ORACLE
 from .statistics import Task
 
@@ -50,11 +51,6 @@ def p_value(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     return "<0.001" if value < 0.0005 else f"{value:.3f}"
-
-
-def count(number: int, singular: str, plural: str = "") -> str:
-    """A number of things, such as "1 run" and "2 runs"."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def task_name(task: Task) -> str:
@@ -111,7 +107,7 @@ def render(template: str, filters: Mapping[str, Any] | None = None, **values: An
     )
     if template.endswith(".tex.j2"):  # LaTeX has braces of its own
         environment = environment.overlay("<%", "%>", "<<", ">>", "<#", "#>")
-    own = (plain, percent, p_value, count)
+    own = (plain, percent, p_value, counted)
     environment.filters |= {function.__name__: function for function in own} | dict(filters or {})
     text = (files(__package__) / template).read_text(encoding="utf-8")
     filled = environment.from_string(text).render(criterion=criterion, picture=picture, **values)

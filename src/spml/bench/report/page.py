@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+from ...common.phrases import counted
 from ..spec import Spec
 from .markdown import (
     UNKNOWN,
-    count,
     one_line,
     p_value,
     percent,
@@ -127,13 +127,13 @@ def _reservations(report: Report) -> list[str]:
     for data, hiding, seed in books.changed[:_MAX_LISTED]:
         items.append(f"**The data changed between runs** of {plain(data)}, {plain(hiding)}, seed {seed}.")
     if books.failures:
-        items.append(f"{count(len(books.failures), 'run')} failed, as listed below.")
+        items.append(f"{counted(len(books.failures), 'run')} failed, as listed below.")
     if books.missing:
-        items.append(f"{count(len(books.missing), 'series', 'series')} without a result, as listed below.")
+        items.append(f"{counted(len(books.missing), 'series', 'series')} without a result, as listed below.")
     if uneven := sum(entry.trials[0] < entry.trials[1] for _, entry in entries):
         items.append(
-            f"In {count(uneven, 'cell')} the number of finished trials differs between seeds, so candidates "
-            "did not all have the same budget."
+            f"In {counted(uneven, 'cell')} the number of finished trials differs between seeds, so not all "
+            "candidates had the same budget."
         )
     single = [task for task, by_key in report.entries.items() if max(e.test.n for e in by_key.values()) == 1]
     if single:
@@ -145,12 +145,14 @@ def _reservations(report: Report) -> list[str]:
     )
     if without_p:
         items.append(
-            f"In {count(without_p, 'cell')} there is no p-value, because the selected runs belong to "
+            f"In {counted(without_p, 'cell')} there is no p-value, because the selected runs belong to "
             "another search and hold no draws of the test samples, or different ones: a missing ≈ has no "
             "meaning there."
         )
     if edges := sum(bool(entry.edges) for _, entry in entries):
-        items.append(f"In {count(edges, 'cell')} a selected trial lies at the edge of its range; see Edges.")
+        items.append(
+            f"In {counted(edges, 'cell')} a selected trial lies at the edge of its range; see Edges."
+        )
     return items
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -25,7 +26,7 @@ from ...decisions import scores_of
 from ...models import LOG_SOFTMAX
 from ...scores.forms import check_tensor, read_tensor
 from ..folder import layout as run_files
-from ..folder.contents import check_names, open_tensors, write_tensors
+from ..folder.contents import open_tensors, write_tensors
 
 Logits = npt.NDArray[np.float32]
 
@@ -186,8 +187,8 @@ def read_recording(run: str | Path) -> Recording:
             "or train the run again with `overwrite`."
         )
     with open_tensors(path, _AGAIN, folder) as (stored, about):
-        method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
-        check_names([method, output], classes, ids)
+        method, output = msgspec.convert([about["method"], about["output"]], list[str])
+        classes, ids = msgspec.convert([about["classes"], about["ids"]], list[list[str]])
         "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed
         arrays = {}
         for key in ("observed", "truth"):

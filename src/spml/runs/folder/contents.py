@@ -259,14 +259,3 @@ def open_checked(path: Path, advice: str, *, check: bool = True) -> Iterator[Any
         raise InputError(
             f"{path}: damaged, or not written by this version of spml ({error}). {advice}"
         ) from error
-
-
-def check_names(*lists: Any) -> None:
-    """Check that each of some values is a list of text.
-
-    Raises:
-        TypeError: One is not.
-    """
-    for names in lists:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise TypeError("its names are not lists of text")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -26,7 +27,7 @@ from ...labels import ObservedLabels
 from ...scores import HIGHEST, InMemory, Scores, as_scores, fits
 from ...scores.forms import IntArray, ScoreArray, read_rows, read_scores, read_tensor, score_tensors
 from . import layout as run_files
-from .contents import check_names, open_tensors, write_tensors
+from .contents import open_tensors, write_tensors
 
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
@@ -260,6 +261,10 @@ def _as_bytes(names: Sequence[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(json.dumps(names).encode(), np.uint8)
 
 
+def _read_names(stored: Any, key: str) -> list[str]:
+    return msgspec.convert(parse_json(stored.get_tensor(key).numpy().tobytes()), list[str])
+
+
 def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldOut:
     """Read the held-out scores of a run.
 
@@ -279,16 +284,13 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             "unfinished run has none: train it again."
         )
     with open_tensors(path, "Train the run again.", folder) as (stored, about):
-        names, keys = about["classes"], set(stored.keys())
-        ids = parse_json(stored.get_tensor("ids").numpy().tobytes())
+        names, keys = msgspec.convert(about["classes"], list[str]), set(stored.keys())
+        ids = _read_names(stored, "ids")
         learned: Collection[str]
         if "learned_rows" in keys:
-            check_names(names, ids)
             learned = NumberedNames(read_tensor(stored, "learned_rows", "U8", (None,)))
         else:
-            listed = parse_json(stored.get_tensor("learned").numpy().tobytes())
-            check_names(names, ids, listed)
-            learned = frozenset(listed)
+            learned = frozenset(_read_names(stored, "learned"))
         shape = len(ids), len(names)
         scores, labels = read_scores(stored, shape), _read_labels(stored, shape)
         if not ids:
