@@ -105,7 +105,7 @@ def test_a_searched_setting_holds_in_both_phases_unless_the_first_states_it(tmp_
 @pytest.mark.parametrize(
     ("first", "words"),
     [
-        ("3", "first: Expected `object . null`, got 3"),
+        ("3", "first: expected a mapping, got 3"),
         ("{epoch: 4}", "unknown key 'epoch' of first. .*epochs"),
         ("{hp.weight: 2}", "unknown key 'hp.weight' of first"),
         ("{model.head: mlp}", "only model.frozen may differ"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -82,7 +81,9 @@ def run_training(
     first = is_first(config)
     only_trainer: AbstractContextManager[None] = nullcontext()
     with ExitStack() as stack:
-        stack.enter_context(_threads(config.threads))
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        if config.threads:
+            torch.set_num_threads(config.threads)
         if not first:
             stack.enter_context(muted())
         if config.data.classes:
@@ -302,18 +303,6 @@ def _with_folder(config: Config, resume: bool) -> Config:
             )
         config = replace(saved, output=config.output, minutes=config.minutes or saved.minutes)
     return replace(config, output=str(run_folder(config)))
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """Use a number of torch threads; 0 = as torch decides."""
-    before = torch.get_num_threads()
-    if number:
-        torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def is_first(config: Config) -> bool:

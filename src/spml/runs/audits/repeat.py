@@ -15,7 +15,7 @@ from ...common.files import sha256_file
 from ...common.locks import only_writer
 from ...common.messages import log
 from ...common.phrases import shorten
-from ...decisions import Interval, Policy, Target
+from ...decisions import Policy, Target
 from ..decide.policies import decide_thresholds, evidence_from_policy, evidence_from_shares, write_thresholds
 from ..folder import layout as run_files
 from ..folder.contents import read_document
@@ -71,9 +71,8 @@ def repeat_decisions(like: Path, folder: Path, engine: Engine) -> None:
                 f"note: the audit of {like} can't be repeated ({str(error).rstrip('.')}). Its K stays; the "
                 "shares of the classes follow from known labels."
             )
-            evidence = evidence_from_shares(held_out, k.value, "audit")
-            interval = None if k.low is None or k.high is None else Interval(k.value, k.low, k.high)
-            evidence = evidence._replace(interval=interval, audited=policy.rows.audited)
+            evidence, earlier = evidence_from_shares(held_out, k.value, "audit"), evidence_from_policy(policy)
+            evidence = evidence._replace(interval=earlier.interval, audited=earlier.audited)
     new = _reached(
         policy.target,
         lambda target: decide_thresholds(

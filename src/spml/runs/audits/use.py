@@ -24,7 +24,7 @@ from ..predict.batches import Engine
 from ..report.page import renew_report
 from ..run import Run
 from ..settle.conflicts import check_labels_known
-from .answers import Audited, audited_groups, audited_scores, read_audited
+from .answers import audited_groups, audited_scores, read_audited
 from .sample import read_common_scores
 
 FORMAT = 1
@@ -168,10 +168,10 @@ def use_audit(
         check_labels_known(run.folder, run.config, "nothing can be estimated")
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
     audited = {name: read_audited(path, run, images) for name, run in runs.items()}
-    scores, thresholds = {}, {}
+    scores, rows, thresholds = {}, {}, {}
     for name, run in runs.items():
-        scores[name], rows = audited_scores(run, audited[name], held_out[name], engine)
-        evidence = evidence_from_audit(held_out[name], rows, scores[name], audited[name].truth)
+        scores[name], rows[name] = audited_scores(run, audited[name], held_out[name], engine)
+        evidence = evidence_from_audit(held_out[name], rows[name], scores[name], audited[name].truth)
         thresholds[name] = decide_thresholds(
             run.weights_sha256,
             run.scale,
@@ -182,6 +182,8 @@ def use_audit(
         )
     first = next(iter(runs))
     truth, priors = audited[first].truth, thresholds[first].priors
+    kept = rows[first] >= 0
+    known = held_out[first].labels.take(rows[first][kept]).to_ternary() == 1
     assert priors.gamma is not None
     k = thresholds[first].mean_labels
     interval = Interval(k.value, k.low or k.value, k.high or k.value)
@@ -221,16 +223,8 @@ def use_audit(
         thresholds=thresholds,
         held_out=held_out,
         selection=selection,
-        contradicted=_contradicted(audited[first], held_out[first]),
+        contradicted=int((known & ~truth[kept]).sum()),
     )
-
-
-def _contradicted(audited: Audited, held_out: HeldOut) -> int:
-    """Number of known labels of audited samples that the audit says they do not have."""
-    in_audit = rows_of(audited.ids, held_out.ids)
-    rows = np.flatnonzero(in_audit >= 0)
-    truth = audited.truth[in_audit[rows]]
-    return int(((held_out.labels.take(rows).to_ternary() == 1) & ~truth).sum())
 
 
 def _moved(classes: tuple[str, ...], held_out: HeldOut, priors: Priors) -> tuple[MovedClass, ...]:

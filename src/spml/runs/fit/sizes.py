@@ -106,7 +106,7 @@ def fit_sizes(build: Build, judge: Judge, cache: Path, *, cluster: str | None = 
         sizes = tuple(each.size for each in found)
         told = ", ".join(f"{each['size']} {shown_score(each[judge.metric])}" for each in tried)
         log.info(
-            f"sizes of images, {_judge_of_all(build, judge).by} of {_count(part):,} samples: {told}; "
+            f"sizes of images, {_held_out_judge(run, judge).by} of {_count(part):,} samples: {told}; "
             f"{' and '.join(map(str, sizes))} used"
         )
     if part is not run or not found:
@@ -150,9 +150,7 @@ def _fit_at(
     fitted = fit_with_windows(own, lambda: own.fit(judge), judge)
     assert fitted.held_out is not None
     logits, rows = fitted.held_out.to_compare.gather(), fitted.held_out.rows
-    splits = run.data.splits
-    held_out_judge = HeldOutJudge(judge, splits["train"], splits["val"], run.head_mean_labels.value)
-    score = held_out_judge(logits, rows)
+    score = _held_out_judge(run, judge)(logits, rows)
     test = own.scores(own.data.splits["test"]) if "test" in run.data.truth else None
     seconds = time.perf_counter() - started
     return _AtSize(size, _count(run), score, logits, rows, fitted, own.top, test, seconds)
@@ -164,16 +162,16 @@ def _weights(scores: list[float]) -> list[float]:
     return [weight / sum(kept) for weight in kept]
 
 
-def _judge_of_all(build: Build, judge: Judge) -> HeldOutJudge:
-    """Judge of held-out samples among all training and validation samples."""
-    splits = build.run.data.splits
-    return HeldOutJudge(judge, splits["train"], splits["val"], build.run.head_mean_labels.value)
+def _held_out_judge(run: Resolved, judge: Judge) -> HeldOutJudge:
+    """Judge of held-out samples among the training and validation samples of a run."""
+    splits = run.data.splits
+    return HeldOutJudge(judge, splits["train"], splits["val"], run.head_mean_labels.value)
 
 
 def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str, Any]]) -> Fitted:
     """Average the scores of sizes that help each other, the one with the largest weight first."""
     run, splits, mean_labels = build.run, build.run.data.splits, build.run.head_mean_labels.value
-    score = _judge_of_all(build, judge)
+    score = _held_out_judge(run, judge)
     pairs = zip(_weights([each.score for each in found]), found, strict=True)
     used = sorted((pair for pair in pairs if pair[0] > 0), key=lambda pair: -pair[0])
     rows = reduce(np.intersect1d, [each.rows for _, each in used])
