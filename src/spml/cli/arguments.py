@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from ..common.documents import parse_yaml, read_yaml_text
 from ..common.errors import InputError
 from ..config import Config, DataConfig, read_yaml
-from ..config.read import SHORT_NAMES, describe_type, parts_of, read_value, typed
+from ..config.read import SHORT_NAMES, describe_type, hints_of, parts_of, read_value, typed
 
 Settings = Annotated[dict[str, Any], Config]
 """The part of `Config` that a user states, nested as in config.yaml."""
@@ -425,13 +425,13 @@ def _usage(argument: argparse.Action) -> str:
 
 def type_hints(source: Any) -> dict[str, Any]:
     """Type hints of parameters or fields; a parameter without one takes several values as text."""
-    hints = get_type_hints(source)
+    hints = hints_of(source)
     return {name: hints.get(name, list[str]) for name in inspect.signature(source).parameters}
 
 
 def dataclass_of(source: Any, name: str) -> Any:
     """Dataclass whose fields a parameter of a function, or a field of a dataclass, stands for, if it does."""
-    hint = get_type_hints(source, include_extras=True).get(name)
+    hint = hints_of(source, include_extras=True).get(name)
     return next(filter(is_dataclass, (hint, *get_args(hint))), None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -28,8 +28,8 @@ from .settings import Config
 
 _T = TypeVar("_T")
 
-_hints_of = cache(get_type_hints)
-"""Types of the fields of a class: a comparison asks for them thousands of times."""
+hints_of: Callable[..., dict[str, Any]] = cache(get_type_hints)
+"""Types of the fields of a class or the parameters of a function: asked for thousands of times."""
 
 
 def from_dict(settings: Mapping[str, Any]) -> Config:
@@ -42,7 +42,7 @@ def from_dict(settings: Mapping[str, Any]) -> Config:
 
 
 def _fill(cls: type[_T], settings: Mapping[str, Any], prefix: str) -> _T:
-    hints, values = _hints_of(cls), dict(settings)
+    hints, values = hints_of(cls), dict(settings)
     for key, value in settings.items():
         if key not in hints:
             raise InputError(f"unknown setting {f'{prefix}{key}'!r}. {nearest(str(key), hints)}")
@@ -63,7 +63,7 @@ def check(config: Config) -> None:
     """
     parts = {"": config, "data.": config.data, "model.": config.model, "optim.": config.optim}
     for prefix, part in parts.items():
-        for name, hint in _hints_of(type(part), include_extras=True).items():
+        for name, hint in hints_of(type(part), include_extras=True).items():
             value = getattr(part, name)
             if bounds := exceeded(value, hint):
                 raise InputError(f"{prefix}{name} must be {bounds}, got {value}")

@@ -6,8 +6,9 @@ import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -30,6 +31,9 @@ from ..folder.held_out import HeldOut, read_held_out
 from ..headline import headline, scored_in_turn
 from ..predict.batches import Engine
 from ..run import Run
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_ROWS = 1000
 """Most classes in the table."""
@@ -55,8 +59,6 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         InputError: A file of the run is missing or damaged.
         SpmlError: The report could not be written.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     folder, policy, summary, images = run.folder, run.thresholds, run.summary, bool(run.spec.size)
     held_out, shown_as = read_held_out(folder, run.classes), headline(summary)
     never = set(run.card["without_positives"])
@@ -94,16 +96,7 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
             "photo": photos.get(held_out.ids[row]),
         }
 
-    environment = Environment(
-        loader=PackageLoader("spml.runs.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Control characters and halves of characters in names are escaped.
-        finalize=lambda value: value if hasattr(value, "__html__") else escaped(str(value)),
-    )
-    page = environment.get_template("page.html").render(
+    page = _template().render(
         run=run,
         summary=summary,
         headline=shown_as,
@@ -138,6 +131,23 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         config_file=shlex.quote(f"{folder}/{run_files.CONFIG}"),
     )
     write_text(folder / run_files.REPORT, page)
+
+
+@cache
+def _template() -> Template:
+    """The template of a report, which is compiled once."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("spml.runs.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Control characters and halves of characters in names are escaped.
+        finalize=lambda value: value if hasattr(value, "__html__") else escaped(str(value)),
+    )
+    return environment.get_template("page.html")
 
 
 def renew_report(run: Run, engine: Engine) -> None:
