@@ -132,30 +132,21 @@ def assert_equal_runs(folder, expected, devices):
 
 @pytest.mark.long
 def test_two_processes_and_two_machines_equal_one_process(tmp_path):
-    """A run on two machines is killed in the middle and continued."""
-    data = features(tmp_path / "features.npz")
+    """A run of two processes is killed in the middle, and continued on two machines."""
+    data, folder = features(tmp_path / "features.npz"), tmp_path / "two"
     words = ["train", str(data), "--method", "em", "--epochs", "60", "--threads", "1", "--output"]
     main([*words, str(tmp_path / "one")])
-    finish([start([*words, str(tmp_path / "two")], "--standalone", "--nproc_per_node=2")])
-    assert_equal_runs(tmp_path / "two", tmp_path / "one", 2)
-
-    folder = tmp_path / "machines"
-    machines = start_two_machines([*words, str(folder)], free_port())
+    starter = start([*words, str(folder)], "--standalone", "--nproc_per_node=2")
     until = time.monotonic() + 120
-    while not ended(machines) and epochs(folder) < 3 and time.monotonic() < until:
+    while starter.poll() is None and epochs(folder) < 3 and time.monotonic() < until:
         time.sleep(0.02)
-    for process in [child for machine in machines for child in children(machine)]:
+    for process in children(starter):
         os.kill(process, signal.SIGKILL)
-    for machine in machines:
-        machine.communicate(timeout=120)
-        assert machine.returncode
+    starter.communicate(timeout=120)
+    assert starter.returncode
     assert 3 <= epochs(folder) < 60
     finish(start_two_machines([*words, str(folder), "--resume"], free_port()))
     assert_equal_runs(folder, tmp_path / "one", 2)
-
-
-def ended(processes):
-    return [process for process in processes if process.poll() is not None]
 
 
 def epochs(folder: Path) -> int:
