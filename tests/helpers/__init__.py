@@ -38,8 +38,3 @@ def write_odd_photos(folder: Path) -> Path:
         "broken.png,val,1,,,\n"
     )
     return path
-
-
-def few_files(files: int, words: list[str]) -> list[str]:
-    """A command that may open no more than so many files at once; 0 = as many as this process."""
-    return ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *words] if files else words

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,9 @@ import pytest
 
 from spml.cli.main import main
 
+with suppress(ImportError):  # not on Windows
+    import resource
+
 _FORKS = "forkserver" in multiprocessing.get_all_start_methods()
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if _FORKS else "spawn")
 _GET_CONTEXT = multiprocessing.get_context
@@ -25,22 +29,36 @@ if _FORKS:
     _CONTEXT.set_forkserver_preload(
         [
             *("spml.runs.train", "spml.runs.predict.batches", "spml.bench.runner"),
+            *("spml.serve.app", "spml.review.app"),
             *("timm", "lightning_fabric", "matplotlib.pyplot", "optuna", "sqlalchemy"),
         ]
     )
 
 
 @contextmanager
-def started(words: Sequence[str], said: Path, quick: bool = False, *, heeded: int = 0) -> Iterator[Any]:
+def started(
+    words: Sequence[str],
+    said: Path,
+    quick: bool = False,
+    *,
+    errors: Path | None = None,
+    heeded: int = 0,
+    ignored: int = 0,
+    files: int = 0,
+) -> Iterator[Any]:
     """A process of `multiprocessing` that runs a command; it and its own ones are killed in the end.
 
     Args:
         words: Words of the command, without `spml`.
         said: File for everything that it prints.
         quick: Whether the workers of a comparison are forks of that process.
+        errors: File for what it prints on standard error; None = the same.
         heeded: Signal that it does not ignore even if the process that began the tests does; 0 = none.
+        ignored: Signal that it ignores from its start; 0 = none.
+        files: Files that it may open at once; 0 = as many as this process.
     """
-    with _started(_run, [*words], str(said), {**os.environ}, quick, heeded) as process:
+    streams = str(said), str(errors or said)
+    with _started(_run, [*words], streams, {**os.environ}, quick, heeded, ignored, files) as process:
         yield process
 
 
@@ -78,14 +96,27 @@ def _in_group(function: Callable[..., object], *arguments: Any) -> None:
     function(*arguments)
 
 
-def _run(words: list[str], said: str, environment: dict[str, str], quick: bool, heeded: int) -> None:
+def _run(
+    words: list[str],
+    streams: tuple[str, str],
+    environment: dict[str, str],
+    quick: bool,
+    heeded: int,
+    ignored: int,
+    files: int,
+) -> None:
     if heeded:
         signal.signal(heeded, signal.default_int_handler if heeded == signal.SIGINT else signal.SIG_DFL)
-    with open(said, "w") as stream:
-        for number in (1, 2):
+    if ignored:
+        signal.signal(ignored, signal.SIG_IGN)
+    for number, name in enumerate(streams, 1):
+        with open(name, "a") as stream:
             os.dup2(stream.fileno(), number)
+    if files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     os.environ.clear()
     os.environ.update(environment)  # that of the test, not of the process that is forked
+    tempfile.tempdir = None
     with pytest.MonkeyPatch.context() as patch:
         if quick and _FORKS:
             _replace_spawn(patch, _GET_CONTEXT("fork"))

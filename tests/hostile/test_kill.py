@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -119,13 +118,13 @@ def test_a_prediction_killed_three_times_writes_the_same_file(tmp_path, frozen):
 @pytest.mark.long
 def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     photos, output = make_photos(tmp_path / "photos"), tmp_path / "run"
-    words = [sys.executable, "-m", "spml", *command(photos, output)]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (output / "checkpoint.safetensors").exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    with started(command(photos, output), tmp_path / "said", heeded=signal.SIGINT) as process:
+        while process.is_alive() and not (output / "checkpoint.safetensors").exists():
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGINT)
+        process.join(60)
+        assert process.exitcode == 130
+    said = (tmp_path / "said").read_text()
     assert "everything up to here is saved" in said
     assert "--resume" in said
     assert "Traceback" not in said

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +11,7 @@ from pathlib import Path
 from spml.review.app import Site, open_site
 from spml.review.labelling import Labelling
 from spml.review.session import Review
-from tests.helpers import few_files
+from tests.helpers.servers import Server
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # Chromium neither looks for updates nor reports anything.
@@ -25,48 +21,9 @@ FLAGS = (
 )  # fmt: skip
 
 
-class Server:
-    """`spml review` in a process of its own.
-
-    Attributes:
-        address: Address that it printed.
-        process: The process.
-    """
-
-    def __init__(self, audit: Path, *options: str, reviewer: str = "ann", files: int = 0) -> None:
-        source = str(Path(__file__).resolve().parents[2] / "src")
-        words = [sys.executable, "-m", "spml", "review", str(audit), "--reviewer", reviewer, *options]
-        self.process = subprocess.Popen(
-            few_files(files, words),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": source},
-        )
-        self.address = self.process.stdout.readline().strip()
-        if not self.address.startswith("http://127.0.0.1:"):
-            raise RuntimeError(self.process.communicate()[1])
-
-    def kill(self) -> None:
-        """End the process as a loss of power does."""
-        self.process.kill()
-        self.process.communicate()
-
-    def interrupt(self) -> tuple[int, str, str]:
-        """End the process by Ctrl-C; (exit code, standard output, standard error)."""
-        self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
-
-
-@contextmanager
-def process(audit: Path, *options: str, reviewer: str = "ann", files: int = 0) -> Iterator[Server]:
-    """A server in a process that is killed afterwards; `files` = the files that it may open."""
-    server = Server(audit, *options, reviewer=reviewer, files=files)
-    try:
-        yield server
-    finally:
-        server.kill()
+def process(audit: Path, *options: str, reviewer: str = "ann", **settings: int) -> Server:
+    """`spml review` in a process."""
+    return Server(["review", str(audit), "--reviewer", reviewer, *options], **settings)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 from spml.config import DataConfig
 from spml.review.merged import reviewed
 from tests.helpers.reviews import PHOTOS, audit_of, make_audit
-from tests.review.browser import CHROMIUM, Page, Server, process, serving, violations
+from tests.review.browser import CHROMIUM, Page, process, serving, violations
 
 pytest.importorskip("playwright", reason="playwright, which drives the browser, is not installed")
 pytestmark = [
@@ -153,7 +153,7 @@ def test_to_the_end_and_with_exact_numbers(page, audit):
 
 
 def test_kill_and_reload(browser, audit):
-    server = Server(audit)
+    server = process(audit)
     page = Page(browser, server.address)
     page.press("y", "Saved: dog, yes.")
     page.press("n", "Saved: bird, no.")

@@ -9,7 +9,7 @@ from spml.audit.folder import WrongLabel
 from spml.config import DataConfig
 from spml.review.merged import reviewed
 from tests.helpers.reviews import audit_of, make_audit
-from tests.review.browser import CHROMIUM, Page, Server, process, serving, violations
+from tests.review.browser import CHROMIUM, Page, process, serving, violations
 
 pytest.importorskip("playwright", reason="playwright, which drives the browser, is not installed")
 pytestmark = [
@@ -166,7 +166,7 @@ def test_a_grid_of_hundreds_with_windows(browser, tmp_path, width, scheme):
 
 
 def test_a_kill_between_bulk_answers(browser, audit):
-    server = Server(audit)
+    server = process(audit)
     page = Page(browser, server.address)
     grid_of(page, "dog (3)")
     page.page.click("#bulk [data-answer=yes]")

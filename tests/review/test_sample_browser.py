@@ -10,7 +10,7 @@ from spml.audit.sheets import read_answers, write_sheet
 from spml.config import DataConfig
 from spml.review.labelling import labelled_of, write_page_labels
 from tests.helpers.reviews import CLASSES, make_sample
-from tests.review.browser import CHROMIUM, Page, Server, process, serving, violations
+from tests.review.browser import CHROMIUM, Page, process, serving, violations
 
 pytest.importorskip("playwright", reason="playwright, which drives the browser, is not installed")
 pytestmark = [
@@ -108,7 +108,7 @@ def test_the_search(page):
 
 
 def test_kill_and_reload(browser, sheet):
-    server = Server(sheet)
+    server = process(sheet)
     page = Page(browser, server.address, first=FIRST)
     first = page.text("file")
     page.press("2", "Saved: ")

@@ -19,7 +19,7 @@ from spml.review.merged import reviewed
 from spml.review.session import Review
 from tests.helpers.connections import connections
 from tests.helpers.reviews import audit_of, make_audit
-from tests.review.browser import Server, process
+from tests.review.browser import process
 from tests.review.browser import serving as serving_in_thread
 
 httpx = pytest.importorskip("httpx")
@@ -84,7 +84,7 @@ def test_the_address_has_a_secret_and_the_end_says_where_the_answers_are(tmp_pat
         assert min(map(len, tokens)) >= 32
         assert httpx.get(server.address).status_code == 200
         assert httpx.get(server.address.replace(tokens[0], tokens[1])).status_code == 403
-        code, out, err = server.interrupt()
+        code, out, err = server.end(signal.SIGINT)
     assert (code, err) == (0, "")
     assert f"The answers are in {audit / 'review.sqlite'}." in out
     assert f"spml review export {audit} {tmp_path}/photos/reviewed.csv --format csv" in out
@@ -97,7 +97,7 @@ def test_idle_connections_without_the_token_do_not_keep_the_page_from_its_reader
         with connections(port, 150), connections(port, 150, b"GET / HTTP/1.1\r\n"):
             for _ in range(10):
                 assert httpx.get(f"{server.address}photo/0", timeout=20).status_code == 200
-        code, _, err = server.interrupt()
+        code, _, err = server.end(signal.SIGINT)
     assert code == 0
     (line,) = err.splitlines()
     assert "connections are open, as many as `ulimit -n` leaves room for." in line
@@ -138,8 +138,8 @@ def test_kill_9_during_200_decisions_loses_none(tmp_path):
     waiting = list(enumerate(questions))
     kills = 0
     while waiting:
-        server = Server(audit)
-        killer = threading.Timer(0.1 + 0.1 * kills, server.process.kill)
+        server = process(audit)
+        killer = threading.Timer(0.1 + 0.1 * kills, server.send, [signal.SIGKILL])
         with httpx.Client(base_url=server.address) as client:
             client.get("api/about")
             if kills < 3:
@@ -198,7 +198,6 @@ def test_two_reviewers_at_once(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_right_after_the_address_ends_cleanly(audit, number):
     with process(audit) as server:
-        server.process.send_signal(number)
-        out, err = server.process.communicate(timeout=60)
-        assert (server.process.returncode, err) == (0, "")
+        code, out, err = server.end(number)
+        assert (code, err) == (0, "")
     assert f"The answers are in {audit / 'review.sqlite'}." in out

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,57 +12,15 @@ from pathlib import Path
 from spml.common.web import listen
 from spml.serve.limits import Limits
 from spml.serve.server import Settings, make_server
-from tests.helpers import few_files
+from tests.helpers.servers import Server
 
 PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
 """Begin of a body with the boundary `b`, up to the content of an image."""
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-class Server:
-    """`spml serve` in a process of its own.
-
-    Attributes:
-        address: Address that it printed, without the slash at its end.
-        port: Its port.
-        process: The process.
-    """
-
-    def __init__(self, run: Path, *options: str, files: int = 0) -> None:
-        words = [sys.executable, "-m", "spml", "serve", str(run), "--port", "0", "--device", "cpu", *options]
-        self.process = subprocess.Popen(
-            few_files(files, words),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        )
-        self.address = self.process.stdout.readline().strip().rstrip("/")
-        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)", self.address)
-        if not found:
-            raise RuntimeError(self.process.communicate()[1])
-        self.port = int(found[1])
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """Send a signal and wait; (exit code, standard output, standard error)."""
-        self.process.send_signal(number)
-        return self.wait()
-
-    def wait(self) -> tuple[int, str, str]:
-        """Wait for the end; (exit code, standard output, standard error)."""
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
-
-
-@contextmanager
-def process(run: Path, *options: str, files: int = 0) -> Iterator[Server]:
-    """A server in a process that is killed afterwards; `files` = the files that it may open."""
-    server = Server(run, *options, files=files)
-    try:
-        yield server
-    finally:
-        server.process.kill()
-        server.process.communicate()
+def process(run: Path, *options: str, **settings: int) -> Server:
+    """`spml serve` in a process."""
+    return Server(["serve", str(run), "--port", "0", "--device", "cpu", *options], **settings)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from spml.common import web as limits
 from spml.common.errors import InputError
 from spml.common.web import PatientServer, listen
 from tests.helpers.connections import connections, is_open
-from tests.serve.process import Server, begun, process, serving, talk
+from tests.serve.process import begun, process, serving, talk
 
 httpx = pytest.importorskip("httpx")
 resource = pytest.importorskip("resource")
@@ -26,7 +26,7 @@ def test_more_idle_connections_than_files(feature_run, options):
         for _ in range(3):
             with connections(server.port, 200), connections(server.port, 100, b"POST /predict HTTP/1.1\r\n"):
                 for _ in range(10):
-                    answer = httpx.post(f"{server.address}/predict", json=ROW, timeout=20)
+                    answer = httpx.post(f"{server.address}predict", json=ROW, timeout=20)
                     assert answer.status_code == 200, answer.text
         code, _, err = server.end()
     assert code == 0
@@ -40,7 +40,7 @@ def test_more_idle_connections_than_files(feature_run, options):
 @pytest.mark.long
 def test_too_few_files_are_said_at_the_start(feature_run):
     with pytest.raises(RuntimeError, match=r"spml serve: 32 open files \(`ulimit -n`\) leave too few"):
-        Server(feature_run, files=32)
+        process(feature_run, files=32)
 
 
 @pytest.fixture

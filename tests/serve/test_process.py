@@ -22,8 +22,9 @@ from spml.common.web import PatientProtocol, listen
 from spml.serve.server import Server as Served
 from spml.serve.server import Settings, make_server, serve
 from tests.helpers.connections import connections
+from tests.helpers.servers import Server
 from tests.helpers.serving import files, png
-from tests.serve.process import Server, begun, head, process, talk
+from tests.serve.process import begun, head, process, talk
 
 httpx = pytest.importorskip("httpx")
 pytestmark = pytest.mark.long
@@ -109,9 +110,9 @@ def test_a_second_signal_ends_at_once(photo_run):
     with process(photo_run) as server, socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head(1_000) + b"--b")
         time.sleep(0.5)
-        server.process.send_signal(signal.SIGTERM)
+        server.send(signal.SIGTERM)
         time.sleep(0.5)
-        assert server.process.poll() is None
+        assert server.process.is_alive()
         started = time.monotonic()
         code, _, _ = server.end()
         assert code == 128 + signal.SIGTERM
@@ -140,16 +141,15 @@ def test_a_connection_that_uvicorn_forgets_at_the_end_does_not_delay_it(feature_
 
 @pytest.mark.parametrize("options", [(), ("--workers", "2")])
 def test_a_terminal_that_is_closed_ends_the_server_as_sigterm_does(
-    feature_run, tmp_path, monkeypatch, request, options
+    feature_run, tmp_path, monkeypatch, options
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     body = b'{"features": [[0,0,0,0,0,0,0,0]]}'
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
-    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
-    with process(feature_run, *options) as server, connections(server.port, 1, begun(len(body))) as (client,):
+    started = process(feature_run, *options, heeded=signal.SIGHUP)  # the tests may run under nohup
+    with started as server, connections(server.port, 1, begun(len(body))) as (client,):
         assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
         for _ in range(2):  # a shell sends it, too
-            server.process.send_signal(signal.SIGHUP)
+            server.send(signal.SIGHUP)
             time.sleep(0.5)
         client.sendall(body)
         assert client.recv(1_000).startswith(b"HTTP/1.1 200 ")
@@ -158,15 +158,11 @@ def test_a_terminal_that_is_closed_ends_the_server_as_sigterm_does(
     assert list(tmp_path.glob("spml-serve-*")) == []
 
 
-def test_a_server_under_nohup_outlives_its_terminal(feature_run, monkeypatch):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which processes inherit
-    try:
-        server = Server(feature_run)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    server.process.send_signal(signal.SIGHUP)
-    assert httpx.get(f"{server.address}/health").status_code == 200
-    assert server.end()[0] == 0
+def test_a_server_under_nohup_outlives_its_terminal(feature_run):
+    with process(feature_run, ignored=signal.SIGHUP) as server:
+        server.send(signal.SIGHUP)
+        assert httpx.get(f"{server.address}health").status_code == 200
+        assert server.end()[0] == 0
 
 
 def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monkeypatch):
@@ -176,7 +172,7 @@ def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monk
         connections(server.port, 1, begun(1_000)) as (client,),
     ):
         assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
-        server.process.send_signal(signal.SIGTERM)
+        server.send(signal.SIGTERM)
         time.sleep(0.5)
         assert server.end()[0] == 128 + signal.SIGTERM
     assert list(tmp_path.glob("spml-serve-*")) == []
@@ -214,7 +210,7 @@ def test_the_command_says_why_a_server_without_memory_has_ended(feature_run, mon
 
 def metrics_of(server: Server) -> dict[str, float]:
     """Numbers of all workers."""
-    lines = httpx.get(f"{server.address}/metrics", timeout=60).text.splitlines()
+    lines = httpx.get(f"{server.address}metrics", timeout=60).text.splitlines()
     return {name: float(value) for name, value in (x.rsplit(" ", 1) for x in lines if x[:1] != "#")}
 
 
@@ -235,7 +231,7 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
         os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
         load.pause = 0.1  # the next worker needs seconds to start, without the load as well
         while not (set(now := workers_of(server)) - set(workers)) and time.monotonic() < end:
-            httpx.post(f"{server.address}/predict", files=files(png()), timeout=60)
+            httpx.post(f"{server.address}predict", files=files(png()), timeout=60)
             time.sleep(0.1)
         load.pause = 0.0
         load.until(load.answered + 50)
@@ -260,14 +256,14 @@ def test_workers_outlive_their_folder(feature_run, tmp_path, monkeypatch):
             time.sleep(0.1)
         (folder,) = tmp_path.glob("spml-serve-*")
         shutil.rmtree(folder)
-        answer = httpx.get(f"{server.address}/metrics", timeout=60)
+        answer = httpx.get(f"{server.address}metrics", timeout=60)
         assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
         os.kill(workers[0], signal.SIGKILL)
         while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
             time.sleep(0.1)
         rows = {"features": [[0.0] * 8]}
-        assert httpx.post(f"{server.address}/predict", json=rows, timeout=60).status_code == 200
-        assert httpx.get(f"{server.address}/metrics", timeout=60).status_code == 200
+        assert httpx.post(f"{server.address}predict", json=rows, timeout=60).status_code == 200
+        assert httpx.get(f"{server.address}metrics", timeout=60).status_code == 200
         assert server.end()[0] == 0
 
 
