@@ -126,6 +126,8 @@ def test_heads_on_maps_and_variants(head, tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)
     session, _ = opened(run.export())
     assert_predicted(run, session, images, images)
+    if part == "distributions":  # which are not exported: the rest is that of codes
+        return
     expected = computed(session, images)["logits"]
     for variant, limit in (("float16", 0.02), ("int8", 0.5)):
         path = run.export(variant=variant)
