@@ -46,7 +46,7 @@ def photographs(shared, tmp_path_factory):
     table = tmp_path_factory.mktemp("data") / "few.csv"
     few = [
         row
-        for split, count in (("train", 160), ("val", 60))
+        for split, count in (("train", 80), ("val", 40))
         for row in itertools.islice((row for row in rows if row["split"] == split), count)
     ]
     with open(table, "w", newline="") as stream:

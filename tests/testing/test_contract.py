@@ -112,9 +112,9 @@ VARIANTS = [
 ]  # fmt: skip
 
 
-@parametrize_with_checks([*methods(), *VARIANTS])
-def test_contract(objective, check):
-    check(objective)
+@pytest.mark.parametrize(("method", "hp"), [*((name, {}) for name in methods()), *VARIANTS], ids=str)
+def test_contract(method, hp):
+    check_objective(method, **hp)
 
 
 class Good(Objective):
