@@ -77,11 +77,6 @@ def released_head(inputs: dict[str, Any], prefix: str) -> QueryHead:
     return head
 
 
-def vectors_of(head: QueryHead, case: Case, source: Tensor) -> Tensor:
-    """Class vectors of maps with the stored position code, which is float32."""
-    return head.decode(source.flatten(2).transpose(1, 2), case.tensor("pos")[0].flatten(1).T)
-
-
 def code_of_record(case: Case) -> Callable[..., Tensor]:
     """In place of `sine_code`: the stored position code, which is float32."""
     return lambda *sizes: case.tensor("pos")[0].flatten(1).T

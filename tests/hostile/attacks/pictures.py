@@ -94,7 +94,6 @@ def tiff(folder: Path) -> None:
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 32 32\n(executed) (w) file closefile showpage\n"
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="../secret.txt"/></svg>'
 
 
 def weights(sidecar: object) -> Make:

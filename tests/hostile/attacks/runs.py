@@ -20,7 +20,6 @@ from spml.engine.checkpoint import BLANK, write_checked
 from tests.hostile.attacks.attack import DEEP, ESCAPE, EVIL, Attack, Make, RunsCode, all_of, file
 
 PREDICT = "predict run rows.npz --output p.csv"
-EVALUATE = "evaluate run rows.npz --output e.json"
 AUDIT = "audit run rows.npz --output again"
 
 
@@ -109,16 +108,8 @@ def not_numbers(content: dict[str, torch.Tensor]) -> None:
     content["top.head.weight"].fill_(torch.nan)
 
 
-def without_weight(content: dict[str, torch.Tensor]) -> None:
-    del content["top.head.weight"]
-
-
 def transposed(content: dict[str, torch.Tensor]) -> None:
     content["top.head.weight"] = content["top.head.weight"].T.contiguous()
-
-
-def as_integers(content: dict[str, torch.Tensor]) -> None:
-    content["top.head.weight"] = content["top.head.weight"].to(torch.int8)
 
 
 OWN = {"name": "evil:make", "size": 32, "mean": [0.5] * 3, "std": [0.5] * 3}
