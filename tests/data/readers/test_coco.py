@@ -358,9 +358,7 @@ def test_folder_whose_files_do_not_fit(write, tmp_path):
     with pytest.raises(InputError, match=r"val\.json: its categories are not .* only one of them has 'bird'"):
         opened(tmp_path)
     write(document(images=IMAGES[1:], annotations=[]), "annotations/instances_val.json")
-    with pytest.raises(
-        InputError, match=r"'b\.png' is named several times, with different splits, 'train' and 'val'"
-    ):
+    with pytest.raises(InputError, match=r"'b\.png' .* with different splits, 'train' and 'val'\. A s"):
         opened(tmp_path)
 
 

@@ -120,9 +120,7 @@ def test_tables_of_texts_are_joined(texts):
 def test_texts_that_can_t_be_joined(texts):
     three = texts.parent / "more" / "three.csv"
     three.write_text(three.read_text().replace("bark", "run"))
-    with pytest.raises(
-        InputError, match=r"'c' is named several times, with different texts, .*data\.file_column"
-    ):
+    with pytest.raises(InputError, match=r"'c' .* with different texts, .*data\.file_column"):
         opened(texts, text="title")
 
 
