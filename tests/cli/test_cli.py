@@ -251,17 +251,8 @@ def test_two_devices_on_the_command_line(features, tmp_path):
     options = "--epochs 3 --batch_size 16 --threads 1 --accelerator cpu --optim.name sgd --record scores"
     command = ["train", str(features), *HIDE, *options.split()]
     execute(*command, "--devices 1 --output", tmp_path / "1")
-    two_processes = [
-        sys.executable,
-        "-m",
-        "spml",
-        *command,
-        "--devices",
-        "2",
-        "--output",
-        str(tmp_path / "2"),
-    ]
-    subprocess.run(two_processes, check=True, timeout=300)
+    by_two = ["--devices", "2", "--output", str(tmp_path / "2")]
+    subprocess.run([sys.executable, "-m", "spml", *command, *by_two], check=True, timeout=300)
     one, two = (
         [json.loads(line) for line in (tmp_path / n / "metrics.jsonl").read_text().splitlines()] for n in "12"
     )

@@ -109,8 +109,10 @@ def _run(
         signal.signal(heeded, signal.default_int_handler if heeded == signal.SIGINT else signal.SIG_DFL)
     if ignored:
         signal.signal(ignored, signal.SIG_IGN)
+    for name in streams:
+        Path(name).write_bytes(b"")
     for number, name in enumerate(streams, 1):
-        with open(name, "a") as stream:
+        with open(name, "a") as stream:  # both may write to one file by turns
             os.dup2(stream.fileno(), number)
     if files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
