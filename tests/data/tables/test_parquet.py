@@ -84,8 +84,8 @@ def test_one_column_per_class(save):
     assert records.classes == ("cat", "dog", "cow", "hen", "fox")
     assert records.labels.to_ternary().tolist() == [[1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [-1, -1, -1, 0, 0]]
     assert records.notes[0] == (
-        "data.parquet: columns that are not used: box (lists), note (text). If one of them holds the labels, "
-        "name it, such as data.label_column=box."
+        "data.parquet: columns that are not used: box (lists), note (text). If one of them holds labels, "
+        "name it with data.label_column."
     )
 
 

@@ -227,9 +227,9 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     several = any(len(some) > 1 for some in names)
     notes = []
     if several or reading.why:
-        filled = np.array([len(some or ()) for some in reading.names])
+        filled = np.array([*map(len, names)])
         mean = float((filled * counts).sum() / max(1, counts[filled > 0].sum()))
-        classes = len({name for some in reading.names for name in some or ()})
+        classes = len({name for some in names for name in some})
         notes.append(
             f"{reading.how}, {counted(classes, 'class', 'classes')}, {mean:.2f} labels per sample"
             + (f" ({reading.why})" if reading.why else "")
@@ -421,7 +421,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     together = "".join(hidden)
     kinds = [kind for kind in HARD if re.search(SEPARATORS[kind][1], together)]
     if len(kinds) > 1:
-        raise _ambiguous(source, [_separated(hidden, kind) for kind in kinds], one)
+        raise _ambiguous(source, [one, *(_separated(hidden, kind) for kind in kinds)])
     if kinds:
         return _separated(hidden, kinds[0], "a mark that separates")
     if re.search(SEPARATORS[","][1], together):
@@ -430,7 +430,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
         )
         if rules.plural or rules.stated:
             return commas
-        raise _ambiguous(source, [commas], one)
+        raise _ambiguous(source, [commas, one])
     several = [cell for cell in cells if len(cell.split()) > 1 and not _is_marked(cell, cells)]
     if rules.plural and several and not lists:
         parts = {part for cell in cells for part in cell.split()}
@@ -449,7 +449,7 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
     if rules.plural and several and not lists and not readings:
         readings.append(_separated(cells, " "))
     if readings:
-        raise _ambiguous(source, readings, one)
+        raise _ambiguous(source, [*readings[:2], one])
     return one
 
 
@@ -468,10 +468,10 @@ def _is_marked(cell: str, cells: Collection[str]) -> bool:
     return any(each and (each["name"] or each["other"]) in cells for each in found)
 
 
-def _ambiguous(source: str, separated: Sequence[Reading], one: Reading) -> InputError:
+def _ambiguous(source: str, readings: Sequence[Reading]) -> InputError:
     """Error with at most three readings, each with the cell in which it finds most names."""
     texts = []
-    for reading in [*separated[:2], one]:
+    for reading in readings[:3]:
         some = [names for names in reading.names if names]
         longest = max(some, key=lambda names: (len(names), len(" ".join(names))), default=())
         example = first_few([quote(name) for name in longest], 3)

@@ -152,9 +152,7 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     if used:
         notes.append(f"{table.path.name}: {', '.join(used)}.")
     if left := left[:_DESCRIBED]:
-        words = sorted(seen.words(left), key=lambda k: not LIKELY.search(names[k]))
-        such = [option("label_column", names[k]) for k in words]
-        advice = f" If one of them holds the labels, name it, such as {such[0]}." if such else ""
+        advice = " If one of them holds labels, name it with data.label_column." * bool(seen.words(left))
         listed = shorten(f"{names[k]} ({kinds[k]})" for k in left)
         notes.append(f"{table.path.name}: columns that are not used: {listed}.{advice}")
     return Columns(
