@@ -162,7 +162,7 @@ def test_what_cells_hold(rules, cells, names):
 
 
 REFUSED = {
-    "two kinds": ({}, ["a;b", "c|d"], r"semicolons.*=';'; or .*bars.*='\|'; or .*separator=''"),
+    "two kinds": ({}, ["a;b", "c|d"], r"separator=''; or .*semicolons.*=';'; or .*bars.*='\|'"),
     "a comma in a singular": ({}, ["a, b", "b"], r"commas, such as 'a', 'b': pass data\.separator=,; or one"),
     "a comma in names": ({}, ["Cattle, domestic"], "commas.*; or one label per cell"),
     "blanks in a plural": ({"plural": True}, ["a b", "b"], r"spaces, such as 'a', 'b': .* or one"),
@@ -205,6 +205,8 @@ def test_marks_at_names():
     assert names == [("dog",), ("beach",), (), (), ()]
     assert absent == [("beach",), ("dog",), ("dog",), ("dog",), ("beach",)]
     assert "'no dog' says that 'dog' is known to be absent" in notes
+    _, _, _, notes = labels("dog;-beach", "beach;cat;!dog")
+    assert "separated by semicolons, 3 classes, 1.50 labels per sample" in notes
     names, absent, doubtful, notes = labels("dog?;sea", "?dog", "dog (?)", "dog", "cat?")
     assert names == [("sea",), (), (), ("dog",), ()]
     assert doubtful == [("dog",), ("dog",), ("dog",), (), ("cat",)]

@@ -230,7 +230,7 @@ def test_stated_split_column(table):
 def test_what_is_not_used_is_said(table):
     lines = ("a.png,cat,3.5,wet,pug,1", "b.png,dog,4.5,big,lab,0", "c.png,dog,4.5,,pug,0")
     notes = " ".join(read_table(table("file,label,score2,comment,breed,wet", *lines), DataConfig()).notes)
-    assert "columns that are not used: score2 (numbers), comment (text), breed (text), wet (marks)." in notes
+    assert "columns that are not used: comment (text), breed (text), score2 (numbers), wet (marks)." in notes
     assert "If one of them holds labels, name it with data.label_column." in notes
     (note,) = read_table(table("file,label,score2", "a.png,cat,3.5", "b.png,dog,4.5"), DataConfig()).notes
     assert note == "data.csv: columns that are not used: score2 (numbers)."

@@ -121,7 +121,7 @@ def test_rows_without_label(table):
         (["file,label", "a.png,cat", ",dog"], "row 3: the name of a file is empty"),
         (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
         (["file,labels,cat,dog,season", "a.png,,1,0,summer"],
-         r"no row has a label\..*columns that are not used: cat \(marks\), dog \(marks\), season"),
+         r"no row has a label\..*columns that are not used: season \(text\), cat \(marks\), dog \(marks\)"),
         (["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
          "rows 2 and 4 both name 'a.png', with different splits, 'train' and 'test'. A sample has one"),
         (["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],

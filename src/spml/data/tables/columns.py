@@ -152,8 +152,9 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     if used:
         notes.append(f"{table.path.name}: {', '.join(used)}.")
     if left := left[:_DESCRIBED]:
-        advice = " If one of them holds labels, name it with data.label_column." * bool(seen.words(left))
-        listed = shorten(f"{names[k]} ({kinds[k]})" for k in left)
+        words = seen.words(left)  # first, so that none of them is cut off
+        advice = " If one of them holds labels, name it with data.label_column." if words else ""
+        listed = shorten(f"{names[k]} ({kinds[k]})" for k in sorted(left, key=lambda k: k not in words))
         notes.append(f"{table.path.name}: columns that are not used: {listed}.{advice}")
     return Columns(
         file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
