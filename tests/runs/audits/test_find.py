@@ -290,7 +290,7 @@ def test_k_must_be_known(features, tmp_path):
     assert (audit.about.mean_labels, audit.about.mean_labels_source) == (1.6, "stated")
 
 
-def test_k_priors_and_probabilities_come_from_fully_labelled_samples(ridge, tmp_path, monkeypatch):
+def test_k_priors_and_probabilities_come_from_fully_labelled_samples(features, ridge, tmp_path, monkeypatch):
     shares = np.asarray([0.7, 0.5, 0.3, 0.1])
     calibration = Calibration(np.asarray([-2.0, 2.0]), np.asarray([0.1, 0.6]), np.asarray([0.05, 0.4]))
 
@@ -309,6 +309,10 @@ def test_k_priors_and_probabilities_come_from_fully_labelled_samples(ridge, tmp_
     _, _, found = scored(ridge, tmp_path)
     hidden = HiddenLabels(found.labels, found.scores, Policy.priors, calibration)
     assert audit.about.hidden == pytest.approx(hidden.per_class.sum(), rel=1e-3)
+    turned = {"Y": arrays_of(features)["Y"][:, ::-1], "classes": list("dcba")}
+    data = {"path": str(shifted(features, tmp_path / "turned.npz", **turned)), **HIDDEN}
+    audit, _ = run_audit(ridge, data, output=tmp_path / "turned", limits=Limits(20), engine=ENGINE)
+    assert {each.label: each.prior for each in audit.classes} == dict(zip("abcd", shares, strict=True))
 
 
 @pytest.mark.parametrize(
