@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import subprocess
@@ -50,6 +51,18 @@ def test_help_is_quick_because_it_imports_little():
     for option, shown in (("--help", "--data.unlisted"), ("--help-all", "SP-score")):
         command = [sys.executable, "-c", script, option]
         assert shown in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_collections_of_garbage_leave_out_what_torch_makes():
+    script = (
+        "import gc; from spml.cli.main import main; main(['bench', 'list', '-q']); "
+        "print(gc.isenabled(), gc.get_freeze_count() > 50_000)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1] == "True True"
+    before = gc.get_freeze_count()
+    execute("methods an")  # torch is imported already
+    assert gc.get_freeze_count() == before
 
 
 def test_a_run_folder_holds_what_the_readme_says(feature_run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import gc
 import os
 import sys
 import warnings
@@ -193,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                             f"the environment variable {variable} must be a number, got {quoted(value)}. "
                             "Correct it, or unset it."
                         ) from error
+                _import_torch()
                 parser.run(parsed)
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -225,6 +227,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             sys.exit(130)
+
+
+def _import_torch() -> None:
+    """Import torch, which every command needs, and leave what it makes out of collections of garbage.
+
+    It makes hundreds of thousands of objects that stay until the end. To look at them again and again takes a
+    fifth of the time of a short command.
+    """
+    if "torch" in sys.modules:
+        return
+    gc.disable()
+    try:
+        import_module("torch")
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
