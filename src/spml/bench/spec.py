@@ -274,7 +274,10 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
     with _at(f"{path}: "):
         for key in _keys(value):
             if not isinstance(key, str):
-                raise InputError(f"{key!r} is not a name; put it in quotes if it is one")
+                raise InputError(
+                    f"{key!r} is not a name; put it in quotes if it is one (YAML reads on, off, yes and no "
+                    "as true and false)"
+                )
         spec = _spec(path, text, value)
         _check_spec(spec)
     return spec

@@ -38,10 +38,10 @@ def group_names(cells: Iterable[object]) -> tuple[str, ...]:
 def agreed(
     values: Sequence[str], of_row: IntArray, first: IntArray, what: str, both: Callable[[int, int], str]
 ) -> tuple[str, ...]:
-    """What the rows of each sample say, of which all must say the same; an empty text says nothing.
+    """What the rows of each sample say, of which all must say the same.
 
     Args:
-        values: What each row says.
+        values: What each row says; the name of a group may be empty, which says nothing.
         of_row: Sample of each row, in 0 ... N - 1, int64.
         first: First row of each of the N samples, int64.
         what: What the values are, such as `split`.
@@ -54,9 +54,9 @@ def agreed(
     for row in np.flatnonzero(first[of_row] != np.arange(len(of_row))).tolist():
         sample = int(of_row[row])
         one, other = values[said[sample]], values[row]
-        if not one:
-            said[sample] = row
-        elif other and other != one:
+        if what == "group" and not (one and other):
+            said[sample] = said[sample] if one else row
+        elif other != one:
             raise InputError(
                 f"{both(said[sample], row)}, with different {what}s, {quote(one)} and {quote(other)}. A "
                 f"sample has one {what} only: correct one of them, or name the samples by another column "

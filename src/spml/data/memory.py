@@ -476,6 +476,7 @@ def _plain(label: Any) -> Any:
 def _kind_of_labels(entries: Sequence[Any], *, lists: bool) -> type:
     """Check that labels, or those in lists, are all names or all indices. Returns `str` or `int`."""
     kind: type | None = None
+    verb = "holds" if lists else "is"
     for row, entry in enumerate(entries):
         if lists != isinstance(entry, list) and not is_missing(entry):
             raise InputError(
@@ -484,17 +485,17 @@ def _kind_of_labels(entries: Sequence[Any], *, lists: bool) -> type:
         for label in entry if isinstance(entry, list) else (entry,):
             if is_missing(label):
                 raise InputError(
-                    f"y[{row}] is {label}, but every sample needs a label. Leave out samples without one, or "
-                    "give a list of labels for each sample, which may be empty."
+                    f"y[{row}] {verb} {label}, but every sample needs a label. Leave out samples without "
+                    "one, or give a list of labels for each sample, which may be empty."
                 )
             if type(label) not in (str, int):
-                raise InputError(f"y[{row}] is {described(label)}; expected {LABELS}.")
+                raise InputError(f"y[{row}] {verb} {described(label)}; expected {LABELS}.")
             kind = kind or type(label)
             if type(label) is not kind:
                 others = "class names" if kind is str else "class indices"
                 raise InputError(
-                    f"y[{row}] is {described(label)}, but others are {others}: labels are all names or all "
-                    "indices."
+                    f"y[{row}] {verb} {described(label)}, but others are {others}: labels are all names or "
+                    "all indices."
                 )
     return kind or str
 

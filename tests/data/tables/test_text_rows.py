@@ -59,6 +59,8 @@ REFUSED = {
         "'picture' holds names of files, not text.*to learn from images, leave data.text out"),
     "nothing": (b"a,Cats,2001,a.jpg,,x\n", "empty", "the column 'empty' holds nothing in its first rows"),
     "blanks": (b"a, ,2001,a.jpg,,x\nb,,2002,b.png,,y\n", "title", "'title' holds nothing"),
+    "a text and a blank": (b"a,Cats,,,,x\na,,,,,y\n", "title",
+        r"rows 2 and 3 both name 'a', with different texts.*file_column"),
     "two texts": (b"a,Cats,,,,x\na,Dogs,,,,y\n", "title",
         r"rows 2 and 3 both name 'a', with different texts.*file_column"),
     "Latin-1": ("a,Bär,,,,x\n".encode("cp1252"), "title", "is not UTF-8: byte 0xe4 .*iconv -f CP1252"),

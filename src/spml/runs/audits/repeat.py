@@ -141,15 +141,19 @@ def _compared(before: Run, run: Run, held_out: HeldOut) -> str:
         earlier = read_held_out(before.folder)
     except InputError as error:
         return f"{text}. note: {error}"
-
-    def held_back(run: Run, kept: HeldOut) -> tuple[object, ...]:
-        positives = kept.labels.positives_per_class().tolist()
-        return {*kept.ids}, positives, scored_in_turn(run.summary, len(kept.ids))
-
-    if held_back(before, earlier) == held_back(run, held_out):
+    turns = [
+        scored_in_turn(each.summary, len(kept.ids)) for each, kept in ((before, earlier), (run, held_out))
+    ]
+    reasons = []
+    if {*earlier.ids} != {*held_out.ids}:
+        reasons.append("other samples are held out, or they have other names")
+    elif earlier.labels.positives_per_class().tolist() != held_out.labels.positives_per_class().tolist():
+        reasons.append("other labels of the held-out samples are known")
+    if turns[0] != turns[1]:
+        reasons.append("each sample was held back in turn in one of them, and a fixed part in the other")
+    if not reasons:
         return f"{text}, of the same samples with as many known labels: the two scores can be compared."
     return (
-        f"{text}. It can't be compared with that of {run.folder}: other samples are held out, other labels "
-        "of them are known, or each was held back in turn in one of the two runs only. `spml evaluate "
+        f"{text}. It can't be compared with that of {run.folder}: {' and '.join(reasons)}. `spml evaluate "
         f"{shlex.join(map(str, (before.folder, run.folder)))} DATA` measures both on the same samples."
     )
