@@ -19,7 +19,8 @@ def write_page():
         "100 x test mAP on 3,576 photographs of animals (13 classes) with one known label each, mean over "
         "seeds of the known label, with the deviation between them. `whole`: the whole photograph; `windows "
         "of n`: the best window of n x n positions of the feature map; `mean of the sizes`: mean of these; "
-        "`weighed variants`: what `spml train` does.\n",
+        "`weighed variants`: these and the whole photograph, weighed by their SP-scores, which `spml train` "
+        "did until 2026-11-29; now it takes the mean of the sizes.\n",
     ]
     tables = {name: found[f"heads, {name}"] for name in BACKBONES if f"heads, {name}" in found}
     if tables:

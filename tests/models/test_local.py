@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -132,7 +130,7 @@ def make_variants(quality):
     return torch.from_numpy(np.stack(scores).astype(np.float32)), torch.from_numpy(known)
 
 
-def test_variants_are_weighed_by_their_scores():
+def test_the_mean_of_the_sizes_is_what_is_scored():
     variants, known = make_variants([0, 3, 1, 2])
     given = iter([0.5, 0.9, 0.6, 0.89])
     fit = fit_local(variants, known, Windows(3, 3, [1, 2]), lambda scores: next(given), mean_labels=1.0)
@@ -142,9 +140,8 @@ def test_variants_are_weighed_by_their_scores():
         "windows of 2": 0.6,
         "mean of the sizes": 0.89,
     }
-    raw = [0, 1, 0, math.exp(-0.01 / 0.027)]
     assert fit.scores is not None
-    assert fit.scores.settings.weights == pytest.approx([each / sum(raw) for each in raw])
+    assert fit.scores.settings.weights == [0, 0, 0, 1]
     logits = fit.scores(variants)
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(1.0, abs=1e-3)
     spread, centre = torch.std_mean(variants.double(), 1, correction=0)
@@ -158,7 +155,6 @@ def test_variants_are_weighed_by_their_scores():
 
 def test_windows_are_left_out_where_the_whole_image_scores_clearly_better():
     variants, known = make_variants([3, 0, 0])
-    values = [0.9, 0.86, 0.2]  # exp(-.04 / .027) = .23
 
     def fit(values, **options):
         given = iter(values)
@@ -166,13 +162,12 @@ def test_windows_are_left_out_where_the_whole_image_scores_clearly_better():
             variants, known, Windows(2, 2, [1]), lambda scores: next(given), mean_labels=1.0, **options
         )
 
-    assert fit(values).scores is None
-    required = fit(values, required=True).scores
-    assert required is not None
-    assert required.settings.weights == pytest.approx([0.5, 0.5, 0])
-    near = fit([0.9, 0.89, 0.2]).scores  # exp(-.01 / .027) = .69
-    assert near is not None
-    assert near.settings.weights == pytest.approx([1 / 1.6905, 0.6905 / 1.6905, 0], abs=1e-3)
+    assert fit([0.9, 0.86, 0.2]).scores is None  # exp(-.04 / .027) = .23
+    near = fit([0.9, 0.2, 0.89]).scores  # exp(-.01 / .027) = .69
+    required = fit([0.9, 0.86, 0.2], required=True).scores
+    for scores in (near, required):
+        assert scores is not None
+        assert scores.settings.weights == [0.5, 0, 0.5]  # as windows of 1 are a quarter of the image
 
 
 def test_networks_without_windows_are_refused():

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ..common.errors import InputError
 from .backbones import Backbone
-from .solved.members import LEAST_WEIGHT, class_logits, relative_weights
+from .solved.members import class_logits, relative_weights
 
 _FEWEST = 2  # positions along a side below which there are no windows
 _STEPS = 10  # most steps of windows along a side
@@ -28,7 +28,8 @@ CROPS = (2, 3)
 """Crops along a side."""
 
 _SMALLEST_SPREAD = 1e-6
-_ENOUGH = 0.5  # weight of windows, as a share of that of the whole image, below which they are not used
+_ENOUGH = 0.5  # relative weight of windows by their score, below which they are not used
+_LARGE = 0.4  # share of the image that the largest windows cover, above which it is left out
 _MEAN_TOLERANCE = 1e-3
 
 _Side = Annotated[int, msgspec.Meta(ge=1, le=8192)]
@@ -255,11 +256,13 @@ def fit_local(
     mean_labels: float,
     required: bool = False,
 ) -> LocalFit:
-    """Weigh the whole image and windows of each size by their scores on held-out samples.
+    """Score windows instead of the whole image, where held-out samples do not say that it is clearly better.
 
-    weight = exp((score - best) / (.03 best)), and variants below .05 are dropped, as for the members of the
-    auto head. Where windows would weigh less than half of the whole image, they are not used at all: they
-    would make every prediction look at the map.
+    The score is the mean of the best windows of all sizes. If the largest windows are less than two fifths of
+    the image, as parts of samples, crops and windows of small maps are, the whole image counts as one more
+    size. Held-out samples don't weigh the sizes: their one known label is often the one that the whole image
+    tells best, so that such weights favour the whole image. They tell whether it is clearly better: then
+    exp((score - that of the whole image) / (.03 that of the whole image)) < .5 for each size and the mean.
 
     Args:
         held_out: Scores of `variants` (V, H, C) of samples that the head was not fitted to.
@@ -273,13 +276,12 @@ def fit_local(
     names = ["whole image", *(f"{what} of {side}" for side in windows.sides), "mean of the sizes"]
     values = [score(each) for each in held_out]
     tried = dict(zip(names, values, strict=True))
-    raw = relative_weights(values)
-    if max(raw[1:]) < _ENOUGH:
-        if not required:
-            return LocalFit(None, tried)
-        raw[0] = max(raw[1:])
-    kept = [weight if weight >= LEAST_WEIGHT * max(raw) else 0.0 for weight in raw]
-    weights = [weight / sum(kept) for weight in kept]
+    if not required and max(relative_weights(values)[1:]) < _ENOUGH:
+        return LocalFit(None, tried)
+    sizes = len(windows.sides)
+    large = max(windows.sides) ** 2 >= _LARGE * windows.height * windows.width
+    whole = 0.0 if large else 1 / (sizes + 1)
+    weights = [whole, *[0.0] * sizes, 1 - whole]
     local = LocalScores(held_out.shape[2], LocalSettings(windows, weights))
     spread, centre = torch.std_mean(held_out.double(), 1, correction=0)
     local.centre.copy_(centre)
