@@ -71,7 +71,8 @@ def page(result):
     for name, size in keys:
         rows = [row for row in result["rows"] if (row["set"], row["size"]) == (name, size)]
         scores = [100 * row["mAP"] for row in rows]
-        cold = next((row for row in rows if not row["features kept"]), None)
+        timed = [*rows, *(row for row in result["timed"] if (row["set"], row["size"]) == (name, size))]
+        cold = next((row for row in timed if not row["features kept"]), None)
         used = sorted({" + ".join(sorted(row["sizes"]["weights"])) for row in rows if row["sizes"]})
         spread = f" ({np.std(scores, ddof=1):.1f})" if len(scores) > 1 else ""
         cost = f"{cold['seconds']:.0f} | {cold['MiB']:.0f}" if cold else "- | -"
@@ -107,6 +108,7 @@ def main():
                     "versions": versions(),
                 }
                 result["rows"] = rows
+                result.setdefault("timed", [])
                 RESULT.write_text(json.dumps(result, indent=1) + "\n")
                 RESULT.with_suffix(".md").write_text(page(result))
 

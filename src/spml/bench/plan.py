@@ -16,7 +16,7 @@ from .rows import Row, SeriesKey, picks_of_runs
 from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec, merged
 
-CODE_VERSION = "6"
+CODE_VERSION = "7"
 """Version of the code that makes the numbers of a run, a part of the key of each. Raise it with every change
 after which equal settings give other numbers, so that stored runs are made again."""
 
