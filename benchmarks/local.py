@@ -161,7 +161,7 @@ def measure_heads(photos):
         held = np.concatenate([photos.labelled[rows] for rows, _ in solved.parts])
         scored = [photos.variants(head, photos.labelled[rows]) for rows, head in solved.parts]
         tested = photos.variants(solved.head, photos.test)
-        found[f"weighed variants{name}"] = photos.local(torch.cat(scored, 1), held, tested)
+        found[f"as `spml train` scores{name}"] = photos.local(torch.cat(scored, 1), held, tested)
         if cross_validate:
             found["head for windows, whole"] = photos.test_map(tested[0])
             for side, each in zip(photos.windows.sides, tested[1:-1], strict=True):

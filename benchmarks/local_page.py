@@ -20,7 +20,7 @@ def write_page():
         "seeds of the known label, with the deviation between them. `whole`: the whole photograph; `windows "
         "of n`: the best window of n x n positions of the feature map; `mean of the sizes`: mean of these; "
         "`weighed variants`: these and the whole photograph, weighed by their SP-scores, which `spml train` "
-        "did until 2026-11-29; now it takes the mean of the sizes.\n",
+        "did until 2026-11-29; `as spml train scores`: what it does since, the mean of the sizes here.\n",
     ]
     tables = {name: found[f"heads, {name}"] for name in BACKBONES if f"heads, {name}" in found}
     if tables:

@@ -277,7 +277,7 @@ class ModelConfig:
             network (at least 384, none negative, at least a fifth not 0, judged by some training samples),
             `standard` for others and for `mean_difference`, and `raw` where the backbone is trained.
         local: Apply the head to windows of the feature map, too, where the highest score of a class counts:
-            `on`; `off`; or `auto`, where the backbone is frozen and held-out samples say that it is better.
+            `on`; `off`; or `auto`, where the backbone is frozen and the whole image is not clearly better.
             `crops` = to 2 x 2 and 3 x 3 crops that go through the network by themselves, for networks
             without a map: 14 times the work. Short on the command line: --local.
         names: CLIP or SigLIP model of transformers, whose image tower is the backbone, and whose text tower

@@ -29,7 +29,7 @@ CROPS = (2, 3)
 
 _SMALLEST_SPREAD = 1e-6
 _ENOUGH = 0.5  # relative weight of windows by their score, below which they are not used
-_LARGE = 0.4  # share of the image that the largest windows cover, above which it is left out
+_LARGE = 0.4  # share of the image; beside windows from this size on, the whole image does not count
 _MEAN_TOLERANCE = 1e-3
 
 _Side = Annotated[int, msgspec.Meta(ge=1, le=8192)]
@@ -260,8 +260,8 @@ def fit_local(
 
     The score is the mean of the best windows of all sizes. If the largest windows are less than two fifths of
     the image, as parts of samples, crops and windows of small maps are, the whole image counts as one more
-    size. Held-out samples don't weigh the sizes: their one known label is often the one that the whole image
-    tells best, so that such weights favour the whole image. They tell whether it is clearly better: then
+    size. Held-out samples don't weigh the sizes: they have one known label each, and by it the whole image is
+    close to windows where it is several points of mAP behind. They tell whether it is clearly better: then
     exp((score - that of the whole image) / (.03 that of the whole image)) < .5 for each size and the mean.
 
     Args:
