@@ -92,6 +92,24 @@ class Result:
         return max(self.loss_error, self.gradient_error) <= TOLERANCE[self.case.kind]
 
 
+def on_observed(loss: Callable[..., torch.Tensor], released: float = 0.0, **names: str) -> Ours:
+    """A loss of logits and observed labels.
+
+    Args:
+        loss: Our loss.
+        released: Epsilon of the released code; 0 = it has none, or our loss has no such argument.
+        names: Names of hyper-parameters in the record, by their names in our loss.
+    """
+
+    def of_case(case: Case) -> Callable[[torch.Tensor], torch.Tensor]:
+        settings = {ours: case.record["hp"][theirs] for ours, theirs in names.items()}
+        if released:
+            settings["eps"] = case.eps(released)
+        return lambda logits: loss(logits, case.tensor("obs"), **settings)
+
+    return of_case
+
+
 def cases(folder: Path, kind: str) -> Iterator[Case]:
     """The float64 records of `exact` or `released` in a folder."""
     records = json.loads((folder / f"{kind}.json").read_text())

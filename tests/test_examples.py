@@ -88,8 +88,8 @@ def test_your_own_reader(run):
 @pytest.mark.parametrize("path", sorted((FOLDER / "in_memory").glob("*.py")), ids=lambda path: path.stem)
 def test_samples_in_memory(path, capsys):
     """Each cell prints the comment at its end."""
-    if path.stem.split("_")[0] in ("pandas", "polars", "table"):
-        pytest.importorskip("polars" if path.stem.startswith("polars") else "pandas")
+    if path.stem.split("_")[0] in ("pandas", "table"):
+        pytest.importorskip("pandas")
     names = {}
     for cell in path.read_text(encoding="utf-8").split("# %%")[1:]:
         capsys.readouterr()

@@ -32,15 +32,8 @@ from tests.helpers.texts import make_texts, write_texts
 STORED = Path(__file__).parent / "frozen"
 HIDE = ["--data.unlisted", "negative", "--data.observe", "single"]
 SMALL = [
-    "--model.backbone",
-    "small_cnn",
-    "--model.weights",
-    "random",
-    "--data.size",
-    "24",
-    "--data.workers",
-    "0",
-]
+    "--model.backbone", "small_cnn", "--model.weights", "random", "--data.size", "24", "--data.workers", "0",
+]  # fmt: skip
 COMMON = ["--threads", "1", "--accelerator", "cpu", "--seed", "3"]
 AN, PHOTOS = ["--method", "an"], ["classes", "--data.workers", "0"]
 RUNS = {

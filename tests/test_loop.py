@@ -13,10 +13,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 
 def test_the_tables_are_made_from_the_committed_results():
-    loop_page = importlib.import_module("loop_page")
-    about = json.loads((loop_page.RESULTS / "loop.json").read_text())
-    text = (loop_page.RESULTS / "loop.md").read_text(encoding="utf-8")
-    assert text.endswith(loop_page.page(about)), "run `python benchmarks/loop.py collect FOLDER`"
+    loop = importlib.import_module("loop")
+    about = json.loads((loop.RESULTS / "loop.json").read_text())
+    text = (loop.RESULTS / "loop.md").read_text(encoding="utf-8")
+    assert text.endswith(loop.page(about)), "run `python benchmarks/loop.py collect FOLDER`"
     found = {
         (row["order"], row["seed"]): 100 * row["mAP"]
         for row in about["results"]

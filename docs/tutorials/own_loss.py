@@ -157,7 +157,7 @@ spml_command("bench", "run", "mine.yaml", "--method", "doubtful.py:Doubtful", "-
 
 # %% [markdown]
 # `bench/report.html` is the page to look at; the tables on it are files, too, such as `bench/summary.csv`. The source of
-# the method is a part of what identifies its runs: after an edit, the same command makes them again, and says so.
+# the method is a part of what identifies its runs: after an edit, the same command makes them again.
 #
 # Next: [compare methods](../bench.md) with more data, more seeds and a wider search; [a method with a memory or a
 # schedule](../own-loop.md); [how to add a method to the package](../../CONTRIBUTING.md#add-a-method).

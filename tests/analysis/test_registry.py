@@ -105,12 +105,6 @@ def test_a_title_and_other_formats(tmp_path):
     assert again[0].read_bytes() == files[0].read_bytes()
 
 
-def test_the_same_figure_is_the_same_file(tmp_path):
-    first, second = (drawing().write(tmp_path, name) for name in ("first", "second"))
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".csv"])
 def test_nothing_is_replaced_without_being_asked(tmp_path, suffix):
     (tmp_path / f"curve{suffix}").write_text("mine")

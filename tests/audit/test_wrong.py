@@ -43,6 +43,11 @@ def test_another_known_positive_does_not_speak_against_a_label():
     assert row not in found.rows
 
 
+def test_a_negative_number_of_labels_is_refused():
+    with pytest.raises(InputError, match="top"):
+        rank_wrong_labels([0, 1], [[1.0, 2.0, 0.0], [0.0, 1.0, 2.0]], mean_labels=1.5, top=-1)
+
+
 def test_replaced_labels_are_found_more_often_than_by_chance():
     data, generator = simulate(1500, 10, seed=3, spread=2.5), np.random.default_rng(0)
     labels = data.labels.copy()
@@ -53,8 +58,3 @@ def test_replaced_labels_are_found_more_often_than_by_chance():
     share = wrong.mean()
     assert 0.08 < share < 0.12
     assert wrong[found.rows].mean() > 5 * share
-
-
-def test_a_negative_number_of_labels_is_refused():
-    with pytest.raises(InputError, match="top"):
-        rank_wrong_labels([0, 1], [[1.0, 2.0, 0.0], [0.0, 1.0, 2.0]], mean_labels=1.5, top=-1)

@@ -70,26 +70,24 @@ def seen(folder):
     return [{note[part] for note in notes} for part in range(3)]
 
 
-def test_two_workers_have_one_of_two_devices_each_and_a_decoding_process(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+@pytest.mark.parametrize(
+    ("count", "cores", "visible", "devices", "decoders"),
+    [(2, 4, "5,7", {"5", "7"}, {"1"}), (0, 2, None, {"none"}, {"0"})],
+)
+def test_a_worker_has_a_device_and_a_process_that_decodes_or_a_core(
+    job, tmp_path, monkeypatch, count, cores, visible, devices, decoders
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     state, problems = run_all(job, 0)
     assert (problems, len(state.rows), state.missing) == ([], 2, {})
     assert {row.message for row in state.rows} == {""}
-    devices, processes, decoders = seen(tmp_path)
-    assert (devices, len(processes), decoders) == ({"5", "7"}, 2, {"1"})
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "5,7"
-
-
-def test_without_accelerators_there_is_a_worker_per_core_and_none_decodes(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    _, problems = run_all(job, 0)
-    assert problems == []
-    devices, processes, decoders = seen(tmp_path)
-    assert (devices, len(processes), decoders) == ({"none"}, 2, {"0"})
+    found, processes, decoding = seen(tmp_path)
+    assert (found, len(processes), decoding) == (devices, 2, decoders)
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
 
 
 def test_decoding_processes_change_no_number(tmp_path):

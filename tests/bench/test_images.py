@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spml.bench.plan import CODE_VERSION, all_series, next_trial
+from spml.bench.plan import all_series, next_trial
 from spml.bench.rows import Row
-from spml.bench.spec import find_spec, read_spec
+from spml.bench.spec import read_spec
 from spml.bench.store import Store
-from spml.bench.workers import Job, work
+from spml.bench.workers import work
 from spml.data.images.feature_store import FeatureStore
 from tests.bench.toys import save_spec
 from tests.helpers.comparisons import check_same_as_train, content, state_of, train_as_printed, work_through
@@ -35,7 +34,7 @@ def finished(tmp_path_factory):
     return job
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["frozen", "maps", "fine-tuned", "from nothing", "solved"])
 def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     row = rows_of(finished)[name]
     assert row.status == "done", row.message
@@ -193,50 +192,3 @@ def test_weights_that_are_missing(tmp_path):
     problems = work(job)
     assert any(f"{tmp_path / 'weights' / 'none.safetensors'}" in str(problem) for problem in problems)
     assert all(problem.exit_code == 2 for problem in problems)
-
-
-@pytest.mark.parametrize("name", ["digits", "photographs"])
-def test_ready_made_specifications(name):
-    spec = find_spec(name)
-    assert {"an", "wan", "em", "em_apl", "gr", "role", "ll_r", "opml", "lasd", "show"} < {
-        candidate.name for candidate in spec.candidates
-    }
-    assert {candidate.name: candidate.labels for candidate in spec.candidates}[spec.ceiling] == "full"
-    assert len(spec.seeds) == 3
-    trials = {spec.trials_of(candidate) for candidate in spec.candidates}
-    assert len(trials) == 1  # equal budgets
-    config = next_trial(spec, all_series(spec)[0], [], Path("root")).config
-    assert config.data.path == ("digits" if name == "digits" else "root/images/voc2012_animals/labels.csv")
-
-
-@pytest.mark.long
-def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
-    source = shared / "data" / "images" / "voc2012_animals"
-    lines = (source / "labels.csv").read_text().splitlines()
-    wanted = {"train": 24, "val": 10, "test": 10}
-    chosen = []
-    for line in lines[1:]:
-        name, labels, split = line.split(",")
-        if wanted[split]:
-            wanted[split] -= 1
-            chosen.append(f"{name},{labels},{split}")
-    (tmp_path / "labels.csv").write_text("\n".join([lines[0], *chosen]))
-    (tmp_path / "models").symlink_to(shared / "data" / "models")
-    text = find_spec("photographs").text
-    for old, new in (
-        ("images/voc2012_animals/labels.csv", f"labels.csv, images: {source}"),
-        ("size: 96", "size: 64"), ("seeds: 3", "seeds: 1"), ("audit:100", "audit:8"),
-        ("[3e-5, 1e-4, 3e-4, 1e-3]", "[3e-4]"), ("epochs: 4", "epochs: 3"),
-    ):  # fmt: skip
-        assert old in text
-        text = text.replace(old, new)
-    path = save_spec(tmp_path, text)
-    (tmp_path / "out").mkdir()
-    url = f"sqlite:///{tmp_path / 'out' / 'store.sqlite'}"
-    job = Job(str(path), text, str(tmp_path), str(tmp_path / "out"), url, CODE_VERSION)
-    assert work(job) == []
-    rows = rows_of(job)
-    assert {row.status for row in rows.values()} == {"done"}
-    assert all(math.isfinite(row.history["val/mAP"][-1]) for row in rows.values())
-    row = rows["em_apl"]
-    check_same_as_train(row, *train_as_printed(job, row.key[:12], tmp_path / "run", capsys))

@@ -214,43 +214,50 @@ def test_data_that_changed_after_all_runs_were_made(tmp_path):
     check_data(job)
 
 
-def test_ways_of_hiding_share_the_features(tmp_path):
+def test_ways_of_hiding_share_the_features(tmp_path, monkeypatch):
+    untrained(monkeypatch)
     assert work(job_in(tmp_path, TOY.replace("trials: 3", "trials: 1"))) == []
     # One file per split and seed, however many ways of hiding and candidates with full labels there are;
     # the split for the test does not depend on the seed.
     assert len(list((tmp_path / "out" / "features").iterdir())) == 2 * 2 + 1
 
 
-def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monkeypatch):
-    job = job_in(tmp_path, ONE_TRIAL.replace("optim.lr: 1e-3,", "optim.lr: 1e30,"))
+FAILING = """
+  - {name: too fast, method: em, optim.lr: 1e30, space: {}}
+  - {name: overflow, method: em, optim.lr: 1e38, space: {}}
+  - {name: maps, method: ignore, hp.warmup: 1, space: {}}
+"""
+
+
+def test_runs_that_fail_say_why_and_are_tried_again_when_asked(tmp_path, monkeypatch):
+    job = job_in(tmp_path, ONE_TRIAL.replace("  - an\n", f"  - an{FAILING}"))
     assert work(job) == []
     state = state_of(job)
-    assert [row.series.candidate for row in state.failed] == ["em slow"]
-    assert "NaN or infinite" in state.failed[0].message
-    assert "1 of them failed" in state.describe()
+    messages = {row.series.candidate: row.message for row in state.failed}
+    assert {*messages} == {"too fast", "overflow", "maps"}
+    assert "NaN or infinite" in messages["too fast"]
+    assert re.fullmatch(r"RuntimeError: .*overflow.* \(\w+\.py, line \d+\)", messages["overflow"])
+    assert "needs the feature map" in messages["maps"]
+    assert state.describe() == "6 of 6 runs are finished, 3 of them failed"
     monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
     assert work(job) == []
-    monkeypatch.undo()
-    Store(job.url).forget(state.failed)
+    Store(job.url).forget(state.failed[:1])
     assert state_of(job).missing == {state.failed[0].series: 1}
 
 
+def untrained(monkeypatch):
+    """Let runs be finished without training."""
+    monkeypatch.setattr(Runner, "_fill", lambda self, row, *_: replace(row, status="failed"))
+
+
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
+    untrained(monkeypatch)
     calls = []
     monkeypatch.setattr("spml.bench.runner.give_back_freed_memory", lambda: calls.append("give back"))
     monkeypatch.setattr("spml.bench.runner.reset_peak_memory", lambda: calls.append("run"))
     assert work(job_in(tmp_path)) == []
     runs = (3, 2, 3)  # per candidate; one of its trials is proposed twice
     assert calls == [call for count in runs for call in ["give back", *["run"] * count]]
-
-
-def test_an_unforeseen_error_fails_alone_and_says_where(tmp_path):
-    job = job_in(tmp_path, ONE_TRIAL.replace("optim.lr: 1e-3,", "optim.lr: 1e38,"))
-    assert work(job) == []
-    state = state_of(job)
-    assert [row.series.candidate for row in state.failed] == ["em slow"]
-    assert re.fullmatch(r"RuntimeError: .*overflow.* \(\w+\.py, line \d+\)", state.failed[0].message)
-    assert state.finished == 3
 
 
 def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monkeypatch):
@@ -308,10 +315,6 @@ def test_validation_samples_without_full_labels(tmp_path):
 
 
 def test_more_labels_per_sample_than_there_are_classes(tmp_path):
-    job = job_in(tmp_path, SMALL.replace("mean_labels: 1.6", "mean_labels: 7"))
-    (problem,) = work(job)
-    assert problem.exit_code == 2
-    assert "between 0 and the 4 classes, got 7" in str(problem)
     told = SMALL.replace(
         "  - an\n", "  - an\n  - {name: ridge, model.head: ridge, mean_labels: x3, space: {}}\n"
     )
@@ -354,52 +357,21 @@ def test_a_run_that_does_not_state_its_settings_is_named(config):
     )
 
 
-def test_data_that_changed_before_further_seeds(tmp_path):
-    job = job_in(tmp_path, ONE_TRIAL)
-    assert work(job) == []
-    more = job_in(tmp_path, job.text.replace("seeds: 1", "seeds: 2"))
-    check_data(more)
-    save_toy(tmp_path, seed=1)
-    with pytest.raises(InputError, match=r"toy\.npz: its content changed since runs"):
-        check_data(more)
+NOT_FULL = SMALL.replace(", unlisted: negative", "").replace("{observe: single}", "{observe: none}")
 
 
-def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):
-    text = SMALL.replace("  - an\n", "  - an\n  - {name: maps, method: ignore, hp.warmup: 1}\n").replace(
-        "trials: 3", "trials: 1"
-    )
-    job = job_in(tmp_path, text)
-    assert work(job) == []
-    state = state_of(job)
-    assert [row.series.candidate for row in state.failed] == ["maps"]
-    assert "needs the feature map" in state.failed[0].message
-    assert state.finished == 4
-
-
-def test_data_without_full_labels(tmp_path):
-    job = job_in(
-        tmp_path, SMALL.replace(", unlisted: negative", "").replace("{observe: single}", "{observe: none}")
-    )
-    (problem,) = work(job)
-    assert problem.exit_code == 2
-    assert "a comparison needs fully labelled test samples" in str(problem)
-
-
-def test_another_version_of_the_code_is_refused(tmp_path):
-    (problem,) = work(job_in(tmp_path, code="0" * 16))
-    assert problem.exit_code == 1
-    assert "another version of spml" in str(problem)
-
-
-def test_one_trial_after_the_other_by_tpe(tmp_path):
-    text = SMALL.replace("sampler: random", "sampler: tpe")
-    job = job_in(tmp_path, text)
-    spec, series = job.spec(), all_series(job.spec())[0]
-    first = next_trial(spec, series, [], tmp_path)
-    assert first == next_trial(spec, series, [], tmp_path)
-    assert first.number == 0
-    assert 1e-3 <= first.params["optim.lr"] <= 1e-1
-    assert first.config.optim.lr == first.params["optim.lr"]
+@pytest.mark.parametrize(
+    ("text", "code", "exit_code", "words"),
+    [
+        (NOT_FULL, None, 2, "a comparison needs fully labelled test samples"),
+        (SMALL, "0" * 16, 1, "another version of spml"),
+        (SMALL.replace("mean_labels: 1.6", "mean_labels: 7"), None, 2, "between 0 and the 4 classes, got 7"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused(tmp_path, text, code, exit_code, words):
+    (problem,) = work(job_in(tmp_path, text, code))
+    assert problem.exit_code == exit_code
+    assert words in str(problem)
 
 
 def test_what_a_run_is_known_by(tmp_path):

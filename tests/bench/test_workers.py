@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +20,7 @@ from tests.bench.toys import GRID, add_runs, save_spec
 @pytest.fixture
 def job(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_POLL", 0.0)
+    monkeypatch.setattr(workers, "_REST", 0)
     monkeypatch.setattr(workers, "_LINE_EVERY", -1.0)
     path = save_spec(tmp_path, GRID)
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
@@ -45,11 +44,11 @@ def adding(job, *steps):
     return alive
 
 
-def watched(job, *steps, workers=1):
+def watched(job, *steps):
     stream = io.StringIO()
     try:
         with shown(stream):
-            state = watch(job, adding(job, *steps), workers)
+            state = watch(job, adding(job, *steps))
     except (KeyboardInterrupt, SystemExit):
         state = None
     return state, stream.getvalue().splitlines()
@@ -67,20 +66,12 @@ def test_only_runs_of_this_specification_are_progress(job, tmp_path):
         (spec, {"full": [0, 1]}),
     )
     assert lines == [
-        "4 of 7 runs are finished; about 30 s left",
-        "4 of 7 runs are finished; about 30 s left",
-        "5 of 7 runs are finished; about 20 s left",
+        "4 of 7 runs are finished",
+        "4 of 7 runs are finished",
+        "5 of 7 runs are finished",
         "7 of 7 runs are finished",
     ]
     assert (state.finished, state.missing) == (7, {})
-
-
-def test_nothing_is_said_about_the_time_before_it_can_be_known(job):
-    _, lines = watched(job, (job.spec(), {}), (job.spec(), {"an": [0]}), workers=2)
-    assert lines == [
-        "0 of 7 runs are finished", "0 of 7 runs are finished",
-        "1 of 7 runs are finished; about 30 s left",
-    ]  # fmt: skip
 
 
 def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
@@ -93,9 +84,9 @@ def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
     add_runs(Store(job.url), job.spec(), Path(job.root), {"em slow": [0, 1, 2]}, seconds=10.0)
     stream = Terminal()
     with shown(stream):
-        watch(job, adding(job, (job.spec(), {"full": [0, 1]})), 1)
+        watch(job, adding(job, (job.spec(), {"full": [0, 1]})))
     text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
-    assert re.findall(r"(\d/7) (about \d+ s left)?", text)[-1] == ("5/7", "about 20 s left")
+    assert re.findall(r"\d/7", text)[-1] == "5/7"
 
 
 @pytest.mark.parametrize(
@@ -109,17 +100,3 @@ def test_a_stop_is_announced_with_what_is_finished_and_how_to_continue(job, stop
         f"Stopped by {name}. 2 of 7 runs are finished. They are kept, runs in progress are not. Run the same "
         "command again to continue."
     )
-
-
-@pytest.mark.parametrize(
-    ("code", "left", "words"),
-    [
-        (143, 1, "was stopped by SIGTERM. 1 worker continues."),
-        (-signal.SIGTERM, 2, "was stopped by SIGTERM. 2 workers continue."),
-        (-signal.SIGKILL, 0, "was stopped by SIGKILL, as happens where memory runs out. No worker is left."),
-        (1, 3, "ended with exit code 1. 3 workers continue."),
-    ],
-)
-def test_a_worker_that_ends_early(code, left, words):
-    process = SimpleNamespace(pid=1234)
-    assert workers._describe_stopped(process, code, left) == f"A worker (process 1234) {words}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -65,10 +63,8 @@ def refuse(capsys, *arguments):
         ("data inpsect photos", "spml data: unknown command 'inpsect'. Did you mean inspect?"),
         ("data", "spml data: name a command: inspect, prepare, convert."),
         ("bench rn quick", "spml bench: unknown command 'rn'. Did you mean run?"),
-        ("bench run quick --worker 2", "spml bench run: unknown option --worker. Did you mean --workers?"),
         ("predict",
          "spml predict: RUN is missing: folder of the run. `spml predict --help` shows how to call it."),
-        ("evaluate run --splt val", "spml evaluate: unknown option --splt. Did you mean --split?"),
         ("data prepare voc2012",
          "spml data prepare: --root is required: folder that holds the official folders."),
         ("demo --workers all", "spml demo: --workers must be a whole number, got 'all'"),
@@ -228,17 +224,6 @@ def test_a_value_that_is_not_yaml():
 )
 def test_the_command_of_a_line(line, command, rest):
     assert split_command(line.split()) == (command, rest)
-
-
-def test_only_the_named_command_is_imported():
-    script = (
-        "import sys\n"
-        "from spml.cli.main import parse\n"
-        "parse(['methods', 'gr'])\n"
-        "names = {name.rpartition('.')[2] for name in sys.modules if name.startswith('spml.cli.')}\n"
-        "assert names == {'arguments', 'main', 'methods', 'own_network', 'shared'}, names\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("command", ["", "data", "analyse", "analyse maps", *COMMANDS])

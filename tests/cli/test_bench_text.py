@@ -35,14 +35,14 @@ def state():
     return State(1212, (*done, *failed), missing)
 
 
-def printed(capsys, *arguments, **options):
-    print_status(*arguments, **options)
+def printed(capsys, *arguments):
+    print_status(*arguments)
     return capsys.readouterr().out.splitlines()
 
 
 def test_a_row_per_candidate(spec, state, capsys):
-    lines = printed(capsys, spec, state, lines=False)
-    assert lines[0] == "7 of 1,212 runs are finished, 4 of them failed; about 10.0 h left with one worker"
+    lines = printed(capsys, spec, state)
+    assert lines[0] == "7 of 1,212 runs are finished, 4 of them failed"
     table = [line.rsplit(maxsplit=3) for line in lines[2:8]]
     assert table == [
         ["candidate", "done", "failed", "missing"],
@@ -54,25 +54,9 @@ def test_a_row_per_candidate(spec, state, capsys):
     ]
     assert len({len(line) for line in lines[2:8]}) == 1  # aligned
     assert lines[9:] == [
-        "failed runs by message:",
-        f"  3 runs (em slow): {NAN.format(0, 0)}",
-        "  1 run (an): out of memory",
-        "",
-        "--lines lists the failed runs, and the series with missing ones.",
-    ]
-
-
-def test_lines_on_request(spec, state, capsys):
-    lines = printed(capsys, spec, state, lines=True)
-    assert lines[-7:] == [
-        *(
-            f"failed: toy/uniform/em slow/0, trial {trial}: {NAN.format(trial, 17 * trial)}"
-            for trial in range(3)
-        ),
-        "failed: toy/frequent/an/1, trial 0: out of memory",
-        "missing: toy/frequent/an/1: 2 runs",
-        "missing: toy/uniform/full/1: 1,200 runs",
-        "missing: toy/frequent/a[b]/0: 3 runs",
+        "why runs failed:",
+        *(f"  {NAN.format(trial, 17 * trial)}" for trial in range(3)),
+        "  out of memory",
     ]
 
 
@@ -83,28 +67,27 @@ def test_many_messages_and_candidates(spec, capsys):
         for number in range(12)
     ]
     same = [row(("toy", "uniform", name, 50), status="failed", message="same") for name in names]
-    lines = printed(capsys, spec, State(16, (*rows, *same), {}), lines=False)
-    messages = lines[lines.index("failed runs by message:") + 1 : -2]
+    lines = printed(capsys, spec, State(16, (*rows, *same), {}))
+    messages = lines[lines.index("why runs failed:") + 1 :]
     assert len(messages) == 11
-    assert messages[0] == "  4 runs (an, a[b], em slow, full): same"
+    assert messages[9] == "  " + 10 * "x"
     assert messages[-1] == "  and 3 other messages"
 
 
 def test_everything_is_done(spec, capsys):
     state = State(1, (row(("toy", "uniform", "an", 0), status="done"),), {})
-    lines = printed(capsys, spec, state, lines=False)
+    lines = printed(capsys, spec, state)
     assert lines[0] == "1 of 1 runs are finished"
     assert lines[-1].split() == ["all", "1", "0", "0"]
 
 
 def test_a_table_on_a_terminal(spec, state, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert any("━" in line for line in printed(capsys, spec, state, lines=False))
+    assert any("━" in line for line in printed(capsys, spec, state))
 
 
 def test_a_message_never_reaches_the_terminal_as_a_command(spec, capsys):
     failed = row(("toy", "uniform", "an", 0), status="failed", message="\x1b]0;owned\x07")
-    for lines in (False, True):
-        said = "\n".join(printed(capsys, spec, State(1, (failed,), {}), lines=lines))
-        assert "\x1b" not in said
-        assert r"\x1b]0;owned\x07" in said
+    said = "\n".join(printed(capsys, spec, State(1, (failed,), {})))
+    assert "\x1b" not in said
+    assert r"\x1b]0;owned\x07" in said

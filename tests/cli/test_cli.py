@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gc
-import io
 import json
 import subprocess
 import sys
@@ -14,22 +12,11 @@ import pytest
 import yaml
 
 import spml
-from spml.common.errors import InputError
-from spml.config import from_dict, read_yaml
+from spml.config import from_dict
+from spml.data.writers import writers
 from spml.runs.fit.recording import read_recording
 from tests.helpers.commands import execute, fails
 from tests.helpers.features import HIDE, arrays_of, train_hidden
-
-SMALL = {"backbone": "test_efficientnet", "weights": "random"}
-
-
-@pytest.fixture(scope="module")
-def photo_run(photos, tmp_path_factory):
-    """A folder per class, fine-tuned."""
-    return spml.train(
-        photos, method="em", epochs=2, batch_size=12, model=SMALL, data={"size": 32, "workers": 0}, threads=1,
-        optim={"lr": 1e-3}, output=str(tmp_path_factory.mktemp("runs") / "photos"), quiet=True,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +26,22 @@ def feature_run(features, tmp_path_factory):
 
 
 def test_help_is_quick_because_it_imports_little():
-    script = (
-        "import sys\n"
-        "from spml.cli import main\n"
-        "try:\n    main(['train', sys.argv[1]])\n"
-        "except SystemExit as end:\n    assert end.code == 0\n"
-        "heavy = {'torch', 'timm', 'lightning_fabric', 'sklearn', 'scipy', 'matplotlib', 'numpy'}\n"
-        "heavy &= set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    for option, shown in (("--help", "--data.unlisted"), ("--help-all", "SP-score")):
-        command = [sys.executable, "-c", script, option]
-        assert shown in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    script = """
+import contextlib, io, sys, spml
+from spml.cli.main import main, parse
+heavy = {"torch", "timm", "lightning_fabric", "sklearn", "scipy", "matplotlib", "numpy"}
+parse(["methods", "gr"])
+names = {name.rpartition(".")[2] for name in sys.modules if name.startswith("spml.cli.")}
+assert names == {"arguments", "main", "methods", "own_network", "shared"}, names
+for words in (["train", "--help-all"], ["data", "convert", "--help"], ["audit", "--help"]):
+    with contextlib.suppress(SystemExit):
+        main(words)
+    assert not heavy & set(sys.modules), (words, heavy & set(sys.modules))
+spml.audit.find_missing_labels
+"""
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert "SP-score" in said
+    assert all(f"{name} (" in " ".join(said.split()) for name in writers())
 
 
 def test_collections_of_garbage_leave_out_what_torch_makes():
@@ -94,103 +85,10 @@ def test_a_warmup_that_outlasts_training_is_told(features, tmp_path, capsys, epo
     assert (note in capsys.readouterr().err) == told
 
 
-def test_the_configuration_repeats_the_run(feature_run, tmp_path):
-    config = read_yaml(feature_run / "config.yaml")
-    assert config.optim.lr == 0.01
-    assert config.model.head_bias == "prior"
-    execute("train --config", feature_run / "config.yaml", "--output", tmp_path / "again")
-    again = (tmp_path / "again" / "model.safetensors").read_bytes()
-    assert again == (feature_run / "model.safetensors").read_bytes()
-
-
-def test_overrides_beat_the_configuration_file(feature_run, tmp_path):
-    options = "--epochs 2 --hp.q2 0.5 --output", tmp_path / "other"
-    execute("train --config", feature_run / "config.yaml", *options)
-    config = read_yaml(tmp_path / "other" / "config.yaml")
-    assert (config.epochs, config.hp, config.batch_size) == (2, {"q2": 0.5}, 16)
-
-
 def test_the_threshold_gives_the_stated_number_of_labels_per_validation_sample(feature_run, features):
     run = spml.load(feature_run)
     labels = run.predict(arrays_of(features, "val")["X"], thresholds="global").labels
     assert np.mean([len(row) for row in labels]) == pytest.approx(2.1, abs=1 / 60)
-
-
-def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
-    out = tmp_path / "tags.csv"
-    execute("predict", photo_run.folder, photos / "red", "--output", out)
-    rows = list(csv.DictReader(out.open()))
-    assert len(rows) == 8
-    assert list(rows[0]) == ["file", "labels", "blue", "green", "red"]
-    capsys.readouterr()
-    execute("predict", photo_run.folder, photos / "red", "--format jsonl")
-    objects = [json.loads(line) for line in io.StringIO(capsys.readouterr().out)]
-    for row, thing in zip(rows, objects, strict=True):
-        assert row["file"] == thing["file"]
-        assert row["labels"] == ";".join(thing["labels"])
-        assert float(row["red"]) == thing["scores"]["red"]
-    direct = photo_run.predict(photos / "red")
-    assert direct.ids == tuple(row["file"] for row in rows)
-    assert direct.scores[:, 2] == pytest.approx([float(row["red"]) for row in rows], rel=1e-5)
-    for scores, labels in zip(direct.scores, direct.labels, strict=True):
-        cuts = 1 / (1 + np.exp(-np.asarray(photo_run.thresholds.logits)))
-        assert set(labels) == {
-            name for name, chosen in zip(direct.classes, scores >= cuts, strict=True) if chosen
-        }
-
-
-def test_evaluate_measures_full_labels_like_scikit_learn(feature_run, features, capsys):
-    from sklearn.metrics import average_precision_score, f1_score
-
-    execute("evaluate", feature_run, features, "--data.unlisted negative")
-    assert "mAP" in capsys.readouterr().out
-    found = json.loads((feature_run / "evaluation.json").read_text())
-    (feature_run / "evaluation.json").unlink()
-    test = arrays_of(features, "test")
-    truth, predicted = test["Y"], spml.load(feature_run).predict(test["X"])
-    expected = average_precision_score(truth, predicted.scores, average="macro")
-    assert found["mAP"] == pytest.approx(expected, abs=1e-6)
-    chosen = np.array([[c in row for c in "abcd"] for row in predicted.labels])
-    assert found["thresholded"]["macro"]["f1"] == pytest.approx(f1_score(truth, chosen, average="macro"))
-    assert found["samples"] == 80
-    summary = json.loads((feature_run / "summary.json").read_text())
-    assert found["mAP"] == pytest.approx(summary["test"]["mAP"])
-
-
-def test_evaluate_without_full_labels_gives_the_sp_score_and_no_map(photo_run, photos, tmp_path):
-    found = photo_run.evaluate(str(photos))
-    assert found["labels"] == "observed only"
-    assert found["SP"] == pytest.approx(found["P"] * max(found["A"], 0.01))
-    assert found["mean_labels"] == 1.5  # half of three classes
-    assert "mAP" not in found
-
-
-def test_full_labels_select_by_map_and_bce_trains_on_them(features, tmp_path):
-    run = spml.train(
-        features, method="bce", data={"unlisted": "negative"}, epochs=3, threads=1,
-        output=str(tmp_path / "run"), quiet=True,
-    )  # fmt: skip
-    summary = json.loads((run.folder / "summary.json").read_text())
-    assert summary["selected"]["metric"] == "val/mAP"
-    assert summary["data"]["observed"]["train"] == "full"
-    assert summary["threshold"]["source"] == "validation labels"
-
-
-def test_frozen_features_are_cached_and_the_model_takes_images(photos, tmp_path):
-    settings = {
-        "model": {**SMALL, "frozen": "yes"},
-        "data": {"size": 32, "workers": 0, "cache": str(tmp_path / "cache")},
-        "epochs": 2, "threads": 1, "quiet": True,
-    }  # fmt: skip
-    one = spml.train(photos, output=str(tmp_path / "one"), **settings)
-    files = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
-    assert files
-    two = spml.train(photos, output=str(tmp_path / "two"), **settings)
-    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == files
-    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
-    scores = one.predict(photos).scores
-    assert scores.shape == (24, 3)
-    assert np.isfinite(scores).all()
 
 
 def test_methods_lists_and_shows_cards(capsys):
@@ -277,14 +175,3 @@ def test_two_devices_on_the_command_line(features, tmp_path):
     for epoch in range(4):
         first, second = (recording.logits(epoch) for recording in recordings)
         assert second == pytest.approx(first, rel=2**-10, abs=1e-4)
-
-
-def test_python_arguments_of_a_wrong_type(features):
-    with pytest.raises(InputError, match=r"^X is a value of the type dict; expected a path; features"):
-        spml.train({"path": features})
-    with pytest.raises(
-        InputError, match=r"^y is missing: pass the labels of the samples\. Only a torch Dataset"
-    ):
-        spml.train(np.zeros((3, 2)))
-    with pytest.raises(InputError, match="data must be settings by name"):
-        spml.train(features, data=None)

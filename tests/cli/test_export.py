@@ -26,7 +26,7 @@ def test_a_folder_is_written_and_replaced_only_if_told(tmp_path, capsys):
     ("options", "words"),
     [
         ("--format onxx", "unknown format 'onxx'. Did you mean onnx?"),
-        ("--format safetensors-hf --variant int8", "variant=int8 does not belong to format=safetensors-hf"),
+        ("--variant int8", "unknown option --variant"),
         ("--output missing/model.onnx", "missing: no such folder"),
         ("--output model.bin", "an ONNX file needs a name that ends in .onnx"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import importlib.util
 import json
-import socket
+import shutil
 
 import numpy as np
 import pytest
@@ -58,15 +58,20 @@ def test_an_option_may_come_first(audit, served, capsys):
     assert (review.store.path.parent, review.reviewer, port) == (audit, getpass.getuser(), 1234)
 
 
-def draw_sample(features, folder, rows=20):
-    """Train a run, and draw samples to label in full; their table."""
-    train_hidden(features, folder / "run", "--head ridge --mean_labels 2")
-    execute("audit sample", folder / "run", "--rows", rows)
-    return folder / "run" / "sample.csv"
+@pytest.fixture(scope="module")
+def trained(features, tmp_path_factory):
+    return train_hidden(features, tmp_path_factory.mktemp("runs") / "run", "--head ridge --mean_labels 2")
 
 
-def test_a_sample_is_served_with_the_most_probable_classes_first(features, tmp_path, served, capsys):
-    sheet = draw_sample(features, tmp_path)
+@pytest.fixture
+def sheet(trained, tmp_path):
+    """Table of samples to label in full, in a copy of a run."""
+    folder = shutil.copytree(trained, tmp_path / "run")
+    execute("audit sample", folder, "--rows 25")
+    return folder / "sample.csv"
+
+
+def test_a_sample_is_served_with_the_most_probable_classes_first(sheet, tmp_path, served, capsys):
     assert run(capsys, "review", sheet, "--reviewer", "ann")[0] == 0
     page = served[0][0]
     assert (page.sheet, page.reviewer, page.ordered) == (sheet, "ann", True)
@@ -82,8 +87,7 @@ def test_a_sample_is_served_with_the_most_probable_classes_first(features, tmp_p
     assert not served[1][0].ordered
 
 
-def test_a_sample_that_is_labelled_on_the_page_is_used(features, tmp_path, capsys):
-    sheet = draw_sample(features, tmp_path, rows=25)
+def test_a_sample_that_is_labelled_on_the_page_is_used(sheet, capsys):
     page, folder = Labelling(sheet, "ann"), sheet.parent
     for sample in page.shown()[0][:22]:
         page.complete(sample, complete=True)
@@ -98,8 +102,7 @@ def test_a_sample_that_is_labelled_on_the_page_is_used(features, tmp_path, capsy
     assert (told["samples"], told["mean_labels"]["value"]) == (22, 1.0)
 
 
-def test_a_sample_with_other_classes_than_were_drawn_for(features, tmp_path, served, capsys):
-    sheet = draw_sample(features, tmp_path)
+def test_a_sample_with_other_classes_than_were_drawn_for(sheet, served, capsys):
     classes = sheet.with_suffix(".classes.txt")
     classes.write_text(classes.read_text() + "zebra\n")
     code, _, err = run(capsys, "review", sheet)
@@ -144,19 +147,6 @@ def test_mistakes_are_named_in_one_line(words, message, audit, capsys):
     assert err.count("\n") == 1
 
 
-def test_a_port_in_use_is_named(audit, capsys):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        code, _, err = run(capsys, "review", audit, "--port", port)
-    assert code == 2
-    assert err == (
-        f"spml review: port {port} can't be used (Address already in use). Pass another `port`; "
-        "0 takes a free one.\n"
-    )
-
-
 ANSWERS = [(0, 2, "yes"), (0, 0, "no"), (1, 1, "yes"), (2, 2, "no")]
 
 
@@ -180,26 +170,13 @@ def test_train_gets_exactly_the_reviewed_labels(audit, capsys, tmp_path, monkeyp
     answer(audit, "ann", *ANSWERS)
     output = tmp_path / "photos" / "reviewed.csv"
     run(capsys, "review", "export", audit, output, "--format", "csv")
-    opened = []
-    start = resolve.start_opening
+    opened, real = [], resolve.resolve
 
-    class Remembered:
-        """Opening that remembers its result."""
+    def remembered(config, given, *rest):
+        opened.append(given.data)
+        return real(config, given, *rest)
 
-        def __init__(self, opening):
-            self._opening = opening
-
-        def __getattr__(self, name):
-            return getattr(self._opening, name)
-
-        def finish(self, **options):
-            opened.append(self._opening.finish(**options))
-            return opened[-1]
-
-    def remembered(*given, **options):
-        return Remembered(start(*given, **options))
-
-    monkeypatch.setattr(resolve, "start_opening", remembered)
+    monkeypatch.setattr("spml.runs.train.resolve", remembered)
     options = "--method an --model.backbone small_cnn --data.size 16 --epochs 1 --data.workers 0 --output"
     code, _, err = run(capsys, "train", output, options, tmp_path / "run")
     assert code == 0, err

@@ -10,10 +10,10 @@ import yaml
 
 from spml.cli.main import parse
 from spml.config import from_dict, read_yaml
-from spml.engine import Interrupted, Trainer
 from spml.runs.train import run_training
 from tests.helpers.commands import execute, run
 from tests.helpers.features import HIDE
+from tests.helpers.training import stopping_after
 
 QUICK = [*HIDE, "--method gr --epochs 1 --threads 1"]
 
@@ -41,14 +41,6 @@ def test_the_short_help_lists_a_dozen_options_and_three_examples(capsys):
     assert "--help-all" in text
     assert len(text.splitlines()) < 80
     assert help_of(capsys, "photos", "-h") == text
-
-
-def test_the_full_help_lists_every_setting_and_its_other_name(capsys):
-    text = help_of(capsys, "--help-all")
-    options = {*re.findall(r"--[\w.-]+", text)}
-    assert {"--data.observe_noise", "--optim.schedule", "--record_samples", "--print_config"} <= options
-    for setting, short in {"optim.lr": "lr", "model.frozen": "frozen"}.items():
-        assert re.search(rf"--{short}, --{setting} ", text)
 
 
 def test_print_config_shows_the_configuration_of_the_run_that_would_follow(features, tmp_path, capsys):
@@ -127,26 +119,10 @@ def test_the_bar_of_a_resumed_run_starts_where_it_stopped(features, tmp_path, mo
         "data": {"path": str(features), "unlisted": "negative", "observe": "single"},
         "method": "an", "epochs": 3, "threads": 1, "output": str(tmp_path / "run"),
     })  # fmt: skip
-    train_epoch = Trainer._train_epoch
-
-    def stop(self):
-        if self.state.epoch == 2:
-            raise Interrupted("stopped")
-        return train_epoch(self)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_train_epoch", stop)
-        with pytest.raises(Interrupted):
-            run_training(settings)
+    with stopping_after(2):
+        run_training(settings)
     run_training(settings, resume=True)
     (total, first), (same, second) = shown
     assert total == same == 3 * 160
     assert sum(first) == second[0] == 2 * 160
     assert sum(second) == total
-
-
-def test_train_says_what_it_took_for_k(features, tmp_path, capsys):
-    execute("train", features, *QUICK, "--print_config")
-    assert "note: 2 labels per sample assumed for the SP-score" in capsys.readouterr().err
-    execute("train", features, *QUICK, "--print_config --mean_labels 2")
-    assert "assumed" not in capsys.readouterr().err

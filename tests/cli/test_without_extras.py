@@ -52,13 +52,8 @@ def test_every_command_without_any_extra(tmp_path):
     assert tried | groups >= COMMANDS.keys()
     packages = {name for each in EXTRAS.values() for name in each.split()}
     blocked = sorted(MODULES.get(name, name.replace("-", "_")) for name in packages)
-    words = [
-        sys.executable,
-        "-c",
-        SCRIPT,
-        json.dumps(blocked),
-        json.dumps([line.split() for line in commands]),
-    ]
+    lines = json.dumps([line.split() for line in commands])
+    words = [sys.executable, "-c", SCRIPT, json.dumps(blocked), lines]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     ended = [json.loads(line) for line in done.stdout.splitlines()]

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from spml.analysis.curves import parse_method
 from spml.bench.spec import read_spec
 from spml.cli.main import parse
 from spml.common.documents import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
@@ -101,12 +100,6 @@ def test_deep_and_large_yaml_within_the_limits():
     assert repr(deep) == "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert len(parse_yaml("a: '" + "x" * (MAX_YAML - 5) + "'", "x.yaml")["a"]) == MAX_YAML - 5
     assert parse_yaml("a: &a 1\nb: '*a'", "x.yaml") == {"a": 1, "b": "*a"}
-
-
-def test_hyper_parameters_of_a_figure():
-    assert parse_method("gr:w=[0,10],q3=1.5") == ("gr", {"w": [0, 10], "q3": 1.5})
-    with pytest.raises(InputError, match="expected NAME:HP=VALUE"):
-        parse_method("gr:w=" + "[" * 10_000)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, b"[" * 100_000])

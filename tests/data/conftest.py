@@ -32,11 +32,11 @@ def picture(tmp_path: Path) -> Picture:
 def table(tmp_path: Path, picture: Picture) -> Callable[..., Path]:
     """Function that writes a CSV file of some lines, and an image for each name in `images`."""
 
-    def write(*lines: str, images: str = "a b c d e", encoding: str = "utf-8") -> Path:
+    def write(*lines: str, images: str = "a b c d e") -> Path:
         for name in images.split():
             picture(f"{name}.png")
         path = tmp_path / "data.csv"
-        path.write_bytes("\n".join(lines).encode(encoding))
+        path.write_bytes("\n".join(lines).encode())
         return path
 
     return write

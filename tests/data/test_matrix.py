@@ -34,16 +34,6 @@ def test_rows_are_those_of_the_joined_arrays(shards, scattered, monkeypatch):
         shards[np.array([0, 10])]
 
 
-def test_a_row_is_named_by_its_part(shards):
-    assert [shards.where(row) for row in (0, 2, 3, 4, 9)] == [
-        "a, row 0",
-        "a, row 2",
-        "b, row 0",
-        "c, row 0",
-        "c, row 5",
-    ]
-
-
 def test_as_features_they_equal_one_array(shards):
     assert FeatureMatrix(shards).fingerprint() == FeatureMatrix(WHOLE).fingerprint()
     rows = np.array([8, 1, 3])

@@ -11,6 +11,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset, open_inputs, start_opening
+from spml.data.names import FilesBelow
 from tests.helpers.records import observed_of, sizes_of
 
 
@@ -112,9 +113,7 @@ def test_data_that_does_not_suit_its_purpose(features, arrays, settings, purpose
 
 def test_class_of_the_test_set_only(table):
     path = table("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,cow,test", "d.png,cat,val")
-    with pytest.raises(
-        InputError, match=r"data\.csv: c\.png in the test split has the label 'cow', which no training"
-    ):
+    with pytest.raises(InputError, match=r"csv: c\.png in the test split has the label 'cow', which no"):
         open_dataset(DataConfig(path=str(path)), size=8)
     data = open_dataset(DataConfig(path=str(path)), size=8, purpose="evaluate")
     assert {name: samples.ids for name, samples in data.splits.items()} == {
@@ -135,9 +134,7 @@ def test_unreadable_images(tmp_path, picture):
     damaged, large = tmp_path / "cat/05.jpg", picture("dog/18.jpg", (80, 80))
     clean = {name: labels for name, labels in observed_of(opened()).items() if name != "cat/05.jpg"}
     damaged.write_bytes(damaged.read_bytes()[:-100])
-    with pytest.raises(
-        InputError, match=r"1 of 19 images can't be used, more than data\.max_unreadable = 0.01"
-    ) as caught:
+    with pytest.raises(InputError, match=r"1 of 19 images can't be used, .*max_unreadable = 0.01") as caught:
         opened(max_unreadable=0.01)
     assert "cat/05.jpg (damaged: image file is truncated" in str(caught.value)
     data = opened()
@@ -186,18 +183,6 @@ def test_opening_in_two_halves_gives_the_same_data(tmp_path, picture, caplog):
     assert caplog.messages == [f"{tmp_path}: checking 7 images"], "images are checked once"
 
 
-def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, features):
-    for name in ("cat/a.png", "cat/b.png", "dog/c.png", "dog/d.png"):
-        picture(name)
-    path, _ = features()
-    for source, kind, width in (("digits", "image", 1), (str(tmp_path), "image", 3), (path, "feature", 5)):
-        opening = start_opening(DataConfig(path=source, unlisted="negative"))
-        assert (opening.kind, opening.width, opening.decoded) == (kind, width, source == str(tmp_path))
-        data = opening.finish(size=8)
-        for fact in ("name", "classes", "kind", "width", "decoded"):
-            assert getattr(opening, fact) == getattr(data, fact)
-
-
 BOTH = pytest.mark.parametrize(
     "call", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
 )
@@ -231,6 +216,7 @@ def test_inputs_for_prediction(tmp_path, picture):
     one, folder = f"{tmp_path}/one.png", f"{tmp_path}/in"
     ids, inputs, notes = open_inputs([one, folder, one], size=8)
     assert ids == (one, f"{folder}/b.png", f"{folder}/sub/a.jpg")
+    assert isinstance(open_inputs([folder])[1].paths, FilesBelow), "no Python object per file of a folder"
     assert inputs.fetch(range(3), None).shape == (3, 3, 8, 8)
     assert inputs.fetch([1], Augment(0, 0)).equal(
         open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None)

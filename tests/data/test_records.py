@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from spml.data.records import take_rows
+from spml.data.records import Objects, Records, move_classes, take_rows
+from spml.labels import ObservedLabels
 from tests.helpers.records import sizes_of
 
 
@@ -73,8 +74,6 @@ def test_rows_are_drawn(features):
     assert read(features(sample_rows=20)).ids == records.ids
     assert read(features(sample_rows=20, sample_seed=1)).ids != records.ids
     assert len(read(features(sample_rows=100)).ids) == 60
-    records = read(features(sample_classes=2, sample_rows=10))
-    assert (len(records.ids), records.labels.num_classes) == (10, 2)
     rest = take_rows(replace(records, protocol=records.labels), np.array([1, 5]))
     assert rest.protocol == rest.labels
 
@@ -90,57 +89,19 @@ def test_a_class_may_lose_its_training_samples_by_the_draw(table):
         assert tuple(path.name for path in records.inputs) == records.ids
 
 
-def test_classes_are_drawn(features):
-    truth = features.given["Y"]
-    seen = set()
-    for seed in range(20):
-        records = read(features(sample_classes=3, sample_seed=seed))
-        columns = [int(name) for name in records.classes]
-        seen |= {*columns}
-        assert columns == sorted({*columns})
-        assert len(columns) == 3
-        rows = [int(row) for row in records.ids]
-        assert (records.labels.to_multi_hot() == truth[np.ix_(rows, columns)]).all()
-        assert records.labels.full
-        kept = truth[:, columns].any(axis=1) | ~truth.any(axis=1)
-        assert rows == np.flatnonzero(kept).tolist()
-        without = f"{60 - len(rows)} sample{'s that have' if len(rows) != 59 else ' that has'} none of them"
-        assert records.notes[-1] == f"3 of 8 classes drawn (seed {seed}), without {without}."
-    assert seen == set(range(7)), "class 7 does not occur"
-    assert len(read(features(sample_classes=8)).classes) == 8
-
-
-def test_boxes_follow_rows_and_classes(tmp_path, picture):
-    for name in "abc":
-        picture(f"{name}.png")
-    images = [
-        {"id": k, "file_name": f"{name}.png", "width": 10, "height": 10} for k, name in enumerate("abc")
-    ]
-    boxes = [(0, 1, 2), (1, 2, 4), (1, 3, 6), (2, 3, 8), (2, 1, 10)]
-    content = {
-        "images": images,
-        "categories": [{"id": k, "name": f"c{k}"} for k in (1, 2, 3)],
-        "annotations": [
-            {"id": k, "image_id": image, "category_id": category, "bbox": [0, 0, width, 10]}
-            for k, (image, category, width) in enumerate(boxes)
-        ],
-    }
-    (tmp_path / "x.json").write_text(json.dumps(content))
-    records = read(DataConfig(path=f"{tmp_path}/x.json"))
-    rest = take_rows(records, np.array([0, 2]))
-    assert rest.objects.row.tolist() == [0, 1, 1]
-    assert rest.objects.column.tolist() == [0, 2, 0]
-    assert rest.objects.area.tolist() == pytest.approx([0.2, 0.8, 1.0])
-    for seed in range(9):
-        drawn = read(DataConfig(path=f"{tmp_path}/x.json", sample_classes=2, sample_seed=seed))
-        if drawn.classes == ("c1", "c3"):
-            assert drawn.objects.row.tolist() == [0, 1, 2, 2]
-            assert drawn.objects.column.tolist() == [0, 1, 1, 0]
-            return
-    pytest.fail("no draw of the first and the last class")
+def test_boxes_follow_rows_and_classes():
+    boxes = Objects(np.array([0, 1, 1, 2, 2]), np.array([0, 1, 2, 2, 0]), np.arange(5) / 10, np.zeros(5))
+    labels = ObservedLabels.from_ternary(np.ones((3, 3), np.int8))
+    files = tuple(map(Path, "abc"))
+    records = Records("x", "x", tuple("abc"), files, ("c1", "c2", "c3"), True, labels, None, objects=boxes)
+    rest = take_rows(records, np.array([0, 2])).objects
+    assert (rest.row.tolist(), rest.column.tolist()) == ([0, 1, 1], [0, 2, 0])
+    assert rest.area.tolist() == [0, 0.3, 0.4]
+    fewer = move_classes(records, np.array([0, -1, 1]), ("c1", "c3")).objects
+    assert (fewer.row.tolist(), fewer.column.tolist()) == ([0, 1, 2, 2], [0, 1, 1, 0])
+    assert fewer.area.tolist() == [0, 0.2, 0.3, 0.4]
 
 
 def test_hiding_follows_the_draw(features):
-    data = open_dataset(features(sample_classes=4, sample_rows=30, observe="single", split="ignore"))
+    data = open_dataset(features(sample_rows=30, observe="single", split="ignore"))
     assert data.splits["train"].observed.single_positive
-    assert len(data.classes) == 4

@@ -1,4 +1,4 @@
-"""Wanted names of classes, and unlisted labels that mean something else for each class or row."""
+"""Wanted names of classes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, read_names, write_names
-from spml.data.records import Objects, Records, take_rows
-from spml.data.rename import named_classes, rename_classes, with_negatives
+from spml.data.records import Objects, Records
+from spml.data.rename import rename_classes
 from spml.labels import ObservedLabels
 from tests.helpers.records import names_of, opened
 
@@ -93,6 +93,7 @@ def test_names_are_looked_up_once_and_order_stays(names, given, rename, classes,
     assert (renamed.classes, renamed.labels.index.tolist()) == (classes, index)
     unused = "Given names of data.rename that do not occur in x: 'x'. "
     assert renamed.notes[-1].startswith(unused) == ("x" in rename)
+    assert "became" not in " ".join(renamed.notes)
     with pytest.raises(InputError, match=r"x: data.rename leaves out every class"):
         rename_classes(records, DataConfig(rename={"a": "", "b": "", "c": ""}))
 
@@ -125,103 +126,15 @@ def test_data_in_memory():
         read_memory(x, matrix, DataConfig(rename={1: "a"}))
 
 
-ROWS = ("file,labels", "a.png,cat;dog", "b.png,dog", "c.png,bird", "d.png,cat", "e.png,")
-
-
-def ternary(path, unlisted, **options):
-    records = opened(path, unlisted=unlisted, separator=";", **options)
-    return records.classes, records.labels.to_ternary().tolist()
-
-
-def test_unlisted_means_absent_for_some_classes(table):
-    path = table(*ROWS)
-    known = [[0, 1, 1], [0, -1, 1], [1, -1, -1], [0, 1, -1], [0, -1, -1]]
-    assert ternary(path, "negative:dog,cat") == (("bird", "cat", "dog"), known)
-    assert ternary(path, "negative:bird,cat,dog") == ternary(path, "negative")
-    assert ternary(path, "negative:dog,cat", rename={"cat": "tom", "bird": "cat"})[1] == [
-        [-1, 1, 1], [-1, 1, 0], [1, -1, 0], [-1, -1, 1], [-1, -1, 0],
-    ]  # fmt: skip
-    note = "A label that is not listed means absent for cat, dog, and unknown for 1 other class."
-    assert note in opened(path, unlisted="negative:cat,dog", separator=";").notes
-    with pytest.raises(InputError, match="names the class 'dgo', which the data does not have"):
-        ternary(path, "negative:cat,dgo")
-    path = table("file,cat,dog", "a.png,1,0", "b.png,-1,0", "c.png,0,1")  # what is stated stays so
-    assert ternary(path, "negative:cat")[1] == ternary(path, "unknown")[1] == [[1, 0], [-1, 0], [0, 1]]
-
-
-def test_samples_that_are_left_out_where_unlisted_labels_are_negative_stay_as_they_are():
-    unknown, negative = (
-        read_memory(np.eye(3), [["a"], [], ["b"]], DataConfig(unlisted=rule))
-        for rule in ("unknown", "negative")
-    )
-    records = with_negatives(unknown, take_rows(negative, np.array([0, 2])), ["a"], may_lack=False)
-    assert records.labels.to_ternary().tolist() == [[1, 0], [0, 0], [-1, 1]]
-
-
-def test_names_are_as_in_a_row_of_csv():
-    assert named_classes('negative:cat, "salt, pepper",7" disc') == ["cat", "salt, pepper", '7" disc']
-
-
-@pytest.mark.parametrize("text", ["none", "negative:", "column: ", "Negative", ""])
-def test_other_texts_are_refused(text):
-    with pytest.raises(InputError, match="must be unknown, negative, negative:CLASS,CLASS or column:NAME"):
+@pytest.mark.parametrize("text", ["none", "negative:cat", "column:seen", "Negative", ""])
+def test_other_meanings_of_unlisted_labels_are_refused(text):
+    with pytest.raises(
+        InputError, match=r"must be unknown or negative, got .* write a column per class with -1"
+    ):
         DataConfig(unlisted=text)
-
-
-def test_classes_in_memory():
-    x = np.zeros((3, 2), np.float32)
-    y = [["cat"], ["dog"], []]
-    records = read_memory(x, y, DataConfig(unlisted="negative:cat"))
-    assert records.labels.to_ternary().tolist() == [[1, 0], [-1, 1], [-1, 0]]
-    with pytest.raises(InputError, match="names a column of a DataFrame of image files"):
-        read_memory(x, y, DataConfig(unlisted="column:seen"))
-
-
-LOOKED_FOR = {
-    "lists": (
-        ("file,labels,seen", "a.png,cat;dog,cat;bird", 'b.png,dog,"[""cat"", ""dog""]"', "c.png,bird,",
-         "d.png,cat,fish;dog", "e.png,,cat"),
-        {}, ("bird", "cat", "dog"), [[-1, 1, 1], [0, -1, 1], [1, 0, 0], [0, 1, -1], [0, -1, 0]],
-    ),
-    "several rows of an image": (
-        ("file,label,seen", "a.png,cat,cat;dog;bird", "a.png,dog,cat;dog;bird", "b.png,bird,bird;cat"),
-        {}, ("bird", "cat", "dog"), [[-1, 1, 1], [1, -1, 0]],
-    ),
-    "a column per class": (
-        ("file,cat,dog,seen", "a.png,1,,cat;dog", "b.png,,1,dog", "c.png,1,1,", "d.png,,1,cat;dog"),
-        {}, ("cat", "dog"), [[1, -1], [0, 1], [1, 1], [-1, 1]],
-    ),
-    "other names": (
-        ("file,label,seen", "a.png,Dog,CAT", "b.png,cat,dog", "c.png,cat,Dog"),
-        {"Dog": "dog", "CAT": "cat"}, ("cat", "dog"), [[-1, 1], [1, -1], [1, -1]],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("lines", "rename", "classes", "labels"), LOOKED_FOR.values(), ids=LOOKED_FOR)
-def test_a_column_lists_what_was_looked_for(table, lines, rename, classes, labels):
-    path = table(*lines)
-    assert ternary(path, "column:seen", rename=rename) == (classes, labels)
-    notes = opened(path, unlisted="column:seen", separator=";").notes
-    left_out = "'seen' lists classes that no sample has, so that they are left out: fish."
-    assert any(left_out in note for note in notes) == any("fish" in line for line in lines)
-    with pytest.raises(InputError, match=r"data.unlisted=sen: no column .* Did you mean seen"):
-        ternary(path, "column:sen")
 
 
 def test_class_folders(folder_of):
     path = folder_of("Dog/1.png dog/2.png cat/3.png", {})
     records = opened(path, rename={"Dog": "dog"})
     assert names_of(records) == {"Dog/1.png": ["dog"], "cat/3.png": ["cat"], "dog/2.png": ["dog"]}
-    with pytest.raises(InputError, match="names columns of a table, but this is"):
-        opened(path, unlisted="column:seen")
-
-
-def test_a_column_of_a_frame(picture, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    files = [str(picture(f"{name}.png")) for name in "abc"]
-    frame = pandas.DataFrame(
-        {"file": files, "label": ["cat", "dog", "cat"], "seen": ["dog", "dog;cat", None]}
-    )
-    records = read_memory(frame, None, DataConfig(unlisted="column:seen"))
-    assert records.labels.to_ternary().tolist() == [[1, -1], [-1, 1], [1, 0]]

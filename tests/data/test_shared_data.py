@@ -42,16 +42,9 @@ def test_voc_animals(shared):
 
 MULAN = {  # n, features, classes, mean labels, test rows
     "scene": (2407, 294, 6, 1.07, 1196),
-    "yeast": (2417, 103, 14, 4.24, 917),
     "emotions": (593, 72, 6, 1.87, 202),
-    "corel5k": (5000, 499, 374, 3.52, 500),
     "bibtex": (7395, 1836, 159, 2.40, 2515),
-    "enron": (1702, 1001, 53, 3.38, 579),
-    "medical": (978, 1449, 45, 1.25, 645),
     "cal500": (502, 68, 174, 26.04, 0),
-    "birds": (645, 260, 19, 1.01, 323),
-    "genbase": (662, 1186, 27, 1.25, 199),
-    "flags": (194, 19, 7, 3.39, 65),
 }
 
 
@@ -68,12 +61,3 @@ def test_feature_sets(shared, name):
     positives = sum(truth.positives_per_sample().sum() for truth in data.truth.values())
     assert positives / rows == pytest.approx(mean, abs=0.005)
     assert np.isfinite(data.splits["val"].inputs.fetch([0, 1], None)).all()
-
-
-def test_rows_without_label(shared):
-    path = shared / "data/features/mulan/birds_X.npz"
-    hidden = open_dataset(DataConfig(path=str(path), unlisted="negative", observe="single", separator=" "))
-    dropped = 645 - sum(len(samples) for samples in hidden.splits.values())
-    assert f"{dropped} samples with no known label were left out of training and validation." in hidden.notes
-    assert len(hidden.splits["test"]) == 323
-    assert dropped + int((hidden.truth["test"].positives_per_sample() == 0).sum()) == 294

@@ -19,7 +19,7 @@ from spml.decisions import (
     recall_cuts,
 )
 from spml.decisions.priors import Priors, priors_from_shares
-from tests.decisions.simulated import make_world, some_labels
+from tests.decisions.simulated import some_labels
 
 
 def make_case(seed, samples=60, classes=5, levels=0):
@@ -128,24 +128,14 @@ def test_precision_and_recall_by_hand():
     assert cuts.precision[1] == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("levels", [0, 2])
-def test_curves_follow_the_slow_loop(seed, levels):
-    scores, labels, priors = make_case(seed, levels=levels)
-    slow = SlowCurves(scores, labels, priors.shares)
-    curves = RecallCurves(scores, labels, priors)
-    assert curves.support == pytest.approx(slow.support)
-    for c in range(4):
-        numbers = range(1, len(scores) + 1)
-        assert curves.recall(c, numbers) == pytest.approx([slow.recall(c, number) for number in numbers])
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("levels", [0, 2])
 def test_no_other_cut_has_a_higher_expected_f1(seed, levels):
     scores, labels, priors = make_case(seed, levels=levels)
     slow = SlowCurves(scores, labels, priors.shares)
     cuts, chances = f1_cuts(scores, labels, priors, CALIBRATION), slow_chances(scores, labels)
+    curves = RecallCurves(scores, labels, priors, CALIBRATION)
+    assert curves.support == pytest.approx(slow.support)
     assert cuts.thresholds[4] == math.inf
     assert np.isnan([cuts.precision[4], cuts.recall[4]]).all()
     assert cuts.support[4] == 0
@@ -159,7 +149,9 @@ def test_no_other_cut_has_a_higher_expected_f1(seed, levels):
         assert cuts.precision[c] == pytest.approx(chances[above, c].mean())
         assert cuts.recall[c] == pytest.approx(chances[above, c].sum() / chances[:, c].sum())
         assert 0.05 < cuts.precision[c] < 1
-        thresholds, precision, recall = RecallCurves(scores, labels, priors, CALIBRATION).of_class(c)
+        numbers = range(1, len(scores) + 1)
+        assert curves.recall(c, numbers) == pytest.approx([slow.recall(c, n) for n in numbers])
+        thresholds, precision, recall = curves.of_class(c)
         assert thresholds.tolist() == np.unique(column).tolist()
         for value, *estimates in zip(thresholds, precision, recall, strict=True):
             reached = chances[column >= value, c]
@@ -191,7 +183,7 @@ def test_a_class_without_known_positives_follows_the_common_curve():
     assert math.isfinite(f1_cuts(scores, labels, priors).thresholds[4])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("levels", [0, 2])
 @pytest.mark.parametrize("recall", [0.3, 0.8, 0.95])
 def test_recall_per_class_takes_the_fewest_predictions(seed, levels, recall):
@@ -205,7 +197,7 @@ def test_recall_per_class_takes_the_fewest_predictions(seed, levels, recall):
         check_midway(scores[:, c], cuts.thresholds[c])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("levels", [0, 2])
 @pytest.mark.parametrize("gamma", [None, 0.5])
 def test_micro_recall_is_a_weighted_quantile(seed, levels, gamma):
@@ -240,7 +232,7 @@ def slow_precision(scores, p, precision):
     return most
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("levels", [0, 2])
 def test_precision_is_reached_with_the_most_predictions(seed, levels):
     scores, labels, priors = make_case(seed, levels=levels)
@@ -287,55 +279,6 @@ def test_one_cut_at_k_labels_leaves_out_classes_without_positives():
     assert cuts.thresholds.tolist() == [global_threshold(scores[:, :4], 1.5)] * 4 + [math.inf]
     assert (scores >= cuts.thresholds).sum() == 90
     assert label_cuts(scores, labels, priors, 5).thresholds[0] < scores[:, :4].min()
-
-
-def all_cuts(*case):
-    return [
-        f1_cuts(*case, CALIBRATION),
-        label_cuts(*case, 1.5, CALIBRATION),
-        *(recall_cuts(*case, 0.7, per_class=each, calibration=CALIBRATION) for each in (True, False)),
-        *(precision_cuts(*case, CALIBRATION, 0.6, per_class=each) for each in (True, False)),
-    ]
-
-
-def test_the_order_of_samples_and_classes_does_not_matter():
-    scores, labels, priors = make_case(3, levels=4)
-    rng = np.random.default_rng(0)
-    rows, columns = rng.permutation(60), rng.permutation(5)
-    moved = priors._replace(shares=priors.shares[columns])
-    before = all_cuts(scores, labels, priors)
-    after = all_cuts(*(part[np.ix_(rows, columns)] for part in (scores, labels)), moved)
-    for one, other in zip(before, after, strict=True):
-        for a, b in zip(one, other, strict=True):
-            assert a[columns] == pytest.approx(b, nan_ok=True)
-
-
-def test_increasing_maps_of_the_scores_of_each_class_change_no_prediction():
-    scores, labels, priors = make_case(4)
-    slope, shift = np.asarray([1, 5, 0.2, 3, 1]), np.asarray([0, 7, -3, 1, 2])
-    mapped = np.exp(slope * scores + shift)
-    for cut in (f1_cuts, lambda *case: recall_cuts(*case, 0.7, per_class=True)):
-        before, after = cut(scores, labels, priors), cut(mapped, labels, priors)
-        assert ((scores >= before.thresholds) == (mapped >= after.thresholds)).all()
-
-
-def test_a_higher_recall_and_a_lower_precision_predict_no_less():
-    world = make_world(0, samples=500, classes=8)
-    priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
-    for per_class in (True, False):
-        recalls = [
-            recall_cuts(world.scores, world.observed, priors, share, per_class=per_class).thresholds
-            for share in (0.5, 0.7, 0.9)
-        ]
-        precisions = [
-            precision_cuts(
-                world.scores, world.observed, priors, CALIBRATION, share, per_class=per_class
-            ).thresholds
-            for share in (0.8, 0.6, 0.4)
-        ]
-        for thresholds in (recalls, precisions):
-            assert (thresholds[0] >= thresholds[1]).all()
-            assert (thresholds[1] >= thresholds[2]).all()
 
 
 def test_a_threshold_holds_in_the_type_of_the_scores():

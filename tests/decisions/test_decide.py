@@ -15,46 +15,33 @@ from spml.decisions import Decision, global_threshold, threshold_at, threshold_c
 from spml.scores import InMemory
 
 SCORES = np.asarray([[3.0, 1.0, 2.0], [-1.0, -3.0, -2.0], [0.5, 0.5, 0.5]], np.float32)
+CUTS = (0.5, 1.0, np.inf)
 
 
-def chosen(**settings):
-    return Decision(**settings)(SCORES).astype(int).tolist()
-
-
-def test_a_threshold_is_inclusive():
-    assert chosen(threshold=1.0) == [[1, 1, 1], [0, 0, 0], [0, 0, 0]]
-    assert chosen(threshold=0.5) == [[1, 1, 1], [0, 0, 0], [1, 1, 1]]
-
-
-def test_each_class_may_have_its_own_threshold():
-    cuts = (0.5, 1.0, np.inf)
-    assert chosen(threshold=cuts) == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
-    assert chosen(threshold=cuts, top_k=1) == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
-    assert chosen(threshold=cuts, top1_fallback=True) == [[1, 1, 0], [1, 0, 0], [1, 0, 0]]
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"threshold": 1.0}, [[1, 1, 1], [0, 0, 0], [0, 0, 0]]),  # inclusive
+        ({"threshold": 0.5}, [[1, 1, 1], [0, 0, 0], [1, 1, 1]]),
+        ({"threshold": CUTS}, [[1, 1, 0], [0, 0, 0], [1, 0, 0]]),
+        ({"threshold": CUTS, "top_k": 1}, [[1, 0, 0], [0, 0, 0], [1, 0, 0]]),
+        ({"threshold": CUTS, "top1_fallback": True}, [[1, 1, 0], [1, 0, 0], [1, 0, 0]]),
+        ({"threshold": None, "top_k": 2}, [[1, 0, 1], [1, 0, 1], [1, 1, 0]]),  # the first of equal scores
+        ({"threshold": None, "top_k": 5}, [[1, 1, 1]] * 3),
+        ({"threshold": 1.0, "top_k": 1}, [[1, 0, 0], [0, 0, 0], [0, 0, 0]]),
+        ({"threshold": 1.0, "top1_fallback": True}, [[1, 1, 1], [1, 0, 0], [1, 0, 0]]),
+        ({"threshold": 1.0, "top1_fallback": True, "never": (0,)}, [[0, 1, 1], [0, 0, 1], [0, 1, 0]]),
+        ({"threshold": None, "top_k": 2, "never": (0,)}, [[0, 1, 1], [0, 1, 1], [0, 1, 1]]),
+        ({"threshold": -9.0, "top1_fallback": True, "never": (0, 1, 2)}, [[0, 0, 0]] * 3),
+    ],
+)
+def test_labels_follow_from_thresholds_numbers_and_classes_that_are_never_predicted(settings, expected):
+    assert Decision(**settings)(SCORES).astype(int).tolist() == expected
 
 
 def test_a_float32_score_reaches_its_own_decimal():
     scores = np.asarray([[0.7, 0.7]], np.float32)
     assert Decision(0.7)(scores).tolist() == Decision((0.7, 0.7))(scores).tolist() == [[True, True]]
-
-
-def test_top_k_alone_predicts_exactly_k_and_the_first_of_equal_scores():
-    assert chosen(threshold=None, top_k=2) == [[1, 0, 1], [1, 0, 1], [1, 1, 0]]
-    assert chosen(threshold=None, top_k=5) == [[1, 1, 1]] * 3
-
-
-def test_top_k_limits_a_threshold():
-    assert chosen(threshold=1.0, top_k=1) == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
-
-
-def test_the_fallback_gives_a_sample_without_labels_its_highest_one():
-    assert chosen(threshold=1.0, top1_fallback=True) == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
-
-
-def test_a_class_without_training_positives_is_never_predicted():
-    assert chosen(threshold=1.0, top1_fallback=True, never=(0,)) == [[0, 1, 1], [0, 0, 1], [0, 1, 0]]
-    assert chosen(threshold=None, top_k=2, never=(0,)) == [[0, 1, 1], [0, 1, 1], [0, 1, 1]]
-    assert chosen(threshold=-9.0, top1_fallback=True, never=(0, 1, 2)) == [[0, 0, 0]] * 3
 
 
 def test_a_decision_needs_a_threshold_or_a_number():

@@ -46,23 +46,6 @@ def test_chances_are_one_by_one_those_of_known_and_hidden_labels(kept):
         assert chances.of_pairs == pytest.approx(expected.ravel())
 
 
-def test_properties():
-    world = make_world(0, samples=300, classes=6)
-    labels = world.observed.copy()
-    labels[:50, 3] = -1
-    calibration = fit_calibration(world.scores, labels, priors_from_shares((labels == 1).sum(0), 2.5))
-    hidden = hidden_probabilities(world.scores, labels, calibration)
-    assert (hidden >= 0).all()
-    assert (hidden[labels != 0] == 0).all()
-    # A higher score is never less probable, and together they are the labels that K says are missing.
-    labelled = (labels == 1).any(1)
-    assert 0 < (~labelled).sum() < 50
-    unknown = labels[labelled] == 0
-    ordered = hidden[labelled][unknown][np.argsort(world.scores[labelled][unknown])]
-    assert (np.diff(ordered) >= 0).all()
-    assert ordered.sum() == pytest.approx(labelled.sum() * (2.5 - 1), rel=0.01)
-
-
 def test_a_large_matrix_is_done_in_blocks(monkeypatch):
     world = make_world(0, samples=50, classes=6)
     whole = hidden_probabilities(world.scores, world.observed, CALIBRATION)

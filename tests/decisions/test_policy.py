@@ -86,12 +86,20 @@ def test_thresholds_are_scores_that_give_the_logits_back(scale):
         {"calibration": {"logits": [1.0, 0.0], "probabilities": [0.1, 0.2], "hidden": [0.1, 0.2]}},
         {"calibration": {"logits": [1.0], "probabilities": [0.1, 0.2], "hidden": [0.1, 0.2]}},
         {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}, "calibration": None},
+        {"columns": [1, 4]}, {"num_classes": 6}, {"columns": [1], "num_classes": 6},
+        {"columns": [1, 2, 3], "num_classes": 6}, {"columns": [4, 1], "num_classes": 6},
+        {"columns": [1, 1], "num_classes": 6}, {"columns": [1, 6], "num_classes": 6},
+        {"columns": [-1, 4], "num_classes": 6}, {"columns": [1, 4], "num_classes": -6},
+        {"columns": [1, 1 << 70], "num_classes": 6}, {"columns": [1.5, 4], "num_classes": 6},
+        {"columns": ["1", "4"], "num_classes": 6}, {"columns": 1, "num_classes": 6},
+        {"columns": [], "num_classes": 6}, {"columns": [1, 4], "num_classes": 1 << 70},
     ],
 )  # fmt: skip
 def test_a_file_of_another_structure_is_refused(change):
     content = json.loads(encode_policy(make_policy())) | change
     del content["sha256"]
-    with pytest.raises(ValueError, match=r".") as error:
+    words = r"columns|num_classes|[Ee]xpected" if {"columns", "num_classes"} & change.keys() else r"."
+    with pytest.raises(ValueError, match=words) as error:
         decode_policy(json.dumps(content).encode())
     assert not isinstance(error.value, AssertionError)
 
@@ -108,30 +116,12 @@ def test_classes_without_expected_positives_need_not_be_listed():
     assert not read.is_of(["cat", "dog"])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"columns": [1, 4]}, {"num_classes": 6}, {"columns": [1], "num_classes": 6},
-        {"columns": [1, 2, 3], "num_classes": 6}, {"columns": [4, 1], "num_classes": 6},
-        {"columns": [1, 1], "num_classes": 6}, {"columns": [1, 6], "num_classes": 6},
-        {"columns": [-1, 4], "num_classes": 6}, {"columns": [1, 4], "num_classes": -6},
-        {"columns": [1, 1 << 70], "num_classes": 6}, {"columns": [1.5, 4], "num_classes": 6},
-        {"columns": ["1", "4"], "num_classes": 6}, {"columns": 1, "num_classes": 6},
-        {"columns": [], "num_classes": 6}, {"columns": [1, 4], "num_classes": 1 << 70},
-    ],
-)  # fmt: skip
-def test_impossible_columns_are_refused(change):
-    content = json.loads(encode_policy(make_policy())) | change
-    del content["sha256"]
-    with pytest.raises(ValueError, match=r"columns|num_classes|[Ee]xpected"):
-        decode_policy(json.dumps(content).encode())
-
-
 def test_no_damaged_bit_changes_a_threshold():
     """It is refused, or it was only in the layout of the JSON."""
     policy = make_policy()
     content, same = encode_policy(policy), 0
-    for bit in range(8 * len(content)):
+    bits = range(0, 8 * len(content), 3)
+    for bit in bits:
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         try:
@@ -140,7 +130,7 @@ def test_no_damaged_bit_changes_a_threshold():
             continue
         assert read == policy
         same += 1
-    assert same < 0.01 * 8 * len(content)
+    assert same < 0.01 * len(bits)
 
 
 def test_a_changed_file_is_refused_unless_its_checksum_is_removed():
@@ -152,10 +142,12 @@ def test_a_changed_file_is_refused_unless_its_checksum_is_removed():
     assert decode_policy(json.dumps(content).encode()).logits == (0.0, math.inf)
 
 
-def test_a_class_named_twice_is_refused():
+def test_wrong_classes_are_named():
     cut = ClassCut("cat", 0.25, 0.5, 0.75, 10.0, 0.25, 7)
     with pytest.raises(ValueError, match="a class twice"):
         decode_policy(encode_policy(make_policy(classes=(cut, cut))))
+    with pytest.raises(msgspec.ValidationError, match=r"classes\[0\].precision"):
+        decode_policy(encode_policy(make_policy(classes=(ClassCut("cat", 0.2, 1.5, 0.7, 1.0, 0.2, 7),))))
 
 
 @pytest.mark.parametrize(
@@ -179,9 +171,6 @@ def test_targets_are_understood(text, per_class, expected, described):
 def test_other_targets_are_refused(text):
     with pytest.raises(InputError, match="`target` must be f1, labels, or precision=P or recall=R"):
         read_target(text)
-
-
-def test_one_threshold_for_all_classes_is_none_per_class():
     with pytest.raises(InputError, match="leave out `per_class`"):
         read_target("labels", per_class=True)
 
@@ -229,8 +218,3 @@ def test_each_target_has_its_rule(scored):
 def test_a_precision_needs_to_know_k(scored):
     with pytest.raises(InputError, match=r"needs probabilities. .*mean_labels=K\), or .* \(audit=FILE\)"):
         decide_cuts(Target("precision", 0.7, False), *scored, None)
-
-
-def test_fields_that_are_out_of_range_are_refused():
-    with pytest.raises(msgspec.ValidationError, match=r"classes\[0\].precision"):
-        decode_policy(encode_policy(make_policy(classes=(ClassCut("cat", 0.2, 1.5, 0.7, 1.0, 0.2, 7),))))

@@ -11,7 +11,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from spml.common.errors import SpmlError
 from spml.engine import checkpoint as checksum
 from spml.engine.checkpoint import BLANK, has_checksum, write_checked
 
@@ -95,18 +94,3 @@ def test_cut_files_are_noticed(tmp_path):
         path.write_bytes(data[:size])
         with pytest.raises((ValueError, SafetensorError)):
             assert has_checksum(path) or safe_open(path, framework="pt")
-
-
-def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "x.safetensors"
-    write_checked(path, TENSORS, metadata())
-    before = path.read_bytes()
-
-    def full(fd):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("spml.common.files.os.fsync", full)
-    with pytest.raises(SpmlError, match=r"No space left on device.*untouched"):
-        write_checked(path, TENSORS, metadata())
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from torch import nn
 
 import spml
 from spml.cli.main import main
@@ -119,7 +118,7 @@ def test_what_is_recorded_is_what_a_plain_computation_gives():
         assert record["iterations"] < record["evaluations"] < 200
 
 
-@pytest.mark.parametrize("name", CONVEX)
+@pytest.mark.parametrize("name", ["an", "softmax"])
 def test_a_path_ends_where_each_penalty_alone_ends(name):
     along, heads = solve(name)
     for record, head in zip(along, heads, strict=True):
@@ -134,7 +133,7 @@ def test_a_path_ends_where_each_penalty_alone_ends(name):
     assert solve(name, penalties=[10.0, 9.99])[0][1]["evaluations"] < alone["evaluations"]
 
 
-@pytest.mark.parametrize("name", [*CONVEX, "show"])
+@pytest.mark.parametrize("name", ["an", "softmax", "show"])
 def test_single_precision_finds_the_solutions_of_double_precision(name):
     dtypes = set()
 
@@ -163,9 +162,12 @@ def test_single_precision_finds_the_solutions_of_double_precision(name):
 def test_the_head_stays_float32_and_the_solution_does_not_depend_on_its_random_weights():
     samples = make_samples()
     top = make_top(samples)
+    scaling = top.scaling.mean.clone()
     with torch.no_grad():
         top.head.weight.normal_()
     _, heads = solve("an", samples, top=top)
+    assert torch.equal(top.scaling.mean, scaling)
+    assert top.head.weight.requires_grad
     assert top.head.weight.dtype == top.head.bias.dtype == torch.float32
     assert torch.equal(heads[-1], solve("an", samples)[1][-1])
     assert torch.equal(heads[-1][:, :-1], top.head.weight)
@@ -236,14 +238,6 @@ def test_a_schedule_stands_at_its_end(name):
         if record["converged"]:
             assert slopes[1] < 1e-4 < slopes[0]
     assert any(record["converged"] for record in found)
-
-
-def test_a_schedule_that_moves_nothing_changes_nothing():
-    fixed = {"w": 0.0, "b": -2.0, "mu": 0.5, "sigma": 2.0}
-    _, one = solve("gr", hp={**fixed, "schedule": "constant"})
-    _, other = solve("gr", hp=fixed, epochs=3)
-    for head, same in zip(one, other, strict=True):
-        torch.testing.assert_close(head, same, atol=1e-6, rtol=1e-5)
 
 
 def test_every_method_is_solved_or_refused_with_a_reason():
@@ -421,24 +415,3 @@ def test_what_can_not_be_solved_is_refused(capsys, tmp_path, features, run):
     said = fails(capsys, "train", features, *HIDE, "--method", "an", "--init_from", run, *lbfgs)
     assert f"but init_from={run} is given: leave out" in said
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.shared
-def test_real_features(shared, tmp_path):
-    trained = spml.train(
-        shared / "data/features/mulan/scene_X.npz", method="an", optim={"name": "lbfgs"}, threads=1,
-        data={"unlisted": "negative", "observe": "single"}, output=str(tmp_path / "run"), quiet=True,
-    )  # fmt: skip
-    summary = json.loads((trained.folder / "summary.json").read_text())
-    assert summary["selected"]["converged"]
-    assert summary["test"]["mAP"] == pytest.approx(0.76, abs=0.01)
-
-
-def test_modules_of_the_top_are_left_as_they_were():
-    samples = make_samples()
-    top = make_top(samples)
-    assert isinstance(top.head, nn.Linear)
-    before = top.scaling.mean.clone()
-    solve("an", samples, top=top)
-    assert torch.equal(top.scaling.mean, before)
-    assert top.head.weight.requires_grad

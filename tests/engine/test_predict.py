@@ -9,9 +9,11 @@ from PIL import Image
 from torch import nn
 
 from spml.common.errors import SpmlError
+from spml.data.dataset import Loaded
 from spml.data.images.feature_store import first_of_each
 from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix
+from spml.engine import predict
 from spml.engine.loader import Batches, load_batches
 from spml.engine.predict import autocast_to, compute
 from spml.methods.base import Outputs
@@ -82,3 +84,33 @@ def test_an_image_that_can_not_be_read_any_more_is_named(images):
     (batch,) = load_batches(images, Batches(range(4), 4), CPU)
     with pytest.raises(SpmlError, match=r"2\.png: not an image .* It could be read when the data was opened"):
         images.check_readable(range(4), batch)
+
+
+class Counted(nn.Module):
+    """Means of images; remembers how many came at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, images):
+        self.seen.append(len(images))
+        return images.float().mean((2, 3))
+
+
+def test_large_images_go_through_the_network_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(predict, "_BATCH_PIXELS", 4 * 10 * 10)
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (10, 3, 10, 10), np.uint8))
+    batch, network = Loaded(images, list(range(10)), np.zeros((10, 32), np.uint8), {}), Counted()
+    (found,) = compute(network, [batch], CPU)
+    assert network.seen == [4, 4, 2]
+    torch.testing.assert_close(found.values, images.float().mean((2, 3)))
+    assert found.rows == list(range(10))
+
+
+def test_an_image_of_any_size_goes_through_alone(monkeypatch):
+    monkeypatch.setattr(predict, "_BATCH_PIXELS", 10)
+    images, network = torch.zeros(2, 3, 10, 10, dtype=torch.uint8), Counted()
+    batch = Loaded(images, [0, 1], np.zeros((2, 32), np.uint8), {})
+    list(compute(network, [batch], CPU))
+    assert network.seen == [1, 1]

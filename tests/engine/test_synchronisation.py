@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from spml.config import from_dict
-from spml.data import Dataset, Samples
-from spml.data.matrix import ImageArray
+from spml.data import Dataset
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.loader import EpochBatches, make_loader
 from spml.engine.step import TrainingStep
 from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
 from spml.methods.registry import create, methods
-from tests.helpers.training import make_data
+from tests.helpers.training import as_images, make_data
 
 FULL = ("bce", "iu", "iun")
 """Methods that want labels which single-positive data do not have."""
@@ -58,18 +55,6 @@ class Net(nn.Module):
         )
 
 
-def image_data() -> Dataset:
-    """Features of made-up samples as grey images."""
-
-    def image(samples: Samples) -> Samples:
-        features = samples.inputs.fetch(range(len(samples))).numpy()
-        pixels = (features * 30 + 128).clip(0, 255).astype(np.uint8).reshape(-1, 1, 6, 6)
-        return replace(samples, inputs=ImageArray(pixels))
-
-    data = make_data(width=36)
-    return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
-
-
 def started(name: str, data: Dataset) -> Objective:
     objective, train = create(name, HP.get(name)), data.splits["train"]
     objective.on_fit_start(Facts(train.observed, train.ids, data.classes, 1.5))
@@ -87,7 +72,7 @@ def test_no_method_reads_a_value_in_a_step(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         torch, "autocast", lambda kind, **rest: nullcontext() if kind == "meta" else autocast(kind, **rest)
     )
-    data = image_data()
+    data = as_images(make_data(width=36))
     objective, train = started(name, data), data.splits["train"]
     objective.on_epoch_start(Progress(2, 5))
     step = TrainingStep(Net(), objective, Fabric(accelerator="cpu", devices=1), l1=0.01).to("meta")
@@ -130,7 +115,7 @@ def test_what_waits_fails_without_values(read: Callable[[Tensor], Any]) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_no_step_waits_for_a_cuda_device(name: str) -> None:
     """Watch an epoch except its first step, with loader, optimiser, penalty, clipping and average."""
-    data, steps = image_data(), [0]
+    data, steps = as_images(make_data(width=36)), [0]
     optim = {"lr": 0.01, "clip": 1.0, "ema": 0.9, "l1": 1e-4}
     config = from_dict({"method": name, "epochs": 2, "batch_size": 16, "optim": optim})
 

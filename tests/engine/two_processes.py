@@ -28,7 +28,7 @@ from spml.engine.predict import head_inputs
 from spml.engine.step import TrainingStep
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.registry import create, methods, register
-from tests.helpers.training import make_data
+from tests.helpers.training import as_images, make_data
 
 BATCH, WIDTH = 16, 3
 
@@ -99,17 +99,6 @@ class Parts(ImageArray):
         return regions(rows, augment, crop=0.4, flip=True)
 
 
-def as_images(data):
-    """Each sample's features as a grey image of 6 x 6 pixels."""
-
-    def image(samples):
-        features = samples.inputs.fetch(range(len(samples))).numpy()
-        pixels = (features * 30 + 128).clip(0, 255).astype(np.uint8).reshape(-1, 1, 6, 6)
-        return replace(samples, inputs=Parts(pixels))
-
-    return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
-
-
 def with_all_labels(data):
     """The same data with every label known."""
     splits = {name: replace(samples, observed=data.truth[name]) for name, samples in data.splits.items()}
@@ -122,7 +111,7 @@ def parts(name):
     torch.manual_seed(0)
     objective = create(method, hp)
     if objective.needs.class_maps:
-        return as_images(make_data(n=147, width=36)), MapNet(), objective
+        return as_images(make_data(n=147, width=36), Parts), MapNet(), objective
     data = make_data(n=147)
     return with_all_labels(data) if name in ALL_LABELS else data, Net(), objective
 

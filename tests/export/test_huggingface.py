@@ -37,11 +37,18 @@ def front_matter(card):
     return yaml.safe_load(card.split("---\n")[1])
 
 
-def test_timm_loads_a_linear_head_on_its_network(tmp_path):
-    run = save_timm_run(tmp_path / "run")
-    folder = run.export(tmp_path / "hub", format="safetensors-hf")
-    network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """A run with a linear head, the folder that it is exported to, and an image."""
+    folder = tmp_path_factory.mktemp("timm")
+    run = save_timm_run(folder / "run")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
+    return run, run.export(folder / "hub", format="safetensors-hf"), image
+
+
+def test_timm_loads_a_linear_head_on_its_network(hub):
+    run, folder, image = hub
+    network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     prepare = timm.data.create_transform(**timm.data.resolve_model_data_config(network))
     with torch.inference_mode():
         expected = run.model(run.transform(image)[None])
@@ -57,14 +64,12 @@ def test_timm_loads_a_linear_head_on_its_network(tmp_path):
 
 
 @pytest.mark.long
-def test_transformers_load_it_too(tmp_path):
+def test_transformers_load_it_too(hub):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    run = save_timm_run(tmp_path / "run")
-    folder = run.export(tmp_path / "hub", format="safetensors-hf")
+    run, folder, image = hub
     network = transformers.AutoModelForImageClassification.from_pretrained(folder).eval()
     assert network.config.problem_type == "multi_label_classification"
     assert network.config.id2label == {0: "a", 1: "b", 2: "c"}
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
     pixels = run.transform(image)[None]
     mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in (run.spec.mean, run.spec.std))
     with torch.inference_mode():

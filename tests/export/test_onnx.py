@@ -69,13 +69,13 @@ def test_nothing_of_this_machine_is_in_the_file(ridge, exported):
 
 
 @pytest.mark.long
-def test_an_image_of_any_size(tmp_path):
-    run = spml.load(save_run(tmp_path))
-    session, about = opened(run.export(tmp_path / "model.onnx"))
+def test_an_image_of_any_size(grey_run):
+    run, path = grey_run
+    session, about = opened(path)
     assert about["input"]["shape"] == ["batch", "height", "width", 3]
     assert about["preparation"]["size"] == 40
     assert about["no_probabilities"].startswith("K, ")
-    score = pytest.approx(0.622459)
+    score = pytest.approx(1 / (1 + np.e))
     assert about["thresholds"] == [score, None, score]  # no training sample had the second class
     rng = np.random.default_rng(0)
     for shape in ((1, 40, 40), (3, 100, 61), (1, 200, 31), (1, 1, 1), (2, 17, 90)):
@@ -84,7 +84,7 @@ def test_an_image_of_any_size(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["mlp", "gaussian", "gaussian_per_class", "beta", "correlated", "auto"])
+@pytest.mark.parametrize("head", ["mlp", "gaussian_per_class", "beta", "correlated", "auto"])
 def test_every_head_on_features(head, digits, tmp_path):
     X, y = digits
     settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}
@@ -113,7 +113,7 @@ def test_an_auto_head_with_a_forest(tmp_path):
 @pytest.mark.parametrize(
     "head", ["boosted_cam", "queries", "queries with codes", "queries with distributions"]
 )
-def test_heads_on_maps_and_variants(head, tmp_path):
+def test_heads_on_maps(head, tmp_path):
     head, _, part = head.partition(" with ")
     parts = {"codes": {"code": 5, "embedding": 4}, "distributions": {"code": 5, "posterior": True}}
     queries = QuerySettings(**parts.get(part, {}))
@@ -126,25 +126,6 @@ def test_heads_on_maps_and_variants(head, tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)
     session, _ = opened(run.export())
     assert_predicted(run, session, images, images)
-    if part == "distributions":  # which are not exported: the rest is that of codes
-        return
-    expected = computed(session, images)["logits"]
-    for variant, limit in (("float16", 0.02), ("int8", 0.5)):
-        path = run.export(variant=variant)
-        assert path == tmp_path / "export" / f"model.{variant}.onnx"
-        session, about = opened(path)
-        assert about["variant"] == variant
-        difference = np.abs(computed(session, images)["logits"] - expected).max()
-        assert 0 < difference < limit
-        assert path.stat().st_size < (tmp_path / "export" / "model.onnx").stat().st_size
-
-
-def test_variants_belong_to_a_backbone(ridge, tmp_path):
-    with pytest.raises(InputError) as caught:
-        ridge.export(tmp_path / "model.onnx", variant="int8")
-    assert str(caught.value) == (
-        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out `variant`."
-    )
 
 
 def test_a_file_that_computes_something_else_is_not_written(ridge, tmp_path, monkeypatch):

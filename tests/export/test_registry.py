@@ -27,12 +27,12 @@ def plain(monkeypatch):
     exporters()  # imports the modules of the formats
     monkeypatch.setattr(registry._REGISTRY, "entries", dict(registry._REGISTRY.entries))
 
-    @register_exporter("plain", "a plain file", output="model.plain", variants=("float32", "tiny"))
-    def make(model, variant):
-        return Files({"": f"{len(model.classes)} {variant}".encode()}, ("made",))
+    @register_exporter("plain", "a plain file", output="model.plain")
+    def make(model):
+        return Files({"": f"{len(model.classes)}".encode()}, ("made",))
 
     @register_exporter("many", "a plain folder", output="many", files=("a.txt", "b.txt", "old.txt"))
-    def make_many(model, variant):
+    def make_many(model):
         return Files({"a.txt": b"a", "b.txt": b"b"})
 
 
@@ -50,9 +50,10 @@ def test_files_are_written_with_their_notes(ridge, plain, tmp_path, caplog):
     caplog.set_level("INFO", "spml")
     model = exportable(ridge)
     path = write_export(model, "plain", tmp_path / "x.plain")
-    assert (path.read_text(), caplog.messages) == ("10 float32", ["made"])
-    write_export(model, "plain", path, variant="tiny", overwrite=True)
-    assert path.read_text() == "10 tiny"
+    assert (path.read_text(), caplog.messages) == ("10", ["made"])
+    path.write_text("of an earlier export")
+    write_export(model, "plain", path, overwrite=True)
+    assert path.read_text() == "10"
     folder = write_export(model, "many", tmp_path / "new" / "folder")
     assert [file.read_text() for file in sorted(folder.iterdir())] == ["a", "b"]
     (folder / "old.txt").write_text("of an earlier export")
@@ -62,33 +63,31 @@ def test_files_are_written_with_their_notes(ridge, plain, tmp_path, caplog):
 
 
 def test_the_default_is_in_the_folder_of_the_run(ridge, plain):
-    _, output = check_export(ridge.folder, "plain", variant="tiny")
-    assert output == ridge.folder / "export" / "model.tiny.plain"
+    _, output = check_export(ridge.folder, "plain")
+    assert output == ridge.folder / "export" / "model.plain"
 
 
 @pytest.mark.parametrize(
-    ("form", "output", "options", "words"),
+    ("form", "output", "words"),
     [
-        ("onxx", "x.onnx", {}, "unknown format 'onxx'. Did you mean onnx?"),
-        ("many", "x", {"variant": "int8"},
-         "variant=int8 does not belong to format=many, which writes: float32."),
-        ("plain", "x.onnx", {}, "x.onnx: a plain file needs a name that ends in .plain."),
-        ("plain", "missing/x.plain", {}, "missing: no such folder. Make it, or name another `output`."),
-        ("plain", "folder.plain", {}, "folder.plain: is a folder; `output` must name a file."),
-        ("plain", "there.plain", {},
+        ("onxx", "x.onnx", "unknown format 'onxx'. Did you mean onnx?"),
+        ("plain", "x.onnx", "x.onnx: a plain file needs a name that ends in .plain."),
+        ("plain", "missing/x.plain", "missing: no such folder. Make it, or name another `output`."),
+        ("plain", "folder.plain", "folder.plain: is a folder; `output` must name a file."),
+        ("plain", "there.plain",
          "there.plain: already exists. Replace it (`overwrite`), or name another `output`."),
-        ("many", "there.plain", {}, "there.plain: is a file; `output` must name a folder."),
-        ("many", "folder.plain", {},
+        ("many", "there.plain", "there.plain: is a file; `output` must name a folder."),
+        ("many", "folder.plain",
          "folder.plain: already exists. Replace it (`overwrite`), or name another `output`."),
     ],
 )  # fmt: skip
-def test_what_does_not_suit_is_refused(form, output, options, words, plain, tmp_path, monkeypatch):
+def test_what_does_not_suit_is_refused(form, output, words, plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("there.plain").write_text("mine")
     Path("folder.plain").mkdir()
     Path("folder.plain/mine").touch()
     with pytest.raises(InputError) as caught:
-        check_export(tmp_path, form, Path(output), **options)
+        check_export(tmp_path, form, Path(output))
     assert str(caught.value) == words
     assert Path("there.plain").read_text() == "mine"
 
@@ -118,9 +117,6 @@ def test_every_output_is_checked(change, ridge):
             outputs[change] = outputs[change] + 2e-4 * np.maximum(1, np.abs(outputs[change]))
         return outputs
 
-    assert "in a test on random samples" in check_outputs(model, model.predict, "float32", "a test")
+    assert "in a test on random samples" in check_outputs(model, model.predict, "a test")
     with pytest.raises(SpmlError, match="so nothing was written"):
-        check_outputs(model, compute, "float32", "a test")
-    if change in ("labels", "nan"):  # no rounding explains these
-        with pytest.raises(SpmlError):
-            check_outputs(model, compute, "int8", "a test")
+        check_outputs(model, compute, "a test")

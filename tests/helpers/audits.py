@@ -6,8 +6,11 @@ import csv
 
 import numpy as np
 
-from spml.cli.main import main
-from tests.helpers.features import HIDE, make_features
+import spml
+from spml.data.readers import read
+from spml.review.progress import Selection
+from spml.review.session import Review
+from tests.helpers.records import read_rows
 
 
 def world(seed, samples=400, classes=8):
@@ -27,22 +30,34 @@ def world(seed, samples=400, classes=8):
 CLASSES = tuple("abcd")
 
 
-def train_runs(folder):
-    """Two runs with known K and one without, the second with its classes in another order."""
-    data = make_features(folder / "features.npz")
-    with np.load(data) as stored:
-        arrays = dict(stored)
-    turned = folder / "turned.npz"
-    np.savez(turned, **{**arrays, "Y": arrays["Y"][:, ::-1], "classes": arrays["classes"][::-1]})
-    for name, path, more in (
-        ("ridge", data, ["--head", "ridge", "--mean_labels", "2"]),
-        ("lda", turned, ["--head", "lda", "--mean_labels", "2"]),
-        ("unknown", data, ["--head", "ridge"]),
-    ):
-        main(["train", str(path), *HIDE, *more, "--threads", "1", "--output", str(folder / name)])
-    return folder
+def fill_in(sheet, truth, rows=None):
+    """Write all labels of the first rows of a sheet, as a person would; `truth` has the names by sample."""
+    lines = read_rows(sheet)
+    for line in lines[:rows]:
+        line["labels"], line["complete"] = "|".join(sorted(truth[line["file"]])), "yes"
+    with open(sheet, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    return lines
 
 
-def read_sheet(path):
-    with open(path, encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+HIDDEN = ["--data.unlisted", "negative", "--data.observe", "single", "--threads", "1"]
+
+
+def truth_of(source, **settings):
+    """True labels by name of the sample."""
+    records = read(spml.config.DataConfig(path=str(source), unlisted="negative", **settings))
+    return dict(zip(records.ids, map(set, records.labels.to_names(records.classes)), strict=True))
+
+
+def answer(audit, truth, most):
+    """Answer the first entries of an audit by the truth; answers by sample and class."""
+    review, given = Review(audit, "person"), {}
+    listed = review.lists["missing"].entries
+    for row, column in zip(listed.rows[:most].tolist(), listed.columns[:most].tolist(), strict=True):
+        name, label = review.records.ids[row], review.records.classes[column]
+        given[name, label] = "yes" if label in truth[name] else "no"
+        review.decide(row, column, given[name, label], Selection())
+    review.store.close()
+    return given

@@ -8,15 +8,9 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 
 FAST = [
-    "--model.backbone",
-    "test_efficientnet",
-    "--model.weights",
-    "random",
-    "--data.size",
-    "32",
-    "--data.workers",
-    "0",
-]
+    "--model.backbone", "test_efficientnet", "--model.weights", "random", "--data.size", "32",
+    "--data.workers", "0",
+]  # fmt: skip
 
 
 def execute(*words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,12 @@ from spml.config import DataConfig
 from spml.data import Dataset
 from spml.data.readers import read
 from spml.data.records import Records
+
+
+def read_rows(path: str | Path) -> list[dict[str, str]]:
+    """Rows of a CSV file, each by the name of its column."""
+    with open(path, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def opened(path: str | Path, **settings: Any) -> Records:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from lightning_fabric import Fabric
 from torch import nn
 
 from spml.config import from_dict
 from spml.data import Dataset, Samples
-from spml.data.matrix import FeatureMatrix
+from spml.data.matrix import FeatureMatrix, ImageArray
+from spml.engine import Interrupted, Trainer
 from spml.labels import ObservedLabels
 from spml.methods.base import Outputs
+
+
+@contextmanager
+def stopping_after(epochs: int) -> Iterator[None]:
+    """A block in which a training is stopped, as by a signal, once so many epochs have ended."""
+    real = Trainer._train_epoch
+
+    def stop(self):
+        if self.state.epoch == epochs:
+            raise Interrupted("stopped")
+        return real(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_train_epoch", stop)
+        with pytest.raises(Interrupted):
+            yield
 
 
 class Net(nn.Module):
@@ -44,6 +66,17 @@ def make_data(n=150, width=12, classes=4, seed=0):
     return Dataset(
         "made", tuple("abcd"[:classes]), splits, {name: full.take(part) for name, part in rows.items()}
     )
+
+
+def as_images(data, kind=ImageArray):
+    """The same data with the 36 features of each sample as a grey image of 6 x 6 pixels."""
+
+    def image(samples):
+        features = samples.inputs.fetch(range(len(samples))).numpy()
+        pixels = (features * 30 + 128).clip(0, 255).astype(np.uint8).reshape(-1, 1, 6, 6)
+        return replace(samples, inputs=kind(pixels))
+
+    return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
 
 
 CONFIG = from_dict(

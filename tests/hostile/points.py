@@ -36,7 +36,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from PIL import Image
 
 from spml.bench import workers
 from spml.bench.state import read_state
@@ -45,6 +44,7 @@ from spml.cli.main import main as spml
 from spml.review.progress import Selection
 from spml.review.session import Review
 from tests.data.benchmarks.layouts import voc2012
+from tests.helpers.photos import make_photos
 from tests.hostile.disk import FULL, HOW, TIMED, Disk, Stop
 from tests.hostile.tally import Tally
 
@@ -262,7 +262,7 @@ def _comparable(path: Path) -> Any:
 def _readable(path: Path) -> Any:
     if path.name.startswith("checkpoint"):
         return None  # it holds times
-    if path.name in ("cost.csv", "cost.md"):
+    if path.name == "cost.csv":
         return None
     if path.suffix == ".sqlite":
         with contextlib.closing(sqlite3.connect(path)) as store:
@@ -293,12 +293,7 @@ def lay_out(folder: Path) -> None:
     np.savez(folder / "many.npz", X=x.astype(np.float32), Y=many, classes=["blue", "green", "red"])
     (folder / "spec.yaml").write_text(SPEC)
     voc2012(folder)
-    for channel, name in enumerate(("blue", "green", "red")):
-        (folder / "photos" / name).mkdir(parents=True)
-        for place in range(8):
-            pixels = generator.integers(0, 160, (32, 32, 3), dtype=np.uint8)
-            pixels[..., 2 - channel] += 80
-            Image.fromarray(pixels).save(folder / "photos" / name / f"{place:02}.png")
+    make_photos(folder / "photos", per_class=8)
 
 
 class Undisturbed(NamedTuple):

@@ -1,4 +1,7 @@
-"""kill -9 at random moments, resumed each time: the weights are those of a run that was never touched."""
+"""kill -9 at random moments, resumed each time: the weights are those of a run that was never touched.
+
+The searches `points` and `flips` kill at every operation on files, and damage every file; here is a sample.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -130,3 +135,18 @@ def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in said
     finish(command(photos, output, "--resume"), tmp_path / "said")
     assert len(without_times(output / "metrics.jsonl")) == 14
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs fork and /proc")
+@pytest.mark.parametrize(
+    "command",
+    ["points {} network predict convert --every 80", "flips {} auto sample review unfinished --places 1"],
+)
+def test_a_sample_of_kills_at_every_operation_and_of_damage_to_every_file(tmp_path, command):
+    module, *words = command.format(tmp_path / "work").split()
+    words = [sys.executable, "-m", f"tests.hostile.{module}", *words]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 wrong" in done.stdout

@@ -20,10 +20,10 @@ from spml.metrics import average_precision
 from spml.review.labelling import Labelling
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.predict.batches import Engine
+from tests.helpers.audits import HIDDEN, answer, fill_in, truth_of
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features, make_weights
 from tests.helpers.photo_runs import write_photos
-from tests.loop.people import HIDDEN, answer, fill_in, truth_of
 
 
 def go_on(work, capsys, *words):
@@ -166,7 +166,7 @@ def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     source, work = write_photos(tmp_path / "photos", 80), tmp_path / "work"
     truth = truth_of(source, separator=" ")
     go_on(
-        work, capsys, source, *HIDDEN, "--data.separator", " ", "--data.size", "96", "--data.workers", "0",
+        work, capsys, source, *HIDDEN, "--data.separator", " ", "--data.size", "64,96", "--data.workers", "0",
         "--backbone", "test_convnext", "--weights", weights, "--local", "on", "--rows", "30",
     )  # fmt: skip
     fill_in(work / "sample.csv", truth)
@@ -178,9 +178,11 @@ def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     assert [run.summary["data"]["samples"] for run in runs] == [{"train": 60, "val": 20}] * 2
     assert runs[0].classes == runs[1].classes
     one, two = (run.config for run in runs)
-    assert (two.model, two.method, two.optim, two.data.size) == (one.model, one.method, one.optim, 96)
+    assert (two.model, two.method, two.optim, two.data.size) == (one.model, one.method, one.optim, "64,96")
     assert two.data.images == str(tmp_path / "photos")
-    assert runs[1].classifier.top.local
+    for run in runs:
+        assert [each["size"] for each in run.summary["sizes"]["tried"]] == [64, 96]
+        assert all(top.local for top in run.classifier.tops)
 
 
 def test_a_loop_that_is_killed_goes_on(features, tmp_path, capsys, monkeypatch):
@@ -192,19 +194,8 @@ def test_a_loop_that_is_killed_goes_on(features, tmp_path, capsys, monkeypatch):
     for name in ("run_training", "sample_for_audit"):
         with monkeypatch.context() as patch:
             patch.setattr(steps, name, killed)
-            assert "interrupted" in fails(
-                capsys,
-                "loop",
-                features,
-                *HIDDEN,
-                "--head",
-                "ridge",
-                "--rows",
-                "40",
-                "--output",
-                work,
-                code=130,
-            )
+            command = ["loop", features, *HIDDEN, "--head ridge --rows 40 --output", work]
+            assert "interrupted" in fails(capsys, *command, code=130)
     go_on(work, capsys)
     fill_in(work / "sample.csv", truth)
     for name in ("use_audit", "run_audit"):
@@ -248,9 +239,8 @@ def test_what_is_refused(features, tmp_path, capsys):
     assert "--devices: a loop trains on one device" in message
     message = fails(capsys, "loop", tmp_path / "nowhere", "--output", work)
     assert "nowhere: no such file or folder" in message
-    go_on(
-        work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "40"
-    )  # nothing was trained, so it begins
+    # Nothing was trained, so it begins.
+    go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "40")
     message = fails(capsys, "loop", "--head", "lda", "--rows", "50", "--output", work)
     assert "this loop was begun with another model.head, another rows. Leave it out to go on" in message
     go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "40")  # the same command goes on

@@ -12,9 +12,9 @@ from spml.audit.folder import read_audit
 from spml.audit.sheets import read_answers, read_sample
 from spml.cli.main import main
 from spml.common.errors import InputError
+from tests.helpers.audits import HIDDEN, answer, fill_in, truth_of
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features
-from tests.loop.people import HIDDEN, answer, fill_in, truth_of
 
 
 @pytest.fixture(scope="module")

@@ -231,20 +231,7 @@ def test_wrong_targets_are_refused(logits, target, error, message):
 def test_wrong_logits_and_arguments_are_refused(logits):
     with pytest.raises(ValueError, match="floating point of shape"):
         an_loss(logits[0], torch.tensor(0))
-    with pytest.raises(ValueError, match="reduction must be"):
-        an_loss(logits, TARGET, reduction="average")
-    with pytest.raises(ValueError, match="alpha must be greater than 0"):
-        em_loss(logits, TARGET, alpha=0)
-    for wrong in (
-        {"k": "soft"},
-        {"v": "none"},
-        {"sigma": 0},
-        {"q2": -1},
-        {"k": "step", "tau": 2},
-        {"tau_high": 2},
-        {"tau_low": 0.8},
-        {"k": "polynomial", "degree": 0},
-    ):
+    for wrong in ({"sigma": 0}, {"tau_high": 2}, {"tau_low": 0.8}):
         with pytest.raises(ValueError, match="must"):
             gr_loss(logits, TARGET, **wrong)
 

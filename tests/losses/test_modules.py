@@ -10,6 +10,7 @@ from torch import nn
 
 from spml import losses
 from spml.losses import GRLoss, LLLoss, LossModule, SHOWLoss, gr_loss, show_loss
+from tests.helpers.domains import choices_of, domains_of
 from tests.helpers.losses import FUNCTIONS, parameters_of
 
 MODULES = [
@@ -28,17 +29,23 @@ def test_every_loss_is_a_module():
         assert module.__name__.lower() == "".join(words)
 
 
+def arguments_of(name):
+    """Tensors and required hyper-parameters of a loss."""
+    generator = torch.Generator().manual_seed(0)
+    parameters = parameters_of(name)
+    positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    tensors = {each: torch.rand(6, 4, generator=generator, dtype=torch.float64) for each in positional}
+    tensors |= {"target": torch.tensor([0, 1, 2, 3, 1, 2]), "pseudo": torch.eye(4, dtype=torch.int8)[[1] * 6]}
+    required = {each.name: REQUIRED[each.name] for each in parameters if each.name in REQUIRED}
+    return [tensors[each] for each in positional], required
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_value_and_gradient_are_those_of_the_function(module):
-    generator = torch.Generator().manual_seed(0)
-    parameters = parameters_of(module.function.__name__)
-    positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    hyper = {each.name: REQUIRED[each.name] for each in parameters if each.name in REQUIRED}
-    tensors = {name: torch.rand(6, 4, generator=generator, dtype=torch.float64) for name in positional}
-    tensors |= {"target": torch.tensor([0, 1, 2, 3, 1, 2]), "pseudo": torch.eye(4, dtype=torch.int8)[[1] * 6]}
+    tensors, hyper = arguments_of(module.function.__name__)
     values, gradients = [], []
     for loss in (module(**hyper), lambda *tensors: module.function(*tensors, **hyper)):
-        given = [tensors[name].clone() for name in positional]
+        given = [tensor.clone() for tensor in tensors]
         floats = [tensor.requires_grad_() for tensor in given if tensor.is_floating_point()]
         value = loss(*given)
         value.sum().backward()
@@ -84,3 +91,34 @@ def test_a_parameter_is_learned_and_a_tensor_is_a_buffer():
 def test_wrong_hyper_parameters(make, message):
     with pytest.raises(TypeError, match=message):
         make()
+
+
+DOMAINS = [(name, *domain) for name in FUNCTIONS for domain in domains_of(getattr(losses, name))]
+CHOICES = [(name, hp) for name in FUNCTIONS for hp in choices_of(getattr(losses, name))]
+FORMS = {"a": "scar", "degree": "polynomial", "share": "constant", "tau": "step"}
+"""Form of k of GR that has a hyper-parameter."""
+
+
+@pytest.mark.parametrize(("name", "hp", "held", "beside"), DOMAINS)
+def test_a_number_lies_in_the_stated_domain(name, hp, held, beside):
+    tensors, given = arguments_of(name)
+    if name == "gr_loss" and hp in FORMS:
+        given["k"] = FORMS[hp]
+    for value in held:
+        getattr(losses, name)(*tensors, **given | {hp: value})
+    for value in beside:
+        with pytest.raises((ValueError, TypeError), match=f"^{hp} must|indices must be integers"):
+            getattr(losses, name)(*tensors, **given | {hp: value})
+
+
+@pytest.mark.parametrize(("name", "hp"), CHOICES)
+def test_a_word_is_one_of_the_choices(name, hp):
+    tensors, given = arguments_of(name)
+    with pytest.raises(ValueError, match=f"^{hp} must be"):
+        getattr(losses, name)(*tensors, **given | {hp: "another"})
+
+
+def test_domains_and_choices_are_found():
+    assert len(DOMAINS) > 75
+    assert ("plc_loss", "tau", [0.5, 1.0]) in [domain[:3] for domain in DOMAINS]
+    assert len(CHOICES) > 30

@@ -1,4 +1,4 @@
-"""uPU, nnPU and CRISP: equal to slow references, and what their papers promise on simulated data."""
+"""uPU, nnPU and CRISP: equal to slow references."""
 
 from __future__ import annotations
 
@@ -114,47 +114,6 @@ def simulated(rows: int, prior: float, distance: float, shown: float, seed: int 
     return scores, true, known.to(torch.int8)
 
 
-@pytest.mark.parametrize("surrogate", ["sigmoid", "logistic"])
-def test_the_unbiased_risk_is_the_risk_with_all_labels(surrogate):
-    scores, true, known = simulated(200_000, 0.3, 1.5, 0.4)
-    share = true.double().mean(0)
-    loss = partial(pu_loss, scores, known, correction="none", surrogate=surrogate)
-    cost = torch.sigmoid if surrogate == "sigmoid" else torch.nn.functional.softplus
-    each = torch.where(true, cost(-scores), cost(scores))
-    assert loss(prior=share).item() == pytest.approx(each.mean().item(), abs=0.01)
-    unknown = known[:, 0] == 0
-    of_rest = loss(prior=true[unknown].double().mean(0), unlabelled="rest").item()
-    assert of_rest == pytest.approx(each[unknown].mean().item(), abs=0.01)
-    # The share of positives among all samples is not that among the rest.
-    assert abs(loss(prior=share, unlabelled="rest").item() - each[unknown].mean().item()) > 0.02
-    # Weights by the share of known positives give the same, without the number in the batch.
-    observed = known.double().mean(0)
-    assert loss(prior=share, observed=observed).item() == pytest.approx(loss(prior=share).item(), rel=1e-9)
-
-
-def test_the_weights_of_small_batches_are_unbiased_and_means_over_the_batch_are_not():
-    scores, true, known = simulated(16_000, 0.2, 1.0, 0.2)
-    prior, observed = true.double().mean(0), known.double().mean(0)
-    whole = pu_loss(scores, known, prior=prior, correction="none").item()
-    batches = list(zip(scores.split(8), known.split(8), strict=True))
-    means = {
-        weights: np.mean(
-            [pu_loss(z, t, prior=prior, correction="none", observed=share).item() for z, t in batches]
-        )
-        for weights, share in (("expected", observed), ("batch", None))
-    }
-    assert means["expected"] == pytest.approx(whole, rel=1e-9)
-    assert abs(means["batch"] - whole) > 0.02
-
-
-def test_a_model_that_knows_its_positives_by_heart_has_a_negative_risk_without_correction():
-    known = torch.tensor([[1], [1], [0], [0], [0]])
-    z = torch.tensor([[6.0], [6.0], [-6.0], [-6.0], [-6.0]], dtype=torch.float64)
-    prior = torch.tensor([0.7], dtype=torch.float64)
-    assert pu_loss(z, known, prior=prior, correction="none", unlabelled="rest").item() < -0.6
-    assert pu_loss(z, known, prior=prior, unlabelled="rest").item() >= 0
-
-
 # -- CRISP -----------------------------------------------------------------------------------------------
 
 
@@ -179,19 +138,6 @@ def test_a_running_mean_decides_the_sign_in_crisp():
     reference = partial(crisp, target=TARGET.tolist(), prior=PRIOR, signs=signs)
     assert value == pytest.approx(reference(Z.tolist()), rel=1e-12)
     torch.testing.assert_close(gradient, numerical(reference), rtol=1e-6, atol=1e-9)
-
-
-def test_crisp_is_the_unbiased_risk_with_an_absolute_value():
-    z, target = Z[:, ::2], TARGET[:, ::2].clamp(min=0)  # the classes with a known positive
-    prior = torch.sigmoid(z).mean(0) - 0.05
-    risk = pu_loss(z, target, prior=prior, correction="none", surrogate="sigmoid")
-    assert crisp_loss(z, target, prior=prior).item() == pytest.approx(risk.item(), rel=1e-12)
-
-
-def test_a_perfect_classifier_has_no_loss_in_crisp():
-    _, true, known = simulated(1000, 0.3, 1.0, 0.3)
-    z = torch.where(true, 60.0, -60.0)
-    assert crisp_loss(z, known, prior=true.double().mean(0)).item() == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("target", [TARGET, INDEX], ids=["matrix", "index"])
@@ -219,62 +165,13 @@ def test_the_bound_has_a_margin():
 
 
 @pytest.mark.parametrize(
-    ("prior", "distance", "highest"), [(0.1, 3.0, 0.03), (0.3, 3.0, 0.03), (0.3, 4.0, 0.01)]
-)
-def test_estimated_priors_are_a_little_too_high(prior, distance, highest):
-    scores, true, known = simulated(20_000, prior, distance, 0.3)
-    excess = crisp_priors(scores, known).item() - true.double().mean().item()
-    assert 0 <= excess < highest
-
-
-def test_scores_that_separate_nothing_give_the_prior_one():
-    assert crisp_priors(torch.zeros(100, 1), torch.eye(100, 1, dtype=torch.int8)).item() == 1
-
-
-# -- what both have in common ----------------------------------------------------------------------------
-
-
-LOSSES = [partial(pu_loss, beta=0.3), partial(pu_loss, surrogate="sigmoid", unlabelled="rest"), crisp_loss]
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_an_empty_batch_is_zero_and_has_a_gradient(loss):
-    z = torch.zeros(0, 6, requires_grad=True)
-    value = loss(z, torch.zeros(0, dtype=torch.int64), prior=tensor(PRIOR).float())
-    value.backward()
-    assert value.item() == 0
-    assert z.grad.shape == (0, 6)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_half_precision_and_extreme_logits(loss):
-    prior = tensor(PRIOR)
-    exact = loss(Z, TARGET, prior=prior).item()
-    assert loss(Z.float(), TARGET, prior=prior).item() == pytest.approx(exact, rel=1e-5)
-    assert loss(Z.half(), TARGET, prior=prior).item() == pytest.approx(exact, rel=1e-2)
-    for dtype in (torch.float16, torch.float32):
-        z = (1e4 * Z.sign()).to(dtype).requires_grad_()
-        value = loss(z, TARGET, prior=prior)
-        value.backward()
-        assert value.isfinite()
-        assert z.grad.isfinite().all()
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: pu_loss(Z, INDEX, prior=2 * tensor(PRIOR)), r"prior must lie in \[0, 1\]"),
         (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR[:5])), r"prior must be floating point of shape \(6,\)"),
         (lambda: pu_loss(Z, INDEX, prior=torch.ones(6, dtype=torch.int64)), "prior must be floating"),
         (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), observed=tensor([-0.1] * 6)), "observed must lie"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), correction="absolute"), "correction must be one of"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), surrogate="hinge"), "surrogate must be one of"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), unlabelled="none"), "unlabelled must be one of"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), beta=-1), "beta must be at least 0"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), gamma=2), r"gamma must lie in \[0, 1\]"),
-        (lambda: pu_loss(Z, INDEX, prior=tensor(PRIOR), momentum=0), "momentum must be greater than 0"),
         (lambda: crisp_loss(Z, INDEX, prior=tensor(PRIOR) - 0.5), r"prior must lie in \[0, 1\]"),
-        (lambda: crisp_loss(Z, INDEX, prior=tensor(PRIOR), momentum=2), "momentum must lie"),
         (lambda: crisp_priors(Z, INDEX, delta=0), "delta must be greater than 0"),
         (lambda: crisp_priors(Z, INDEX, tau=-1), "tau must be at least 0"),
     ],

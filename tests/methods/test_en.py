@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss, iu_loss
 from spml.methods.base import Batch, Facts, Outputs, Progress
@@ -35,14 +34,6 @@ def test_in_the_first_epoch_every_unknown_label_is_a_negative():
     z, rows = torch.randn(6, 3), torch.arange(6)
     actual = start()(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
     assert actual.item() == pytest.approx(an_loss(z, OBSERVED.target(rows)).item(), rel=1e-6)
-
-
-def test_averages_begin_with_the_first_prediction():
-    objective = start(decay=0.75)
-    step(objective, torch.full((6, 3), 0.4))
-    assert torch.allclose(objective.memory.averages.average, torch.tensor(0.4))
-    step(objective, torch.full((6, 3), 0.8))
-    assert torch.allclose(objective.memory.averages.average, torch.tensor(0.75 * 0.4 + 0.25 * 0.8))
 
 
 def test_as_many_negatives_are_taken_as_are_expected_where_the_average_is_lowest():
@@ -78,12 +69,6 @@ def test_a_sample_without_a_prediction_is_ranked_last():
     objective.after_step(Outputs(torch.logit(p), p), Batch(OBSERVED.target(rows), rows))
     objective.on_epoch_end(Progress(0, 3), None)
     assert objective.memory.negatives[:, 0].int().tolist() == [0, 1, 0, 1, 0, 0]
-
-
-@pytest.mark.parametrize("mean_labels", [None, 0.5, 3])
-def test_the_mean_labels_must_be_stated(mean_labels):
-    with pytest.raises(InputError, match=r"'en' needs the mean .* number of classes, 3.*`mean_labels`"):
-        start(mean_labels)
 
 
 def test_the_choice_equals_the_slow_reference():

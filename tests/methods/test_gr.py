@@ -72,12 +72,6 @@ def test_one_epoch_has_the_first_or_the_last_value(timing):
     assert start(timing=timing, epoch=0, epochs=1).now["w"] == expected
 
 
-def test_the_released_timing_is_one_epoch_behind_for_k():
-    objective = start(epoch=4)
-    now = {name: objective.now[name] for name in ("w", "mu", "sigma")}
-    assert now == pytest.approx({"w": 2 * 4 / 5, "mu": 0.8, "sigma": 0.5})
-
-
 @pytest.mark.parametrize(
     ("mean_labels", "classes", "share"), [(1.46, 20, 0.0242), (2.94, 80, 0.02456), (31.4, 312, 0.09775)]
 )
@@ -164,10 +158,7 @@ def test_other_forms_have_the_scheduled_parameters(form):
 @pytest.mark.parametrize(
     ("hp", "message"),
     [
-        ({"timing": "late"}, "timing must be one of released, paper, from_start, to_end"),
-        ({"norm": "rows"}, "norm must be one of elements, samples"),
         ({"k": "soft"}, "k must be one of logistic, .*learned"),
-        ({"v": "step"}, "v must be one of gaussian, .*learned"),
         ({"tau_low": [0.1, 0.8]}, "tau_low must be at most tau_high, got 0.8 and 0.75"),
         ({"tau_high": 1.2}, "tau_high must lie in"),
         ({"degree": 0}, "degree must be greater than 0, got 0"),

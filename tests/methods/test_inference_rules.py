@@ -167,18 +167,6 @@ def test_known_labels_win_in_either_form_and_the_rest_of_the_batch_does_not_chan
     assert torch.equal(some.target, actual.target[[3, 1]])
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_a_memory_is_state(name):
-    rule, restored = start(name), start(name)
-    assert list(rule.state_dict())
-    epoch(rule, 0)
-    epoch(rule, 1)
-    restored.load_state_dict(rule.state_dict())
-    for each in (rule, restored):
-        each.on_epoch_start(Progress(2, 4))
-    assert filled(restored) == filled(rule)
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-import spml
-from spml.common.errors import InputError
 from spml.labels import ObservedLabels
-from spml.losses import mime_loss, n_ls_loss, smile_loss
+from spml.losses import mime_loss, smile_loss
 from spml.methods.base import Batch, Facts, Outputs, Progress
 from spml.methods.registry import create
 from tests.reference import mime, smile
@@ -58,13 +56,6 @@ def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
         for rows in (ROWS[::2], ROWS[1::2]):
             objective.after_step(Outputs(z[rows], z[rows]), Batch(OBSERVED.target(rows), rows))
         expected = smile.soft_labels(predicted, target, 0.05, mu, decay)
-
-
-def test_smile_without_predictions_is_label_smoothing_of_unknown_labels():
-    objective = start("smile", mu=0.0, prior=0.1, rate=1.0, known_positives="one")
-    objective.after_step(Outputs(draw(1), Z), BATCH)
-    actual = objective(Outputs(Z, Z), BATCH)["smile"]
-    assert actual.item() == pytest.approx(n_ls_loss(Z, BATCH.target, swap=0.1).item(), rel=1e-12)
 
 
 def test_a_sample_that_was_never_predicted_has_the_prior():
@@ -150,46 +141,3 @@ def test_pseudo_labels_are_those_of_the_released_code(shared):
             assert (expected != before).any()
             near = np.abs(p - record["hp"]["theta"]) < 1e-9
             assert ((after.numpy() == expected) | near).all()
-
-
-@pytest.mark.parametrize(
-    ("method", "hp"),
-    [
-        ("smile", {"prior": 1.5}),
-        ("smile", {"mu": -0.1}),
-        ("smile", {"rate": -1}),
-        ("smile", {"decay": 2}),
-        ("mime", {"beta": -1}),
-        ("mime", {"theta": 2}),
-        ("mime", {"warmup": 0.5}),
-    ],
-)
-def test_wrong_values_are_refused_when_the_method_is_created(method, hp):
-    with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
-        create(method, hp)
-
-
-# -- both, on data ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["smile", "mime"])
-def test_it_trains_on_feature_vectors(method, tmp_path):
-    generator = np.random.default_rng(0)
-    truth = generator.random((200, C)) < 0.4
-    truth[np.arange(200), generator.integers(0, C, 200)] = True
-    features = truth @ generator.normal(size=(C, 12)) + 0.2 * generator.normal(size=(200, 12))
-    np.savez(tmp_path / "data.npz", X=features.astype(np.float32), Y=truth.astype(np.int8))
-    spml.train(
-        tmp_path / "data.npz",
-        method=method,
-        hp={"warmup": 1, "theta": 0.7} if method == "mime" else {},
-        data={"unlisted": "negative", "observe": "single"},
-        epochs=8,
-        batch_size=16,
-        optim={"lr": 0.01},
-        output=str(tmp_path / "run"),
-        quiet=True,
-    )
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == 8
-    assert json.loads(lines[-1])["val/mAP"] > 0.9

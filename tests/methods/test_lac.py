@@ -87,18 +87,6 @@ def test_entries_without_a_class_are_left_out():
     assert not torch.autograd.grad(nothing, first)[0].any()
 
 
-def test_the_order_of_entries_and_the_exchange_of_views_change_nothing():
-    (first, second), classes = pairs(7), torch.tensor([0, 1, 0, 2, 2, 0, 1])
-    expected, order = lac_loss(first, second, classes), torch.randperm(7)
-    torch.testing.assert_close(lac_loss(first[order], second[order], classes[order]), expected)
-    torch.testing.assert_close(lac_loss(second, first, classes), expected)
-    # Each entry may exchange its views by itself.
-    mixed = torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.bool)[:, None]
-    torch.testing.assert_close(
-        lac_loss(first.where(mixed, second), second.where(mixed, first), classes), expected
-    )
-
-
 def test_the_gradient_of_the_contrast_is_right():
     classes = torch.tensor([0, 1, 0, 2])
     torch.autograd.gradcheck(
@@ -198,25 +186,6 @@ def test_old_embeddings_have_no_gradient():
     used[BATCH.target == 1] = True
     used |= (BATCH.target == 0) & (torch.sigmoid(new.logits) >= 0.9)
     assert torch.equal(new.embeddings[1].grad.abs().sum(-1) > 0, used)
-
-
-@pytest.mark.parametrize(
-    "hp",
-    [
-        {"weight_plc": 0},
-        {"weight_lac": -1},
-        {"first_stage": 1.5},
-        {"tau_first": 0.4},
-        {"tau_second": 1.1},
-        {"temperature": 0},
-        {"queue": 0},
-        {"width": 2.5},
-        {"overwrites": "newest"},
-    ],
-)
-def test_wrong_values_are_refused_when_the_method_is_created(hp):
-    with pytest.raises(InputError, match=f"method 'lac': {next(iter(hp))} must"):
-        create("lac", hp)
 
 
 # -- reference values ------------------------------------------------------------------------------------

@@ -62,15 +62,6 @@ def test_a_hard_memory_takes_a_byte_and_a_soft_one_four():
     assert LabelMemory(PARTIAL).fill(PARTIAL.target(ROWS), ROWS).dtype == torch.int8
 
 
-def test_the_memory_is_state():
-    memory = LabelMemory(SINGLE)
-    memory.write(SINGLE.target(ROWS), ROWS, ALL, 1)
-    restored = LabelMemory(SINGLE)
-    restored.load_state_dict(memory.state_dict())
-    assert torch.equal(restored.inferred, memory.inferred)
-    assert not list(memory.parameters())
-
-
 def test_the_lowest_free_entries_of_each_class():
     generator = torch.Generator().manual_seed(0)
     scores = torch.rand(20, 5, generator=generator)

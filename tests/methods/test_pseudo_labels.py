@@ -128,11 +128,3 @@ def test_other_files_are_refused(tmp_path):
             path.write_bytes(content)
         with pytest.raises(InputError, match=f"{path.name}: pseudo-labels could not be read"):
             create("gpr", {"pseudo_labels": str(path)}).on_fit_start(FACTS)
-
-
-@pytest.mark.parametrize(
-    "hp", [{"lam1": 0.3}, {"rho": 2}, {"reg": -1}, {"sigma": 0}, {"schedule": "steps"}, {"q2": -1}]
-)
-def test_gpr_refuses_wrong_values(hp):
-    with pytest.raises(InputError, match="method 'gpr'"):
-        create("gpr", hp)

@@ -130,25 +130,7 @@ def test_stated_priors_of_crisp_stay():
         torch.testing.assert_close(objective.prior, expected)
 
 
-METHODS = [("upu", {}), ("nnpu", {}), ("crisp", {"priors": "stated"})]
-
-
-@pytest.mark.parametrize(("method", "hp"), METHODS)
-@pytest.mark.parametrize("mean_labels", [None, 0.5, C])
-def test_the_mean_labels_must_be_stated(method, hp, mean_labels):
-    facts = Facts(FACTS.observed, FACTS.ids, FACTS.classes, mean_labels)
-    with pytest.raises(InputError, match=rf"'{method}'.* needs the mean number of labels.*`mean_labels`"):
-        start(method, facts, **hp)
-
-
-def test_a_message_names_the_setting_that_needs_the_mean_labels():
-    facts = Facts(FACTS.observed, FACTS.ids, FACTS.classes)
-    start("crisp", facts)
-    with pytest.raises(InputError, match="method 'crisp' with priors = 'stated' needs the mean number"):
-        start("crisp", facts, priors="stated")
-
-
-@pytest.mark.parametrize(("method", "hp"), METHODS)
+@pytest.mark.parametrize(("method", "hp"), [("upu", {}), ("nnpu", {}), ("crisp", {"priors": "stated"})])
 def test_data_without_a_known_positive_is_refused(method, hp):
     observed = ObservedLabels.from_ternary(np.full((N, C), -1))
     facts = Facts(observed, FACTS.ids, FACTS.classes, 1.5)
@@ -173,28 +155,6 @@ def test_data_without_a_known_positive_is_refused(method, hp):
 def test_priors_that_cannot_be_are_refused(method, priors, message):
     with pytest.raises(InputError, match=message):
         start(method, priors=priors)
-
-
-@pytest.mark.parametrize(
-    ("method", "hp"),
-    [
-        ("upu", {"surrogate": "hinge"}),
-        ("upu", {"unlabelled": "none"}),
-        ("upu", {"counts": "mean"}),
-        ("nnpu", {"beta": -1}),
-        ("nnpu", {"gamma": 2}),
-        ("nnpu", {"momentum": 0}),
-        ("crisp", {"priors": "clean"}),
-        ("nnpu", {"priors": "estimated"}),
-        ("crisp", {"delta": 0}),
-        ("crisp", {"tau": -1}),
-        ("crisp", {"warmup": 0.5}),
-        ("crisp", {"momentum": 2}),
-    ],
-)
-def test_wrong_values_are_refused_when_the_method_is_created(method, hp):
-    with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
-        create(method, hp)
 
 
 @pytest.mark.shared

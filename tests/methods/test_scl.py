@@ -51,45 +51,6 @@ def objective_of(**hp: Any) -> Any:
 # -- geometry --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("region", PARTS)
-def test_a_linear_ramp_is_seen_exactly_in_every_region(region: list[float]) -> None:
-    heat, positions = heat_maps(20), 4
-    cells = (torch.arange(20, dtype=torch.float64) + 0.5) / 20
-    heat.maps[0] = 0.1 + 0.6 * cells[None, :] + 0.2 * cells[:, None]
-    expected, known = heat.expected(draws(1, C, positions, positions), batch_of([0], [region]))
-    left, top, right, bottom, mirrored = torch.tensor(region).double()
-    x = (torch.arange(positions, dtype=torch.float64) + 0.5) / positions
-    columns = left + (1 - x if mirrored else x) * (right - left)
-    rows = top + x * (bottom - top)
-    ramp = 0.1 + 0.6 * columns[None, :] + 0.2 * rows[:, None]
-    torch.testing.assert_close(expected[0], ramp.expand(C, -1, -1))
-    assert known.all()
-
-
-@pytest.mark.parametrize("width", [6, 7])
-def test_mirroring_twice_is_the_identity(width: int) -> None:
-    heat, maps = heat_maps(width), draws(1, C, width, width)
-    heat.maps[0] = maps[0]
-    once, _ = heat.expected(maps, batch_of([0], [MIRRORED]))
-    torch.testing.assert_close(once, maps.flip(3))
-    heat.update(once, batch_of([1], [MIRRORED]))
-    torch.testing.assert_close(heat.maps[1], maps[0])
-
-
-@pytest.mark.parametrize("regions", [None, [WHOLE]])
-def test_of_whole_images_a_heat_map_is_the_running_average(regions: list[list[float]] | None) -> None:
-    heat, average = heat_maps(5, decay=0.7), None
-    for epoch in range(4):
-        maps = draws(1, C, 5, 5, seed=epoch)
-        heat.update(maps, batch_of([4], regions))
-        average = maps if average is None else 0.7 * average + 0.3 * maps
-        torch.testing.assert_close(heat.maps[4], average[0])
-    expected, known = heat.expected(maps, batch_of([4], regions))
-    torch.testing.assert_close(expected, average)
-    assert known.all()
-    assert (heat.maps[[row for row in range(N) if row != 4]] == -1).all()
-
-
 def test_cells_that_no_view_has_shown_are_unknown_and_those_outside_stay() -> None:
     heat = heat_maps(4)
     left_half = batch_of([2], [[0.0, 0.0, 0.5, 1.0, 0.0]])
@@ -159,13 +120,6 @@ def test_with_base_en_it_adds_to_the_loss_of_expected_negatives() -> None:
     base = objective(outputs, batch_of(rows))["base"]
     assert base.item() == pytest.approx(en(outputs, batch_of(rows))["en"].item(), rel=1e-12)
     assert base.item() != pytest.approx(an_loss(logits, OBSERVED.target(rows)).item(), rel=1e-3)
-
-
-def test_k_must_be_stated_for_expected_negatives_only() -> None:
-    facts = Facts(OBSERVED, tuple("abcdefghi"), ("x", "y", "z"), None)
-    with pytest.raises(InputError, match=r"'scl' with base = en needs the mean number of labels"):
-        create("scl").on_fit_start(facts)
-    create("scl", {"base": "an"}).on_fit_start(facts)
 
 
 # -- memory ----------------------------------------------------------------------------------------------

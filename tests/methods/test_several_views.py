@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spml.labels import ObservedLabels
-from spml.losses import an_loss, consistency_loss, ignore_loss, plc_loss, pumlc_loss
+from spml.losses import an_loss, ignore_loss, plc_loss, pumlc_loss
 from spml.methods.base import Batch, Facts, Outputs, Progress
 from spml.methods.registry import create, find
 from tests.reference import boostlu, ignore, lasd, plc, pumlc
@@ -47,34 +47,11 @@ def terms(objective, outputs: Outputs, batch: Batch = BATCH) -> dict[str, float]
 def test_lasd_adds_the_differences_of_three_views():
     objective = start("lasd", weight_neg=0.3, consistency=0.4)
     assert objective.needs.views == ("weak", "strong")
+    assert start("lasd", consistency=0).needs.views == ()
     actual = terms(objective, Outputs(Z, Z, (WEAK, STRONG)), PARTIAL)
     labels = lasd.lasd(Z.tolist(), MATRIX.tolist(), 0.1, 0.3, 0.9, 0.0, 4.0) / N
     between = lasd.consistency([Z.tolist(), WEAK.tolist(), STRONG.tolist()])
     assert actual == pytest.approx({"lasd": labels, "consistency": 0.4 * between}, rel=1e-9)
-
-
-def test_equal_views_have_no_consistency_loss():
-    assert terms(start("lasd"), Outputs(Z, Z, (Z, Z)))["consistency"] == 0
-
-
-def test_lasd_without_consistency_has_one_view():
-    objective = start("lasd", consistency=0)
-    assert objective.needs.views == ()
-    assert list(terms(objective, Outputs(Z, Z))) == ["lasd"]
-
-
-def test_the_parts_of_lasd_are_switched_one_by_one():
-    outputs = Outputs(Z, Z, (WEAK, STRONG))
-    plain = {"leverage": False, "disambiguation": False, "consistency": 0}
-    assumed = float(an_loss(Z, TARGET, reduction="sum") / N)
-    assert terms(start("lasd", **plain), outputs) == pytest.approx({"lasd": assumed})
-    between = 0.7 * float(consistency_loss(Z, WEAK, STRONG))
-    actual = terms(start("lasd", **{**plain, "consistency": 0.7}), outputs)
-    assert actual == pytest.approx({"lasd": assumed, "consistency": between})
-    for part in ("leverage", "disambiguation"):
-        assert terms(start("lasd", **{**plain, part: True}), outputs)["lasd"] != pytest.approx(
-            assumed, rel=1e-3
-        )
 
 
 def test_all_three_views_of_lasd_learn_but_labels_come_through_the_ordinary_one():
@@ -84,11 +61,8 @@ def test_all_three_views_of_lasd_learn_but_labels_come_through_the_ordinary_one(
     assert all((view.grad != 0).all() for view in views)
     before = [view.grad.clone() for view in views]
     actual["lasd"].backward()
-    assert [torch.equal(view.grad, old) for view, old in zip(views, before, strict=True)] == [
-        False,
-        True,
-        True,
-    ]
+    same = [torch.equal(view.grad, old) for view, old in zip(views, before, strict=True)]
+    assert same == [False, True, True]
 
 
 def test_the_published_weights_of_lasd():
@@ -134,30 +108,21 @@ def masked_pixels(batch: Batch, **hp) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("batch", [BATCH, PARTIAL])
-@pytest.mark.parametrize("threshold", [0.5, 0.8])
-def test_ignore_masks_the_region_of_the_observed_class(batch, threshold):
-    changed = masked_pixels(batch, threshold=threshold)
+@pytest.mark.parametrize("hp", [{}, {"threshold": 0.5}])
+def test_ignore_masks_the_region_of_the_observed_class(batch, hp):
+    changed = masked_pixels(batch, **hp)
     matrix = torch.from_numpy(LABELS.to_ternary()) if batch is BATCH else MATRIX
     for row in range(N):
         maps = [MAPS[row, c].double().tolist() for c in range(C) if matrix[row, c] == 1]
-        assert changed[row].tolist() == ignore.hidden(maps, H, W, threshold)
+        assert changed[row].tolist() == ignore.hidden(maps, H, W, hp.get("threshold", 0.8))
         assert changed[row].any() == bool(maps)
     assert changed.float().mean() < 0.5
-
-
-def test_the_masked_region_covers_the_peak_and_grows_as_the_threshold_falls():
-    changed = masked_pixels(BATCH)
-    for row, column in enumerate(INDEX):
-        y, x = divmod(int(MAPS[row, column].argmax()), 4)
-        assert changed[row, 4 * y + 1 : 4 * y + 3, 5 * x + 2].any()
-    assert (masked_pixels(BATCH, threshold=0.5) >= changed).all()
-    assert masked_pixels(BATCH, threshold=0.5).sum() > changed.sum()
-    assert not masked_pixels(BATCH, threshold=1.0).any()
 
 
 def test_a_map_without_a_peak_masks_no_pixel():
     outputs = Outputs(Z, Z, class_maps=torch.full((N, C, 3, 4), 2.5))
     assert torch.equal(start("ignore").extra_inputs(IMAGES, outputs, BATCH).inputs, IMAGES)
+    assert not masked_pixels(BATCH, threshold=1.0).any()
 
 
 def test_ignore_rejects_after_the_warm_up_only():
@@ -197,17 +162,6 @@ def test_a_batch_without_a_known_positive_leaves_the_gap_unchanged():
     objective.after_step(Outputs(Z, Z, (STRONG,), extra=MASKED), unlabelled)
     assert objective.gap_threshold.item() == 2.0
     assert objective.mean_logits.tolist() == pytest.approx((0.5 * Z.mean(0)).tolist())
-
-
-def test_the_state_of_ignore_is_saved():
-    first, second = start("ignore", epoch=5), start("ignore", epoch=5)
-    outputs = Outputs(Z, Z, (STRONG,), extra=MASKED)
-    first.after_step(outputs, BATCH)
-    first.gap_threshold.add_(3.0)
-    assert terms(first, outputs) != terms(second, outputs)
-    second.load_state_dict(first.state_dict())
-    assert terms(first, outputs) == terms(second, outputs)
-    assert sorted(first.state_dict()) == ["gap_threshold", "mean_logits"]
 
 
 def test_the_weights_of_ignore():

@@ -65,14 +65,6 @@ def test_equals_scikit_learn_on_small_cases(data):
     np.testing.assert_allclose(average_precision(scores, truth), reference(scores, truth), rtol=1e-12)
 
 
-def test_by_hand():
-    # Class 0: positives at ranks 1 and 3: (1 + 2/3) / 2. Class 1: all tied, 1 of 4. Class 2: positive last.
-    scores = [[4, 0, 4], [3, 0, 3], [2, 0, 2], [1, 0, 1]]
-    truth = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
-    np.testing.assert_allclose(average_precision(scores, truth), [5 / 6, 1 / 4, 1 / 4])
-    assert mean_average_precision(scores, truth) == pytest.approx((5 / 6 + 1 / 2) / 3)
-
-
 def test_classes_without_positives():
     scores = np.array([[0.2, 0.1], [0.1, 0.3]])
     truth = np.array([[True, False], [False, False]])

@@ -94,24 +94,3 @@ def test_groups_are_drawn_as_a_whole():
     assert len({*drawn.sum(axis=1).tolist()}) > 1, "the number of samples differs"
     with pytest.raises(ValueError, match=r"groups must have shape \(6,\), got \(5,\)"):
         next(resamples(6, 1, 0, groups[:5]))
-
-
-@pytest.mark.parametrize("groups", [np.zeros(60, int), np.arange(60)[::-1]])
-def test_one_group_or_groups_of_one_sample_are_draws_of_samples(groups):
-    (expected,), (drawn,) = resamples(60, 20, 1), resamples(60, 20, 1, groups)
-    np.testing.assert_array_equal(drawn, expected[:, groups] if groups.any() else expected)
-
-
-@pytest.mark.parametrize("copies", [2, 5])
-def test_groups_of_identical_samples_have_the_interval_of_the_groups(copies):
-    """Copies tell nothing new, so that the interval of mAP is that without them; single draws narrow it."""
-    scores, truth = problem(levels=10_000)
-    many, labels, groups = (np.repeat(values, copies, axis=0) for values in (scores, truth, np.arange(60)))
-    drawn = {
-        "groups": bootstrap_map(scores, truth, paired_resamples(truth, 100, 0)),
-        "copies": bootstrap_map(many, labels, paired_resamples(labels, 100, 0, groups)),
-        "samples": bootstrap_map(many, labels, paired_resamples(labels, 100, 0)),
-    }
-    np.testing.assert_allclose(drawn["copies"], drawn["groups"], rtol=1e-12)
-    spread = {name: maps[1:].std() for name, maps in drawn.items()}
-    assert spread["samples"] == pytest.approx(spread["groups"] / np.sqrt(copies), rel=0.25)

@@ -134,14 +134,6 @@ def test_draws_are_the_same_whatever_the_platform_and_the_blocks(monkeypatch):
     assert whole[0].tolist() == [1, 2, 1, 1, 0, 0, 2]
 
 
-def test_the_same_seed_gives_the_same_and_another_does_not():
-    models, index = pool(seed=5)
-    assert compare_models(models, index) == compare_models(models, index)
-    other = compare_models(models, index, seed=1)
-    assert other.candidates[0].sd != compare_models(models, index).candidates[0].sd
-    assert other.candidates[0].sp == compare_models(models, index).candidates[0].sp
-
-
 def test_names_tensors_and_ranks_give_the_same():
     models, index = pool(seed=6)
     named = compare_models({str(model + 1): scores for model, scores in enumerate(models)}, index)
@@ -308,6 +300,21 @@ def test_ranks_of_other_labels_are_refused():
         compare_ranks(ranks, 4)
 
 
+def test_models_are_compared_by_draws_of_groups():
+    """The standard deviation is that of SP-scores on the same draws of groups, by its definition."""
+    rng = np.random.default_rng(0)
+    observed, groups = rng.integers(0, 4, 90), rng.integers(0, 12, 90)
+    truth = np.eye(4)[observed]
+    scores = {name: truth + noise * rng.normal(size=(90, 4)) for name, noise in (("good", 1), ("bad", 2))}
+    compared = compare_models(scores, observed, 1.5, draws=60, seed=3, groups=groups)
+    drawn = np.concatenate([*resamples(12, 60, 3)])[:, groups]
+    values = [sp_scores(observed_ranks(model, observed), drawn, 1.5)[:, 0] for model in scores.values()]
+    assert compared.candidates[1].sd == pytest.approx((values[0] - values[1]).std(ddof=1), rel=1e-9)
+    assert (
+        compared.candidates[1].sd != compare_models(scores, observed, 1.5, draws=60, seed=3).candidates[1].sd
+    )
+
+
 @pytest.mark.long
 def test_the_interval_covers_the_score_on_other_samples_of_the_same_size():
     """Of 200 sets of 200 samples, about 95 % of the intervals contain the mean over all sets."""
@@ -322,18 +329,3 @@ def test_the_interval_covers_the_score_on_other_samples_of_the_same_size():
         scores.append(found.sp)
     mean = np.mean(scores)
     assert 0.9 <= np.mean([low <= mean <= high for low, high in intervals]) <= 0.99
-
-
-def test_models_are_compared_by_draws_of_groups():
-    """The standard deviation is that of SP-scores on the same draws of groups, by its definition."""
-    rng = np.random.default_rng(0)
-    observed, groups = rng.integers(0, 4, 90), rng.integers(0, 12, 90)
-    truth = np.eye(4)[observed]
-    scores = {name: truth + noise * rng.normal(size=(90, 4)) for name, noise in (("good", 1), ("bad", 2))}
-    compared = compare_models(scores, observed, 1.5, draws=60, seed=3, groups=groups)
-    drawn = np.concatenate([*resamples(12, 60, 3)])[:, groups]
-    values = [sp_scores(observed_ranks(model, observed), drawn, 1.5)[:, 0] for model in scores.values()]
-    assert compared.candidates[1].sd == pytest.approx((values[0] - values[1]).std(ddof=1), rel=1e-9)
-    assert (
-        compared.candidates[1].sd != compare_models(scores, observed, 1.5, draws=60, seed=3).candidates[1].sd
-    )

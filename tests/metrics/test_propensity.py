@@ -46,17 +46,6 @@ def test_propensities_by_hand():
     assert propensities([1, 2], 2).tolist() == [1, 1]
 
 
-def test_the_best_choice_scores_one_and_a_rare_class_counts_more():
-    truth = np.array([[1, 1, 0], [1, 0, 0]], bool)
-    propensity = [0.5, 0.25, 1.0]
-    best = np.array([[1.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
-    assert propensity_scored_top_k(best, truth, 1, propensity) == (1, 1)
-    # The first sample gains 2 of 4, the second 2 of 2.
-    precision, recall = propensity_scored_top_k(best * [3, 1, 1], truth, 1, propensity)
-    assert precision == pytest.approx(4 / 6)
-    assert recall == pytest.approx((2 / 2 + 2) / (4 / 2 + 2))
-
-
 @pytest.mark.parametrize(
     ("truth", "k", "propensity", "message"),
     [

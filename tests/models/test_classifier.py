@@ -14,6 +14,7 @@ import torch
 from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
+from spml.models.heads import HEADS
 from tests.helpers.commands import refusal
 from tests.helpers.networks import GREY, PHOTOS, TINY, _rewrite, describe, set_weights
 
@@ -59,10 +60,13 @@ def photos(seed: int = 1) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("head", ["linear", "boosted_cam"])
-@pytest.mark.parametrize("backbone", ["resnet18", "mobilenetv2_100"])
-def test_class_maps_average_to_the_logits(head: str, backbone: str) -> None:
-    classifier = photo_classifier(head, backbone)
+def test_class_maps_average_to_the_logits_in_one_pass_through_the_backbone(head: str) -> None:
+    classifier, passes = photo_classifier(head), []
+    classifier.backbone.network.get_submodule("conv1").register_forward_hook(
+        lambda *call: passes.append(call)  # type: ignore[func-returns-value]
+    )
     outputs = classifier(photos(), class_maps=True)
+    assert len(passes) == 1
     assert outputs.class_maps.shape == (3, 2, 2, 2)
     assert outputs.class_maps.std() > 1e-3
     torch.testing.assert_close(outputs.class_maps.mean((2, 3)), outputs.logits.detach())
@@ -70,7 +74,7 @@ def test_class_maps_average_to_the_logits(head: str, backbone: str) -> None:
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
 def test_class_maps_change_no_other_output(head: str) -> None:
-    classifier, results = photo_classifier(head), []
+    classifier, results = photo_classifier(head, TINY), []
     for class_maps in (False, True):
         classifier.zero_grad()
         outputs = classifier(photos(), class_maps)
@@ -108,16 +112,6 @@ def test_class_maps_of_a_network_that_normalises_its_features() -> None:
     torch.testing.assert_close(outputs.class_maps[:, :, 1, 0], classifier.top(one_place).logits.detach())
 
 
-@pytest.mark.parametrize("head", ["linear", "boosted_cam"])
-def test_class_maps_take_one_pass_through_the_backbone(head: str) -> None:
-    classifier, passes = photo_classifier(head), []
-    classifier.backbone.network.get_submodule("conv1").register_forward_hook(
-        lambda *call: passes.append(call)  # type: ignore[func-returns-value]
-    )
-    classifier(photos(), class_maps=True)
-    assert len(passes) == 1
-
-
 @pytest.mark.parametrize(("head", "class_maps"), [("linear", True), ("boosted_cam", False)])
 def test_a_backbone_without_a_feature_map_is_refused(head: str, class_maps: bool) -> None:
     classifier = photo_classifier(head, "mobilenetv3_small_050")
@@ -126,11 +120,12 @@ def test_a_backbone_without_a_feature_map_is_refused(head: str, class_maps: bool
 
 
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize(
-    "head", ["linear", "mlp", "boosted_cam", "gaussian", "gaussian_per_class", "beta", "queries"]
-)
+@pytest.mark.parametrize("head", HEADS)
 def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
-    classifier = photo_classifier(head)
+    classifier = photo_classifier(head, TINY)
+    with torch.no_grad():
+        for tensor in (*classifier.top.head.parameters(), *classifier.top.head.buffers()):
+            tensor.add_(0.1 * torch.randn_like(tensor))  # not as a new head has them
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     loaded, card = load_classifier(tmp_path)
     assert card["top"]["head"] == head
@@ -159,10 +154,8 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_saved_classifier_predicts_the_same(saved: Path) -> None:
+def test_a_saved_classifier_has_its_settings(saved: Path) -> None:
     loaded, card = load_classifier(saved)
-    images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
-    assert torch.equal(loaded(images).logits, small_classifier().eval()(images).logits)
     assert not loaded.training
     assert loaded.spec == small_classifier().spec
     assert (card["classes"], card["note"], card["format"]) == (["a", "b"], "kept", 2)

@@ -181,21 +181,15 @@ def test_a_saved_model_needs_no_folder_and_no_network(tmp_path: Path, no_network
 
 
 STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
-WINDOWS = {
-    "image_size": 16,
-    "patch_size": 2,
-    "embed_dim": 8,
-    "depths": [1, 1],
-    "num_heads": [2, 2],
-    "window_size": 4,
-}
-FOCAL = {"depths": [1, 1], "focal_levels": [1, 1], "focal_windows": [3, 3], "hidden_sizes": [16, 32]}
+PATCHES = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 1]}
+WINDOWS = {**PATCHES, "num_heads": [2, 2], "window_size": 4}
+FOCAL = {**PATCHES, "focal_levels": [1, 1], "focal_windows": [3, 3], "hidden_sizes": [16, 32]}
 AS_USUAL = ("efficientnet", "hiera", "levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "pvt_v2")
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext", "poolformer"), STAGES),
     **dict.fromkeys(("swin", "swinv2"), WINDOWS),
     **{kind: {} for kind in AS_USUAL},
-    "focalnet": {"image_size": 16, "patch_size": 2, "embed_dim": 8, **FOCAL},
+    "focalnet": FOCAL,
     "regnet": {"embedding_size": 8, "groups_width": 8, **STAGES},
     "resnet": {"embedding_size": 8, "layer_type": "basic", **STAGES},
 }
@@ -309,6 +303,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         build(tmp_path)
     with pytest.raises(InputError, match="has its weights inside"):
         build(tmp_path, weights="x.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "transformers", None)
+        with pytest.raises(InputError, match=r"pip install transformers"):
+            build(tmp_path)
 
 
 def test_a_repository_is_downloaded_only_when_it_is_named(
@@ -324,9 +322,7 @@ def test_a_repository_is_downloaded_only_when_it_is_named(
     monkeypatch.setattr("spml.models.backbones.weights.hub_file", download)
     monkeypatch.chdir(tmp_path)
     config = ModelConfig("hf/someone/network")
-    from spml.models import describe_backbone
-
-    spec = describe_backbone(config, "image", 3)
+    spec = describe(config, PHOTOS)
     assert "files are those of huggingface.co/someone/network, downloaded once" in lines[0]
     backbone = build_backbone(spec, config).eval()
     with torch.inference_mode():
@@ -345,10 +341,3 @@ def test_without_network_access_a_repository_is_refused(monkeypatch: pytest.Monk
         InputError, match=r"config.json of someone/network could not be downloaded \(OSError: no rou"
     ):
         describe(ModelConfig("hf/someone/network"), PHOTOS)
-
-
-def test_a_missing_package_is_named_by_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(tmp_path, vit())
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(InputError, match=r"pip install transformers"):
-        build(tmp_path)

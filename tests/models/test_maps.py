@@ -16,12 +16,7 @@ from tests.helpers.networks import FEATURES, describe, images_for, random_backbo
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(
     ("name", "width", "side"),
-    [
-        ("small_cnn", 64, 8),
-        ("mobilenetv2_100", 1280, 2),
-        ("resnet18", 512, 2),
-        ("test_convnext", 64, 2),
-    ],
+    [("small_cnn", 64, 8), ("mobilenetv2_100", 1280, 2), ("resnet18", 512, 2), ("test_convnext", 64, 2)],
 )
 def test_pooled_maps_are_the_features(name: str, width: int, side: int, training: bool) -> None:
     backbone = random_backbone(name).train(training)
@@ -29,13 +24,8 @@ def test_pooled_maps_are_the_features(name: str, width: int, side: int, training
     maps = backbone.maps(images)
     assert maps.shape == (3, width, side, side)
     torch.testing.assert_close(backbone.pool(maps), backbone(images))
-
-
-@pytest.mark.parametrize("name", ["small_cnn", "mobilenetv2_100", "resnet18"])
-def test_features_by_position_of_a_pooling_network_are_its_maps(name: str) -> None:
-    backbone = random_backbone(name)
-    maps = backbone.maps(images_for(backbone))
-    torch.testing.assert_close(backbone.features_by_position(maps), maps)
+    if name != "test_convnext":  # which normalises its features
+        torch.testing.assert_close(backbone.features_by_position(maps), maps)
 
 
 def test_features_by_position_are_normalised_where_the_features_are() -> None:
@@ -63,8 +53,7 @@ def test_features_by_position_are_normalised_where_the_features_are() -> None:
 )
 def test_a_backbone_without_a_feature_map_is_refused(name: str, size: int, shape: str) -> None:
     backbone = random_backbone(name, size)
-    said = refusal(backbone.check_maps)
-    message = said
+    message = refusal(backbone.check_maps)
     assert message.startswith(f"backbone {name}")
     assert f"no feature map of {shape}" in message
     assert "model.backbone=resnet50" in message

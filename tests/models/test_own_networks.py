@@ -51,11 +51,8 @@ def test_features_are_those_of_the_module_on_normalised_images() -> None:
         torch.testing.assert_close(features(backbone), module(NORMAL))
     assert backbone.num_features == 6
     assert backbone.spec.name == "tests.models.nets:Pooled"
-    assert (backbone.spec.size, backbone.spec.mean, backbone.spec.weights) == (
-        16,
-        (0.5, 0.4, 0.3),
-        "pretrained",
-    )
+    spec = backbone.spec
+    assert (spec.size, spec.mean, spec.weights) == (16, (0.5, 0.4, 0.3), "pretrained")
 
 
 def test_maps_are_pooled() -> None:
@@ -94,10 +91,8 @@ def test_a_timm_network_loses_its_classifier_and_is_prepared_as_timm_says(weight
 def test_a_timm_network_of_one_size_is_fitted_to_another() -> None:
     module = timm.create_model("test_vit")
     backbone = own(module, None, size=80)
-    assert features(backbone, torch.zeros(1, 3, 80, 80, dtype=torch.uint8)).shape == (
-        1,
-        backbone.num_features,
-    )
+    found = features(backbone, torch.zeros(1, 3, 80, 80, dtype=torch.uint8))
+    assert found.shape == (1, backbone.num_features)
     assert module.patch_embed.img_size == (160, 160), "the network of the user was changed"
 
 
@@ -235,16 +230,18 @@ def test_a_network_that_returns_something_else_in_training_is_refused_then() -> 
         backbone(IMAGES)
 
 
-@pytest.mark.parametrize(
-    ("module", "words"),
-    [
+def test_what_is_no_network_is_refused() -> None:
+    for module, words in (
         (Pooled, "Pooled is a class, not a network: pass an object of it"),
         ("resnet18", "backbone must be a name or an nn.Module, got 'resnet18'"),
         (None, "got None"),
-    ],
-)
-def test_what_is_no_network_is_refused(module: Any, words: str) -> None:
-    assert words in refusal(OwnNetwork, module)
+    ):
+        assert words in refusal(OwnNetwork, module)
+    said = refusal(describe, ModelConfig("antigravity:fly"), PHOTOS)  # nothing is imported
+    assert "'antigravity:fly' is code of your own, which is imported only where" in said
+    with at_hand(OwnNetwork(Pooled())):
+        said = refusal(describe, ModelConfig("tests.models.nets:Pooled"), FEATURES)
+    assert "pass the features that it computes" in said
 
 
 def test_a_network_that_cannot_be_copied_or_saved_is_refused() -> None:
@@ -265,33 +262,12 @@ def test_a_network_that_cannot_be_copied_or_saved_is_refused() -> None:
         own(Remembers())
 
 
-def test_without_the_network_its_name_is_refused_and_imports_nothing() -> None:
-    with pytest.raises(
-        InputError, match="'antigravity:fly' is code of your own, which is imported only where"
-    ):
-        describe(ModelConfig("antigravity:fly"), PHOTOS)
-
-
-def test_feature_vectors_need_no_network() -> None:
-    with at_hand(OwnNetwork(Pooled())), pytest.raises(InputError, match="pass the features that it computes"):
-        describe(ModelConfig("tests.models.nets:Pooled"), FEATURES)
-
-
-@pytest.mark.parametrize(
-    ("name", "origin"),
-    [
-        ("none", "none"),
-        ("small_cnn", "small_cnn"),
-        ("resnet50.a1_in1k", "timm"),
-        ("hf-hub:someone/model", "timm"),
-        ("torchvision/resnet18", "timm"),
-        ("hf/a:b", "hf"),
-        ("my.nets:make.it", "own"),
-        ("my nets:make", "timm"),
-    ],
-)
-def test_origins(name: str, origin: str) -> None:
-    assert origin_of(name) == origin
+def test_origins() -> None:
+    origins = {
+        "none": "none", "small_cnn": "small_cnn", "resnet50.a1_in1k": "timm", "hf-hub:someone/model": "timm",
+        "torchvision/resnet18": "timm", "hf/a:b": "hf", "my.nets:make.it": "own", "my nets:make": "timm",
+    }  # fmt: skip
+    assert {name: origin_of(name) for name in origins} == origins
 
 
 def test_tied_weights() -> None:

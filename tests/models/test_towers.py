@@ -94,41 +94,13 @@ def change(path, **settings):
     path.write_text(json.dumps({**content, **settings}))
 
 
-def without_text_config(folder):
-    change(folder / "config.json", text_config=None)
-
-
-def damaged_tokenizer(folder):
-    (folder / "tokenizer.json").write_text("{}")
-
-
-def another_tokenizer(folder):
-    write_tokenizer(folder, tuple(f"word{row}" for row in range(99)))
-
-
-def endless_tokenizer(folder):
-    write_tokenizer(folder, end=False)
-
-
-def one_tower(folder):
+def rewrite(folder, without="nothing", **more):
+    """Leave out the weights that have a word in their names, and add others."""
     path = folder / "model.safetensors"
     weights = load_file(path)
     path.unlink()
-    save_file({name: value for name, value in weights.items() if name != "logit_scale"}, path)
-
-
-def endless_scale(folder):
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    path.unlink()
-    save_file({**weights, "logit_scale": torch.tensor(float("nan"))}, path)
-
-
-def no_text_weights(folder):
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    path.unlink()
-    save_file({name: value for name, value in weights.items() if "text_model" not in name}, path)
+    kept = {name: value for name, value in weights.items() if without not in name}
+    save_file({**kept, **more}, path)
 
 
 def huge(folder):
@@ -143,14 +115,29 @@ def huge(folder):
             lambda folder: (folder / "tokenizer.json").unlink(),
             "tokenizer.json is missing. Save the tokenizer",
         ),
-        (damaged_tokenizer, "tokenizer.json: not a tokenizer that can be read"),
-        (another_tokenizer, "has tokens beyond the 17 of the text tower, so it is not the tokenizer of this"),
-        (endless_tokenizer, "does not end texts with token 16, where CLIP reads them"),
-        (one_tower, "lacks logit_scale, the temperature of a whole CLIP or SigLIP model"),
-        (endless_scale, "lacks logit_scale"),
+        (
+            lambda folder: (folder / "tokenizer.json").write_text("{}"),
+            "tokenizer.json: not a tokenizer that can be read",
+        ),
+        (
+            lambda folder: write_tokenizer(folder, tuple(f"word{row}" for row in range(99))),
+            "has tokens beyond the 17 of the text tower, so it is not the tokenizer of this",
+        ),
+        (
+            lambda folder: write_tokenizer(folder, end=False),
+            "does not end texts with token 16, where CLIP reads them",
+        ),
+        (
+            lambda folder: rewrite(folder, "logit_scale"),
+            "lacks logit_scale, the temperature of a whole CLIP or SigLIP model",
+        ),
+        (lambda folder: rewrite(folder, logit_scale=torch.tensor(torch.nan)), "lacks logit_scale"),
         (lambda folder: change(folder / "config.json", model_type=[]), "model_type is []"),
-        (no_text_weights, "these weights do not fit the text tower of"),
-        (without_text_config, "names of classes are scored by a whole CLIP or SigLIP model"),
+        (lambda folder: rewrite(folder, "text_model"), "these weights do not fit the text tower of"),
+        (
+            lambda folder: change(folder / "config.json", text_config=None),
+            "names of classes are scored by a whole CLIP or SigLIP model",
+        ),
         (huge, "text_config: vocab_size is 1.07374e+09, which no encoder has"),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import matplotlib
-import pytest
 
 from spml import plots
 from tests.helpers.features import HIDE, make_features
@@ -33,24 +35,12 @@ def test_a_picture_that_fails_is_left_out_with_a_line(tmp_path, monkeypatch, cap
     assert caplog.messages == [f"{path} is left out: matplotlib can't draw it (RuntimeError: no fonts)"]
 
 
-@pytest.mark.parametrize("lines", ["text.usetex: True\nsavefig.dpi: 100000\n", "backend: nonsense\n"])
-def test_a_training_with_a_matplotlibrc_of_the_user(tmp_path, monkeypatch, lines):
-    import subprocess
-    import sys
-
-    (tmp_path / "matplotlibrc").write_text(lines)
+def test_a_training_with_a_matplotlibrc_of_the_user(tmp_path, monkeypatch):
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 100000\nbackend: nonsense\n")
     monkeypatch.setenv("MATPLOTLIBRC", str(tmp_path / "matplotlibrc"))
-    words = [
-        "train",
-        make_features(tmp_path / "x.npz"),
-        *HIDE,
-        "--head",
-        "ridge",
-        "--output",
-        tmp_path / "run",
-    ]
-    done = subprocess.run([sys.executable, "-m", "spml", *map(str, words)], capture_output=True, text=True)
+    words = [make_features(tmp_path / "x.npz"), *HIDE, "--head", "ridge", "--output", tmp_path / "run"]
+    command = [sys.executable, "-m", "spml", "train", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert {"summary.json", "thresholds.json", "curves.png"} <= {
-        path.name for path in (tmp_path / "run").iterdir()
-    }
+    written = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"summary.json", "thresholds.json", "curves.png"} <= written

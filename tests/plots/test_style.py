@@ -10,7 +10,7 @@ import pytest
 
 from spml.common.errors import SpmlError
 from spml.plots import ExampleLabel, example_sheet, fit_curves
-from spml.plots.style import colours_of, save, single_panel
+from spml.plots.style import colours_of
 from tests.plots.reading import scenes
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
@@ -53,12 +53,3 @@ def test_a_method_has_one_colour_in_all_figures():
     several = colours_of(["gr, w 2", "gr, w 10", "an"])
     assert (several[0], len({*several})) == (colours["gr"], 3)
     assert len(colours_of([f"m{number}" for number in range(20)])) == 20
-
-
-def test_a_pdf_is_one_and_the_same_each_time(tmp_path):
-    for name in ("a.pdf", "b.pdf"):
-        figure, axes = single_panel(2, 2)
-        axes.plot([1, 2])
-        save(figure, tmp_path / name)
-    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
-    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()

@@ -5,33 +5,20 @@ from __future__ import annotations
 import math
 
 from spml.losses import em_loss, entmin_loss
-from tests.goldens import Case
+from tests.goldens import on_observed
+from tests.loops import Labels, Matrix, log_loss_pos, total
 
 
-def em(logits: list[list[float]], target: list[list[int]], alpha: float) -> float:
+def em(logits: Matrix, target: Labels, alpha: float) -> float:
     """Mean over B * C: -log p on positives, -alpha H(p) on unknowns, -log(1 - p) on negatives."""
-    total, count = 0.0, 0
-    for row, labels in zip(logits, target, strict=True):
-        for z, label in zip(row, labels, strict=True):
-            p = 1 / (1 + math.exp(-z))
-            if label == 1:
-                total += -math.log(p)
-            elif label == -1:
-                total += -math.log(1 - p)
-            else:
-                total += alpha * (p * math.log(p) + (1 - p) * math.log(1 - p))
-            count += 1
-    return total / count
+
+    def unknown(p: float) -> float:
+        return alpha * (p * math.log(p) + (1 - p) * math.log(1 - p))
+
+    return total(logits, target, log_loss_pos, unknown) / (len(logits) * len(logits[0]))
 
 
-def _em(case: Case) -> object:
-    alpha = case.record["hp"]["alpha"]
-    return lambda logits: em_loss(logits, case.tensor("obs"), alpha=alpha, eps=case.eps(1e-5))
-
-
-def _entmin(case: Case) -> object:
-    alpha = case.record["hp"]["alpha"]
-    return lambda logits: entmin_loss(logits, case.tensor("obs"), alpha=alpha)
-
-
-GOLDENS = [(r"(exact_)?em_alpha[0-9.]+", _em), (r"exact_entmin_alpha[0-9.]+", _entmin)]
+GOLDENS = [
+    (r"(exact_)?em_alpha[0-9.]+", on_observed(em_loss, 1e-5, alpha="alpha")),
+    (r"exact_entmin_alpha[0-9.]+", on_observed(entmin_loss, alpha="alpha")),
+]

@@ -8,15 +8,10 @@ import torch
 
 from spml.losses import em_apl_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix
 
 
-def em_apl(
-    logits: list[list[float]],
-    target: list[list[int]],
-    soft: list[list[float]],
-    alpha: float,
-    beta: float,
-) -> float:
+def em_apl(logits: Matrix, target: Labels, soft: Matrix, alpha: float, beta: float) -> float:
     """Mean over B * C; an unknown label with soft >= 0 is a pseudo-negative with that target."""
     total, count = 0.0, 0
     for row, labels, targets in zip(logits, target, soft, strict=True):
@@ -34,7 +29,7 @@ def em_apl(
     return total / count
 
 
-def lowest(scores: list[list[float]], free: list[list[bool]], counts: list[int]) -> set[tuple[int, int]]:
+def lowest(scores: Matrix, free: list[list[bool]], counts: list[int]) -> set[tuple[int, int]]:
     """(row, column) of the counts[c] lowest scores of each column c among free labels."""
     chosen = set()
     for column, count in enumerate(counts):

@@ -6,25 +6,20 @@ import math
 
 from spml.losses import epr_loss, epr_regulariser_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix, log_loss_pos, total
 
 
-def regulariser(logits: list[list[float]], mean_labels: float) -> float:
+def regulariser(logits: Matrix, mean_labels: float) -> float:
     """((k - K) / C)^2 with k = sum of p over the batch / B."""
-    total = sum(1 / (1 + math.exp(-z)) for row in logits for z in row)
-    return ((total / len(logits) - mean_labels) / len(logits[0])) ** 2
+    expected = sum(1 / (1 + math.exp(-z)) for row in logits for z in row)
+    return ((expected / len(logits) - mean_labels) / len(logits[0])) ** 2
 
 
-def epr(
-    logits: list[list[float]], target: list[list[int]], mean_labels: float, weight: float, norm: str
-) -> float:
+def epr(logits: Matrix, target: Labels, mean_labels: float, weight: float, norm: str) -> float:
     """Known labels over B * C or B, plus weight times the regulariser."""
-    total = 0.0
-    for row, labels in zip(logits, target, strict=True):
-        for z, label in zip(row, labels, strict=True):
-            p = 1 / (1 + math.exp(-z))
-            total += {1: -math.log(p), 0: 0.0, -1: -math.log(1 - p)}[label]
+    known = total(logits, target, log_loss_pos, lambda p: 0.0)
     count = len(logits) * (len(logits[0]) if norm == "elements" else 1)
-    return total / count + weight * regulariser(logits, mean_labels)
+    return known / count + weight * regulariser(logits, mean_labels)
 
 
 def _epr(case: Case) -> object:

@@ -6,6 +6,7 @@ import math
 
 from spml.losses import gr_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix
 
 
 def gr_unknown(z: float, at: float, k: str, v: str, hp: dict[str, float]) -> float:
@@ -48,7 +49,7 @@ def robust_loss(z: float, sign: int, robust: str, c: dict[str, float]) -> float:
     return c["alpha"] * active + c["beta"] * abs(c["log_zero"]) * (1 - t)
 
 
-def gr(logits: list[list[float]], target: list[list[int]], k: str, v: str, hp: dict[str, float]) -> float:
+def gr(logits: Matrix, target: Labels, k: str, v: str, hp: dict[str, float]) -> float:
     """Mean over B * C."""
     total, count = 0.0, 0
     for row, labels in zip(logits, target, strict=True):

@@ -6,17 +6,11 @@ import math
 
 from spml.losses import ignore_loss
 from tests.goldens import Case
-
-Map = list[list[float]]
+from tests.loops import Labels, Matrix
 
 
 def ignore(
-    logits: list[list[float]],
-    target: list[list[int]],
-    strong: list[list[float]],
-    masked: list[list[float]] | None,
-    gap: float,
-    means: list[float],
+    logits: Matrix, target: Labels, strong: Matrix, masked: Matrix | None, gap: float, means: list[float]
 ) -> float:
     """0.1 * plain view on known positives + strong view on labels that remain + 0.5 * squared difference."""
     plain, positives, assumed, remaining, between, count = 0.0, 0, 0.0, 0, 0.0, 0
@@ -33,14 +27,14 @@ def ignore(
     return 0.1 * plain / max(positives, 1) + assumed / max(remaining, 1) + 0.5 * between / count
 
 
-def _scaled(values: Map) -> Map:
+def _scaled(values: Matrix) -> Matrix:
     """Values rescaled to [0, 1]; all 0 if they are equal."""
     flat = [value for row in values for value in row]
     low, high = min(flat), max(flat)
     return [[(value - low) / (high - low) if high > low else 0.0 for value in row] for row in values]
 
 
-def _at(values: Map, y: float, x: float) -> float:
+def _at(values: Matrix, y: float, x: float) -> float:
     """Interpolation between the centres of four cells; constant beyond the outermost centres."""
     y, x = min(max(y, 0.0), len(values) - 1), min(max(x, 0.0), len(values[0]) - 1)
     top, left = int(y), int(x)
@@ -51,7 +45,7 @@ def _at(values: Map, y: float, x: float) -> float:
     return above * (1 - down) + below * down
 
 
-def hidden(maps: list[Map], height: int, width: int, threshold: float) -> list[list[bool]]:
+def hidden(maps: list[Matrix], height: int, width: int, threshold: float) -> list[list[bool]]:
     """Mask of the hidden pixels of an image, from the class activation maps of its known positives."""
     if not maps:
         return [[False] * width for _ in range(height)]

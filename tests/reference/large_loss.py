@@ -6,9 +6,10 @@ import math
 
 from spml.losses import ll_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix
 
 
-def large(logits: list[list[float]], target: list[list[int]], rate: float) -> list[list[bool]]:
+def large(logits: Matrix, target: Labels, rate: float) -> list[list[bool]]:
     """Mask of unknown labels with at least the k-th largest loss among them, k = ceil(B C rate)."""
     count = math.ceil(len(logits) * len(logits[0]) * rate)
     losses = [
@@ -24,7 +25,7 @@ def large(logits: list[list[float]], target: list[list[int]], rate: float) -> li
     ]
 
 
-def ll(logits: list[list[float]], target: list[list[int]], rate: float, treatment: str) -> float:
+def ll(logits: Matrix, target: Labels, rate: float, treatment: str) -> float:
     """Mean over B * C of the assume-negative loss, large ones rejected or corrected."""
     total, count = 0.0, 0
     for row, labels, marks in zip(logits, target, large(logits, target, rate), strict=True):

@@ -7,16 +7,11 @@ import math
 import numpy as np
 
 from spml.losses import high_rank_loss, opml_loss, soft_opml_loss
-from tests.goldens import Case
+from tests.goldens import Case, on_observed
+from tests.loops import Labels, Matrix
 
 
-def opml(
-    logits: list[list[float]],
-    target: list[list[int]],
-    alpha: float,
-    beta: float,
-    share: list[list[float]] | None = None,
-) -> float:
+def opml(logits: Matrix, target: Labels, alpha: float, beta: float, share: Matrix | None = None) -> float:
     """Mean over rows; unknown labels are positives with the given `share`.
 
     A row without a known positive contributes only its known negatives and the constants.
@@ -33,7 +28,7 @@ def opml(
     return total / len(logits)
 
 
-def hard_opml(logits: list[list[float]], target: list[list[int]]) -> float:
+def hard_opml(logits: Matrix, target: Labels) -> float:
     """Mean over rows of the highest score of a negative minus the lowest of a positive.
 
     A row without a known positive has only its known negatives; a side without labels contributes 0.
@@ -48,7 +43,7 @@ def hard_opml(logits: list[list[float]], target: list[list[int]]) -> float:
     return total / len(logits)
 
 
-def smoothing(logits: list[list[float]], ap: list[float], gamma: float, kind: str) -> list[list[float]]:
+def smoothing(logits: Matrix, ap: list[float], gamma: float, kind: str) -> Matrix:
     """(p AP)^gamma or p AP^gamma."""
     shares = []
     for row in logits:
@@ -60,24 +55,13 @@ def smoothing(logits: list[list[float]], ap: list[float], gamma: float, kind: st
     return shares
 
 
-def high_rank(logits: list[list[float]], form: str, delta: float) -> float:
+def high_rank(logits: Matrix, form: str, delta: float) -> float:
     """Minus the sum of log(1 + s^2), log(s + delta) or sqrt(s^2 + delta^2), s the singular values of P."""
     probabilities = 1 / (1 + np.exp(-np.array(logits)))
     values = np.linalg.svd(probabilities, compute_uv=False)
     if form == "trace":
         return -sum(math.sqrt(s * s + delta * delta) for s in values)
     return -sum(math.log(1 + s * s if form == "determinant" else s + delta) for s in values)
-
-
-def _opml(case: Case) -> object:
-    hp = case.record["hp"]
-    return lambda logits: opml_loss(logits, case.tensor("obs"), alpha=hp["alpha"], beta=hp["beta"])
-
-
-def _soft(case: Case) -> object:
-    return lambda logits: soft_opml_loss(
-        logits, case.tensor("obs"), smoothing="constant", share=case.record["hp"]["eps_j"]
-    )
 
 
 def _high_rank(case: Case) -> object:
@@ -89,8 +73,8 @@ def _trace(case: Case) -> object:
 
 
 GOLDENS = [
-    (r"opml_a[0-9.]+_b[0-9.]+", _opml),
-    (r"soft_opml_eps0.1", _soft),
+    (r"opml_a[0-9.]+_b[0-9.]+", on_observed(opml_loss, alpha="alpha", beta="beta")),
+    (r"soft_opml_eps0.1", on_observed(soft_opml_loss, share="eps_j")),
     (r"highrank_logdet_I_plus_PtP", _high_rank),
     (r"trace_norm(_smooth_delta0.001)?", _trace),
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from tests.loops import Labels, Matrix
 
-def plc(weak: list[list[float]], target: list[list[int]], strong: list[list[float]], tau: float) -> float:
+
+def plc(weak: Matrix, target: Labels, strong: Matrix, tau: float) -> float:
     """Mean cross-entropy of the strong view with the labels of the confident weak view."""
     total, used = 0.0, 0
     for b, labels in enumerate(target):

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from spml.losses import pumlc_loss
-from tests.goldens import Case
+from tests.goldens import Case, on_observed
+from tests.loops import Labels, Matrix
 
 
-def pumlc(
-    logits: list[list[float]], target: list[list[int]], gamma: float, alpha: float
-) -> tuple[float, list[list[float]]]:
+def pumlc(logits: Matrix, target: Labels, gamma: float, alpha: float) -> tuple[float, Matrix]:
     """Sum over classes, and its gradient. A constant class has the temperature 1."""
     rows, classes = len(logits), len(logits[0])
     total, gradient = 0.0, [[0.0] * classes for _ in range(rows)]
@@ -35,9 +34,7 @@ def pumlc(
     return total, gradient
 
 
-def mixed_labels(
-    logits: list[list[float]], target: list[list[int]], partner: list[int], share: list[float]
-) -> list[list[float]]:
+def mixed_labels(logits: Matrix, target: Labels, partner: list[int], share: list[float]) -> Matrix:
     """Labels of mixed samples: 1 on known positives, p elsewhere."""
 
     def label(row: int, column: int) -> float:
@@ -49,18 +46,13 @@ def mixed_labels(
     ]
 
 
-def mixed(logits: list[list[float]], labels: list[list[float]]) -> float:
+def mixed(logits: Matrix, labels: Matrix) -> float:
     """Squared differences of logarithms: sum over classes, mean over samples."""
     total = 0.0
     for row, row_labels in zip(logits, labels, strict=True):
         for z, label in zip(row, row_labels, strict=True):
             total += (math.log(label) + math.log1p(math.exp(-z))) ** 2
     return total / len(logits)
-
-
-def _pumlc(case: Case) -> object:
-    hp = case.record["hp"]
-    return lambda logits: pumlc_loss(logits, case.tensor("obs"), gamma=hp["gamma"], alpha=hp["alpha"])
 
 
 def _finite(case: Case) -> tuple[float, np.ndarray] | None:
@@ -74,4 +66,4 @@ def _finite(case: Case) -> tuple[float, np.ndarray] | None:
     return loss, np.array(gradient)
 
 
-GOLDENS = [(r"pumlc_g[0-9.]+_a[0-9.]+", _pumlc, _finite)]
+GOLDENS = [(r"pumlc_g[0-9.]+_a[0-9.]+", on_observed(pumlc_loss, gamma="gamma", alpha="alpha"), _finite)]

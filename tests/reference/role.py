@@ -6,16 +6,11 @@ import math
 
 from spml.losses import role_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix
 from tests.reference.epr import regulariser
 
 
-def explain(
-    logits: list[list[float]],
-    target: list[list[int]],
-    teacher: list[list[float]],
-    mean_labels: float,
-    norm: str,
-) -> float:
+def explain(logits: Matrix, target: Labels, teacher: Matrix, mean_labels: float, norm: str) -> float:
     """L(p | q): cross-entropy to q = sigmoid(teacher), mean over B * C, and known labels, over B * C or B."""
     total, count = 0.0, len(logits) * len(logits[0])
     weight = len(logits[0]) if norm == "samples" else 1
@@ -28,11 +23,7 @@ def explain(
 
 
 def role(
-    logits: list[list[float]],
-    target: list[list[int]],
-    estimates: list[list[float]],
-    mean_labels: float,
-    norm: str = "elements",
+    logits: Matrix, target: Labels, estimates: Matrix, mean_labels: float, norm: str = "elements"
 ) -> float:
     """Half of each side explaining the other."""
     return 0.5 * (

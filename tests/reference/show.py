@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from tests.loops import Labels, Matrix
 
-def show(
-    logits: list[list[float]], target: list[list[int]], mean_labels: float, rho: float, weight: float
-) -> float:
+
+def show(logits: Matrix, target: Labels, mean_labels: float, rho: float, weight: float) -> float:
     """Mean over rows of [-log p_o + rho log sum p] + weight log^2(k / K)."""
     classes = len(logits[0])
     shift = math.log(mean_labels / (classes - mean_labels))

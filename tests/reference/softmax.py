@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from tests.loops import Labels, Matrix
 
-def softmax(logits: list[list[float]], target: list[list[int]]) -> float:
+
+def softmax(logits: Matrix, target: Labels) -> float:
     """Mean over rows of the mean over known positives, each against the unknown labels."""
     total = 0.0
     for row, labels in zip(logits, target, strict=True):

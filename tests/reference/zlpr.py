@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from spml.losses import zlpr_loss
-from tests.goldens import Case, ternary
+from tests.goldens import Case, on_observed, ternary
+from tests.loops import Labels, Matrix
 
 
-def zlpr(logits: list[list[float]], target: list[list[int]]) -> float:
+def zlpr(logits: Matrix, target: Labels) -> float:
     """Mean over rows. A row without a known positive contributes only its known negatives."""
     total = 0.0
     for row, labels in zip(logits, target, strict=True):
@@ -21,7 +22,7 @@ def zlpr(logits: list[list[float]], target: list[list[int]]) -> float:
     return total / len(logits)
 
 
-def soft_zlpr(logits: list[list[float]], soft: list[list[float]]) -> float:
+def soft_zlpr(logits: Matrix, soft: Matrix) -> float:
     """Mean over rows, with a soft target for every label."""
     total = 0.0
     for row, targets in zip(logits, soft, strict=True):
@@ -30,13 +31,9 @@ def soft_zlpr(logits: list[list[float]], soft: list[list[float]]) -> float:
     return total / len(logits)
 
 
-def _zlpr(case: Case) -> object:
-    return lambda logits: zlpr_loss(logits, case.tensor("obs"))
-
-
 def _zlpr_full(case: Case) -> object:
     full = ternary(case.tensor("true"), unlisted=-1)
     return lambda logits: zlpr_loss(logits, full)
 
 
-GOLDENS = [(r"zlpr", _zlpr), (r"zlpr_full", _zlpr_full)]
+GOLDENS = [(r"zlpr", on_observed(zlpr_loss)), (r"zlpr_full", _zlpr_full)]

@@ -56,35 +56,23 @@ def test_the_most_unusual_features_come_first(store):
     assert contents.of(1) == [("often", "-5"), ("always", "2")]
 
 
-def test_few_of_many_features_are_shown():
+def test_few_of_many_features_are_shown_and_those_without_names_are_not():
     matrix = np.eye(50, dtype=np.float32) * 3 + 1
     names = tuple(f"word {column}" for column in range(50))
     shown = Contents(records(matrix, names), None, range(50)).of(7)
     assert len(shown) == MOST_FEATURES
     assert shown[0] == ("word 7", "4")
-
-
-def test_features_without_names_are_not_shown():
     contents = Contents(records(np.ones((2, 3), np.float32)), None, range(2))
     assert not contents.available
     assert contents.of(0) == []
 
 
-def test_columns_of_a_table_come_before_features(tmp_path):
-    rows = table(
-        tmp_path,
-        "id;text;year",
-        "row 1;  two words ;",
-        "row 0;first;1999",
-        "row 9;not asked for;1",
-        "row 9;nor this;1",
-    )
+def test_columns_of_a_table_come_before_features_and_a_long_text_is_cut(tmp_path):
+    lines = ["row 1;  two words ;", "row 0;first;1999", "row 9;not asked for;1", "row 9;nor this;1"]
+    rows = table(tmp_path, "id;text;year", *lines)
     contents = Contents(records(np.eye(3, dtype=np.float32), ("x", "y", "z")), rows, [0, 1])
     assert contents.of(0) == [("text", "first"), ("year", "1999"), ("x", "1")]
     assert contents.of(1) == [("text", "two words"), ("y", "1")]
-
-
-def test_a_long_text_is_cut(tmp_path):
     rows = table(tmp_path, "file,text", f"row 0,{'x' * (MOST_CHARACTERS + 1)}")
     ((name, text),) = Contents(records(np.ones((1, 1), np.float32)), rows, [0]).of(0)
     assert (name, text) == ("text", "x" * MOST_CHARACTERS + " …")
@@ -111,19 +99,13 @@ def test_a_parquet_table(tmp_path):
         ),
         (["id", "row 0"], r"has only the column id\. Expected names of samples in the first column"),
         ([""], "the file is empty"),
+        (None, r"no such file\. Pass a CSV, TSV or Parquet file as `rows`\."),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path, lines, message):
-    rows = table(tmp_path, *lines)
+    rows = tmp_path / "texts.csv" if lines is None else table(tmp_path, *lines)
     with pytest.raises(InputError, match=f"^{rows}: {message}"):
         Contents(records(np.ones((2, 1), np.float32)), rows, [0, 1])
-
-
-def test_a_table_that_does_not_exist(tmp_path):
-    with pytest.raises(
-        InputError, match=r"texts\.csv: no such file\. Pass a CSV, TSV or Parquet file as `rows`\."
-    ):
-        Contents(records(np.ones((2, 1), np.float32)), tmp_path / "texts.csv", [0])
 
 
 def test_photos_have_columns_too(tmp_path):

@@ -214,16 +214,7 @@ def swapped(content, draw):
     content[first : first + 4096], content[second : second + 4096] = pages
 
 
-@pytest.mark.parametrize(
-    ("damage", "times"),
-    [
-        *((damage, times) for damage, times in ((flipped, 60), (overwritten, 30), (cut, 20), (swapped, 10))),
-        *(
-            pytest.param(damage, times, marks=pytest.mark.long)
-            for damage, times in ((flipped, 500), (overwritten, 300), (cut, 100))
-        ),
-    ],
-)
+@pytest.mark.parametrize(("damage", "times"), [(flipped, 200), (overwritten, 100), (cut, 50), (swapped, 10)])
 def test_random_damage_changes_nothing_without_a_word(answered, damage, times):
     path = answered / "review.sqlite"
     content, right = path.read_bytes(), outcome(answered)
@@ -248,7 +239,6 @@ def test_random_damage_changes_nothing_without_a_word(answered, damage, times):
             assert not [*answered.glob("review.sqlite?*")]
     finally:
         path.write_bytes(content)
-    print(f"{damage.__name__}: {refused} of {times} refused")
     assert refused + unchanged == times
     assert refused > times / 3
 

@@ -11,7 +11,6 @@ import pytest
 from spml.audit.folder import data_settings
 from spml.audit.sheets import read_answers, write_sheet
 from spml.common.errors import InputError
-from spml.common.spreadsheets import csv_cells
 from spml.config import DataConfig
 from spml.review.labelling import Labelling, database_of, labelled_of, write_page_labels
 from tests.helpers.reviews import CLASSES, make_sample
@@ -52,15 +51,10 @@ def test_cards_start_with_the_labels_of_the_table(page):
     assert (card.status, card.mine, card.others) == ("open", ("ann", False, card.given), [])
     assert card.order[0] in card.given
     assert sorted(card.order) == [0, 1, 2]
-
-
-def test_the_most_probable_classes_come_first(sheet):
     scores = np.tile(np.float32([0.1, 0.3, 0.2]), (24, 1))
-    page = Labelling(sheet, "ann", scores=scores)
-    card = of(page, 0)
-    rest = [column for column in (1, 2, 0) if column not in card.given]
-    assert card.order == [*card.given, *rest]
-    page.store.close()
+    likely = Labelling(page.sheet, "ann", scores=scores)  # the most probable classes come first
+    assert of(likely, 0).order == [*card.given, *(c for c in (1, 2, 0) if c not in card.given)]
+    likely.store.close()
 
 
 def test_ticks_are_kept_one_by_one_and_come_back(page, sheet):
@@ -132,6 +126,7 @@ def test_what_contradicts_the_data_is_counted_and_kept(page, sheet):
 
 def test_the_labels_are_written_up_to_the_first_that_is_not_complete(page, sheet):
     before = sheet.read_bytes()
+    assert write_page_labels(sheet.parent / "other.npz") == (sheet.parent / "other.npz", [])  # not of a page
     finish(page, *range(19))
     with pytest.raises(InputError, match=r"19 samples are complete from the first one on, .* at least 20"):
         write_page_labels(sheet)
@@ -151,11 +146,6 @@ def test_the_labels_are_written_up_to_the_first_that_is_not_complete(page, sheet
     assert sheet.read_bytes() == before
 
 
-def test_without_a_page_the_table_itself_is_used(sheet):
-    assert write_page_labels(sheet) == (sheet, [])
-    assert write_page_labels(sheet.parent / "other.npz") == (sheet.parent / "other.npz", [])
-
-
 def fill_in(sheet, changes):
     """Write labels and `complete` of some rows, as a person would in a spreadsheet."""
     with open(sheet, newline="") as stream:
@@ -168,6 +158,7 @@ def fill_in(sheet, changes):
 
 def test_what_is_filled_in_by_hand_counts(sheet):
     fill_in(sheet, {0: ["bird|cat", "yes"], 1: ["dog", ""]})
+    assert write_page_labels(sheet) == (sheet, [])  # without a page, the table itself is used
     page = Labelling(sheet, "ann")
     assert (of(page, 0).status, of(page, 0).others) == ("complete", [("the table", True, [0, 1])])
     assert page.shown()[1] == 1
@@ -192,16 +183,6 @@ def test_a_larger_sample_keeps_the_answers(sheet, tmp_path):
     smaller.store.close()
 
 
-def test_a_table_for_spreadsheets(tmp_path):
-    with csv_cells(True):
-        sheet = make_sample(tmp_path, prefix="=")
-    page = Labelling(sheet, "ann")
-    assert page.sample.ids[0].startswith("=")
-    finish(page, *range(24))
-    page.store.close()
-    assert read_answers(write_page_labels(sheet)[0], CLASSES).ids == page.sample.ids
-
-
 def drop(suffix):
     return lambda sheet: sheet.with_suffix(suffix).unlink()
 
@@ -221,10 +202,7 @@ def change(**values):
         (drop(".csv"), r"sample.csv: no such file. Name the table that spml audit sample wrote"),
         (drop(".json"), r"sample.json: no such file. It belongs to .*sample.csv; restore it, or draw"),
         (drop(".classes.txt"), r"sample.classes.txt: no such file. It belongs to"),
-        (
-            lambda sheet: sheet.with_suffix(".json").write_text("{"),
-            r"sample.json or .*: is damaged \(.*Restore",
-        ),
+        (lambda sheet: sheet.with_suffix(".json").write_text("{"), r"sample.json or .*: is damaged \(.*Res"),
         (change(data={"path": "x.csv", "sice": 3}), "sice"),
         (change(data=None), "trained on data in memory, so the page can't find the samples.* data=PATH"),
         (lambda sheet: fill_in(sheet, {2: ["cow", ""]}), r"sample.csv: row 4: 'cow' is not a class"),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from spml.audit.folder import read_observed
-from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.writers import write
 from spml.labels import ObservedLabels
@@ -101,11 +100,6 @@ def test_an_answer_about_other_data_is_named(answered, file, label, what):
             f"{path}: is damaged: row 2 is about the {what}, which the "
             "data does not have. Restore a copy, or move it away to begin again."
         )
-
-
-def test_nothing_reviewed_is_named(audit):
-    with pytest.raises(InputError, match="nothing has been reviewed yet"):
-        reviewed(audit)
 
 
 @pytest.mark.parametrize("unlisted", ["unknown", "negative"])

@@ -43,6 +43,8 @@ def progress(entries, answers, selection=None):
 def test_counts():
     numbers = progress(make(9), {0: YES, 1: NO, 2: NO, 3: UNSURE, 5: CONFLICT})
     assert numbers[:7] == (9, 1, 2, 1, 1, 1, 9)
+    numbers = progress(make(4), {}, Selection(2))  # without entries
+    assert (numbers.listed, numbers.precision, numbers.next_check) == (0, None, None)
 
 
 def test_mistakes_among_given_labels():
@@ -113,11 +115,6 @@ def test_numbers_are_about_the_selection():
     assert (numbers.listed, numbers.yes, numbers.no, numbers.checks, numbers.next_check) == (4, 1, 1, 2, 3)
 
 
-def test_an_empty_selection():
-    numbers = progress(make(4), {}, Selection(2))
-    assert (numbers.listed, numbers.precision, numbers.next_check) == (0, None, None)
-
-
 def test_reviewing_by_rank_does_not_bias_the_precision():
     """Simulation: whoever reviews the first third by rank, and every fifth at random, sees the whole list."""
     rng = np.random.default_rng(0)
@@ -146,18 +143,11 @@ PAIR = ("a.jpg", "cat")
 
 def log(*entries):
     """Rows from (reviewer, answer), or (reviewer, number of the row that is undone)."""
-    return [
-        Decision(
-            number,
-            *PAIR,
-            answer if isinstance(answer, str) else "undo",
-            reviewer,
-            "",
-            False,
-            None if isinstance(answer, str) else answer,
-        )
-        for number, (reviewer, answer) in enumerate(entries, start=1)
-    ]
+    rows = []
+    for number, (reviewer, answer) in enumerate(entries, start=1):
+        answer, undoes = (answer, None) if isinstance(answer, str) else ("undo", answer)
+        rows.append(Decision(number, *PAIR, answer, reviewer, "", False, undoes))
+    return rows
 
 
 @pytest.mark.parametrize(

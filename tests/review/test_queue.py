@@ -54,6 +54,8 @@ def test_the_random_order_depends_on_the_seed_only():
 def test_a_list_that_does_not_fit_the_data_is_named(pairs, message):
     with pytest.raises(InputError, match=message):
         make_entries(listed(*pairs), records(), "seed")
+    with pytest.raises(InputError, match="some samples have the same name"):
+        make_entries([], records(("a", "b", "a")), "seed")
 
 
 def test_given_labels_that_look_wrong():
@@ -65,11 +67,6 @@ def test_given_labels_that_look_wrong():
     for label in ("dog", "bird"):  # a known negative, and an unknown label
         with pytest.raises(InputError, match=rf"wrong.csv: row 2: '{label}' is not a given label of 'b'"):
             make_entries([WrongLabel("b", label, 0.1, 1)], records(), "seed", "wrong")
-
-
-def test_samples_need_names_of_their_own():
-    with pytest.raises(InputError, match="some samples have the same name"):
-        make_entries([], records(("a", "b", "a")), "seed")
 
 
 def entries(rows, columns=None, probabilities=None, shuffled=None):
@@ -91,13 +88,10 @@ def test_every_fifth_sample_is_the_next_of_the_random_order():
     assert order.checks.tolist() == [-1] * 4 + [11] + [-1] * 4 + [9] + [-1] * 2
 
 
-def test_a_sample_stands_at_its_best_rank_once():
+def test_a_sample_stands_at_its_best_rank_once_and_its_check_is_the_entry_whose_turn_it_is():
     order = make_order(entries([5, 3, 5, 3, 1, 1, 8]), Selection())
     assert order.samples.tolist() == [5, 3, 1, 8]
     assert order.entries.tolist() == [0, 1, 2, 3, 4, 5, 6]
-
-
-def test_the_check_is_the_entry_whose_turn_it_is():
     order = make_order(entries([0, 1, 2, 3, 4, 4], shuffled=[5, 4, 3, 2, 1, 0]), Selection())
     assert order.samples.tolist() == [0, 1, 2, 3, 4]
     assert order.checks.tolist() == [-1, -1, -1, -1, 5]
@@ -106,11 +100,8 @@ def test_the_check_is_the_entry_whose_turn_it_is():
 def test_a_selection_by_class_and_probability():
     made = entries([0, 1, 2, 0], [1, 2, 1, 2], [0.9, 0.5, 0.3, 0.2], [3, 2, 0, 1])
     order = make_order(made, Selection(1))
-    assert (order.entries.tolist(), order.shuffled.tolist(), order.samples.tolist()) == (
-        [0, 2],
-        [2, 0],
-        [0, 2],
-    )
+    found = order.entries.tolist(), order.shuffled.tolist(), order.samples.tolist()
+    assert found == ([0, 2], [2, 0], [0, 2])
     assert make_order(made, Selection(minimum=0.5)).entries.tolist() == [0, 1]
     assert make_order(made, Selection(2, 0.3)).samples.tolist() == [1]
     nothing = make_order(made, Selection(0))
@@ -128,22 +119,21 @@ def test_all_samples_are_shown_once_in_a_random_list():
     assert (rows[checks] == order.samples[4::5]).all()
 
 
-def test_classes_take_turns():
-    made = entries(list(range(8)))._replace(columns=np.array([1, 1, 1, 0, 1, 2, 0, 2]))
-    # Best of each class: 0 (class 1), 3 (class 0), 5 (class 2); then 1, 6, 7; the fifth is a random one.
-    order = make_order(made, Selection(order="class"))
-    first = [sample for sample, check in zip(order.samples, order.checks, strict=True) if check < 0]
-    random = set(order.samples[order.checks >= 0].tolist())
-    assert first == [sample for sample in (0, 3, 5, 1, 6, 7, 2, 4) if sample not in random]
-    assert sorted(order.samples.tolist()) == list(range(8))
-    assert (order.entries == make_order(made, Selection()).entries).all()
-    assert sorted(order.samples) == sorted(make_order(made, Selection()).samples)
-
-
-def test_least_sure_first():
-    made = entries(list(range(6)))._replace(probabilities=np.array([0.95, 0.8, 0.6, 0.45, 0.3, 0.1]))
-    order = make_order(made, Selection(order="unsure"))
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("class", [0, 3, 5, 1, 6, 7, 2, 4]),  # the best of each class, then the second of each
+        ("unsure", [3, 2, 4, 1, 5, 0, 6, 7]),
+    ],
+)
+def test_other_orders(name, expected):
+    """Every fifth sample is a random one all the same."""
+    likely = [0.95, 0.8, 0.6, 0.45, 0.3, 0.1, 0.04, 0.02]
+    made = entries(list(range(8)), [1, 1, 1, 0, 1, 2, 0, 2], likely)
+    order = make_order(made, Selection(order=name))
     first = [sample for sample, check in zip(order.samples, order.checks, strict=True) if check < 0]
     random = set(order.samples[order.checks >= 0].tolist())
     assert len(random) == 1
-    assert first == [sample for sample in (3, 2, 4, 1, 5, 0) if sample not in random]
+    assert first == [sample for sample in expected if sample not in random]
+    assert sorted(order.samples.tolist()) == list(range(8))
+    assert (order.entries == make_order(made, Selection()).entries).all()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import spml
+from spml.models.backbones import Backbone
+from spml.runs.audits import find as auditing
+from spml.runs.predict import cluster as stream
+from spml.runs.predict.cluster import work_on
 from tests.helpers.features import make_weights, train_hidden
 from tests.helpers.photo_runs import write_photos
 
@@ -37,3 +45,52 @@ def local_run(coloured: Path) -> Path:
     source = "--data.separator", " ", "--weights", folder / "weights.safetensors"
     options = "--data.size 96 --data.workers 0 --backbone test_convnext --local on --mean_labels 1.5"
     return train_hidden(coloured, folder / "run", *source, options, "--method auto --overwrite")
+
+
+@pytest.fixture(scope="session")
+def photo_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> spml.Run:
+    """A run with a small network that is trained on photos."""
+    return spml.train(
+        photos, backbone="small_cnn", weights="random", method="an", epochs=1, threads=1, quiet=True,
+        pictures=False, data={"size": 32, "workers": 0}, output=tmp_path_factory.mktemp("runs") / "photos",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """This process computes what the cluster would, and hands it over in the form that Ray transports.
+
+    Returns:
+        What was computed by each job: `logits` or `features`.
+    """
+    jobs = []
+
+    class PlayedRay:
+        """A cluster of one machine with two cores and a GPU."""
+
+        exceptions = SimpleNamespace(RayError=ConnectionError)
+
+        @staticmethod
+        def nodes():
+            return [
+                {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}}, {"Alive": False, "Resources": {}}
+            ]  # fmt: skip
+
+        @staticmethod
+        def remote(**resources):
+            def start(job, rows, values):
+                return pickle.loads(pickle.dumps(work_on(job, rows, values)))
+
+            return lambda function: SimpleNamespace(remote=start)
+
+        @staticmethod
+        def put(job):
+            jobs.append("features" if isinstance(job.network, Backbone) else "logits")
+            return job
+
+        get = staticmethod(lambda results: results)
+        cancel = staticmethod(lambda results: None)
+
+    monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(PlayedRay))
+    monkeypatch.setattr(auditing, "connected", lambda *_: contextlib.nullcontext())
+    return jobs

@@ -14,7 +14,7 @@ from spml.runs.audits import out_of_fold
 from spml.runs.audits.answers import Audited, audited_groups
 from spml.runs.folder.held_out import read_held_out
 from spml.sklearn import SinglePositiveClassifier
-from tests.helpers.commands import FAST, fails, run
+from tests.helpers.commands import FAST, execute, fails
 from tests.helpers.photos import make_photos
 
 HIDE = ["--data.unlisted", "negative", "--data.observe", "single", "--threads", "1"]
@@ -54,21 +54,18 @@ def trained(tmp_path_factory):
 
 def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = make_photos(tmp_path)
+    folder = make_photos(tmp_path, per_class=20)
     files = sorted(path.relative_to(tmp_path).as_posix() for path in folder.rglob("*.png"))
     rows = [f"{name},{'ab'[k % 2]},p{k // 5}" for k, name in enumerate(files)]
     (tmp_path / "table.csv").write_text("\n".join(["file,label,patient", *rows]))
     command = ["train", "table.csv", "--data.group", "patient", "--epochs", "1", "--output", "run"]
-    code, _, err = run(capsys, *command, *FAST, "--threads 1")
-    assert code == 0, err
-    assert "groups by 'patient', the largest of " in err
+    execute(*command, *FAST, "--threads 1")
+    assert "groups by 'patient', the largest of " in capsys.readouterr().err
     config = spml.load("run").config.data
     assert config.group == "patient"
     own = [{*samples.groups.tolist()} for samples in open_dataset(config, size=32).splits.values()]
     assert own[0].isdisjoint(own[1])
-    audit = ["audit", "run", "--mean_labels", "1.2", "--folds", "2", "--output", "audit"]
-    code, _, err = run(capsys, *audit)
-    assert code == 0, err
+    execute("audit run --mean_labels 1.2 --folds 2 --output audit")
     patient = dict(row.split(",")[::2] for row in rows)
     held = [
         {patient[name] for name in read_held_out(tmp_path / "audit" / f"fold-{part}-of-2").ids}
@@ -76,8 +73,7 @@ def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     ]
     assert held[0]
     assert held[0].isdisjoint(held[1])
-    code, _, err = run(capsys, "evaluate run table.csv --data.group patient")
-    assert code == 0, err
+    execute("evaluate run table.csv --data.group patient")
     number = len({row.rpartition(",")[2] for row in rows})
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["groups"] == number
 
@@ -91,35 +87,27 @@ def test_held_out_scores_keep_groups(trained):
 
 
 @pytest.mark.parametrize("stated", [None, 3])
-def test_an_audit_solves_the_head_without_whole_groups(trained, tmp_path, capsys, monkeypatch, stated):
+def test_an_audit_solves_the_head_without_whole_groups(trained, tmp_path, monkeypatch, stated):
     _, folder = trained
     parts = []
-    monkeypatch.setattr(
-        out_of_fold,
-        "draw_folds",
-        lambda *arguments: parts.append((arguments, DRAW(*arguments))) or parts[-1][1],
-    )
+    draw = out_of_fold.draw_folds
+    watched = lambda *given: parts.append((given, draw(*given))) or parts[-1][1]  # noqa: E731
+    monkeypatch.setattr(out_of_fold, "draw_folds", watched)
     flags = ["--folds", stated] if stated else []
-    code, _, err = run(capsys, "audit", folder, "--mean_labels 2 --output", tmp_path / "a", *flags)
-    assert code == 0, err
+    execute("audit", folder, "--mean_labels 2 --output", tmp_path / "a", *flags)
     ((_, folds, _, groups), part) = parts[0]
     assert folds == (stated or 5)
     assert len({*zip(groups.tolist(), part.tolist(), strict=True)}) == len({*groups.tolist()}) > 5
 
 
-DRAW = out_of_fold.draw_folds
-
-
 def test_more_folds_than_groups(tmp_path, capsys):
     path = write_features(tmp_path / "f.npz", count=120, groups=4)
     flags = ["--data.group", "patient", "--head", "ridge", "--output", tmp_path / "run"]
-    code, _, err = run(capsys, "train", path, *flags, *HIDE)
-    assert code == 0, err
+    execute("train", path, *flags, *HIDE)
     audit = ["audit", tmp_path / "run", "--mean_labels", "2", "--output", tmp_path / "audit"]
     assert "folds=5 is too many for 3 groups of training samples" in fails(capsys, *audit, "--folds 5")
-    code, out, err = run(capsys, *audit)
-    assert code == 0, err
-    assert "3 solutions of ridge" in out + err
+    execute(*audit)
+    assert "3 solutions of ridge" in "".join(capsys.readouterr())
 
 
 def test_one_group_is_refused(tmp_path, capsys):
@@ -187,9 +175,8 @@ def test_groups_of_arrays_and_of_the_estimator(tmp_path):
 def test_samples_to_label_know_their_groups(trained, tmp_path, capsys):
     _, folder = trained
     sheet = tmp_path / "sample.csv"
-    code, out, err = run(capsys, "audit sample", folder, "--rows 20 --output", sheet)
-    assert code == 0, err
-    assert "groups. Each was drawn by itself, not with its group" in out
+    execute("audit sample", folder, "--rows 20 --output", sheet)
+    assert "groups. Each was drawn by itself, not with its group" in capsys.readouterr().out
     held_out = read_held_out(folder)
     ids = (held_out.ids[3], "new", held_out.ids[0], "other")
     groups = audited_groups(Audited("", ids, np.zeros((4, 4), bool), ()), held_out)

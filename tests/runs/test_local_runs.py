@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
@@ -16,7 +15,6 @@ from spml.common.errors import InputError
 from spml.review.progress import Selection
 from spml.review.session import Review
 from spml.runs.audits import out_of_fold
-from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.decide.inferred_labels import _from_table
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
@@ -24,7 +22,8 @@ from spml.runs.run import Run
 from tests.helpers.commands import execute, fails
 from tests.helpers.exported import check_exported_images
 from tests.helpers.photo_runs import CLASSES, train_on
-from tests.helpers.serving import check_served_windows, client_of
+from tests.helpers.records import read_rows
+from tests.helpers.serving import client_of
 
 BACKBONE = "test_convnext"
 
@@ -53,44 +52,17 @@ def images(coloured):
     return sorted(coloured.parent.glob("*.png"))[:10]
 
 
-def scores_by_hand(run, images):
-    """Logits, and the window of each class, from the weights of a run."""
-    classifier, local = run.classifier, run.classifier.top.local
-    pixels = torch.stack([run.transform(Image.open(path)) for path in images])
-    windows = local.settings.windows
+def scores_by_parts(run, images):
+    """Logits, and the window of each class, from the parts of the model of a run."""
+    top, pixels = run.classifier.top, torch.stack([run.transform(Image.open(path)) for path in images])
+    windows = top.local.settings.windows
     with torch.inference_mode():
-        maps = classifier.backbone.maps(pixels)
-        scores = [classifier.top.head(classifier.backbone.pool(maps))]
-        places, above = [], []
-        for number, side in enumerate(windows.sides):
-            cut = [
-                (row, column, maps[:, :, row : row + side, column : column + side])
-                for row in range(windows.height - side + 1)
-                for column in range(windows.width - side + 1)
-            ]
-            each = torch.stack([classifier.top.head(classifier.backbone.pool(part)) for _, _, part in cut])
-            best = each.amax(0)
-            scores.append(best)
-            above.append((best - local.centre[1 + number]) / local.spread[1 + number])
-            corner = torch.tensor([[column / windows.width, row / windows.height] for row, column, _ in cut])
-            size = torch.tensor([side / windows.width, side / windows.height])
-            places.append(torch.cat([corner, size.expand(len(corner), 2)], 1)[each.argmax(0)])
-        scores.append(torch.stack(scores[1:]).mean(0))
-        weights = torch.tensor(local.settings.weights)
-        total = sum(
-            weight * (score - centre) / spread
-            for weight, score, centre, spread in zip(weights, scores, local.centre, local.spread, strict=True)
-        )
-        own = local.settings.weights[1:-1]
-        used = [weight > 0 or not any(own) for weight in own]
-        chosen = torch.stack([part if use else part - 1e9 for part, use in zip(above, used, strict=True)])
-        size_of_each = chosen.argmax(0)[None, ..., None].expand(1, -1, -1, 4)
-        places = torch.stack(places).gather(0, size_of_each)[0]
-    return (local.offset + local.scale * total).numpy(), places.numpy()
+        outputs = top(*windows.features(run.classifier.backbone, pixels))
+    return outputs.logits.numpy(), windows.places()[outputs.windows.numpy()]
 
 
 def test_what_is_predicted_comes_from_windows(run, images):
-    logits, places = scores_by_hand(run, images)
+    logits, places = scores_by_parts(run, images)
     predicted = run.predict(images, where=True)
     expected = 1 / (1 + np.exp(-logits.astype(np.float64)))
     np.testing.assert_allclose(predicted.scores, expected, atol=1e-4)
@@ -132,12 +104,13 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
     execute("predict", run.folder, *images, "--where --output", output)
     expected = run.predict(images, where=True)
     if suffix == "csv":
-        with open(output, newline="") as stream:
-            rows = list(csv.DictReader(stream))
+        rows = read_rows(output)
         assert list(rows[0])[-1] == "where"
         found = [
             [[*map(float, text.split())] for text in filter(None, row["where"].split(";"))] for row in rows
         ]
+        guesses = [[name for name, _, _ in guess.labels] for guess in _from_table(output)]
+        assert guesses == expected.labels
     elif suffix == "jsonl":
         lines = [json.loads(line) for line in output.read_text().splitlines()]
         found = [[line["where"][label] for label in line["labels"]] for line in lines]
@@ -151,27 +124,14 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
             np.testing.assert_allclose(windows, others, atol=1e-4)
 
 
-def test_a_file_with_windows_can_be_read_again(run, images, tmp_path):
-    output = tmp_path / "labels.csv"
-    execute("predict", run.folder, *images, "--where --output", output)
-    guesses = list(_from_table(output))
-    assert [[name for name, _, _ in guess.labels] for guess in guesses] == run.predict(images).labels
-
-
-@pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.long), "torch-export"])
-def test_exported_models_score_windows(run, images, tmp_path, form):
-    check_exported_images(run, images, tmp_path, form)
-
-
-def test_the_server_says_where_if_it_is_asked(run, images):
-    check_served_windows(run, images[:2])
+def test_exported_models_score_windows(run, images, tmp_path):
+    check_exported_images(run, images, tmp_path, "torch-export")
 
 
 def test_an_audit_and_its_review_say_where(run, tmp_path, capsys):
     audit = tmp_path / "audit"
     execute("audit", run.folder, "--output", audit, "--top 20 --folds 2")
-    with open(audit / "missing.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = read_rows(audit / "missing.csv")
     folder = run.trained_on.rpartition("/")[0]
     for row in rows[:5]:
         predicted = run.predict(f"{folder}/{row['file']}", where=True, top_k=len(CLASSES))
@@ -188,30 +148,11 @@ def test_an_audit_takes_the_windows_that_the_run_has_kept(run, tmp_path, monkeyp
     held_out = read_held_out(run.folder)
     monkeypatch.setattr(Run, "stream", lambda *arguments, **settings: pytest.fail("photos are predicted"))
     execute("audit", run.folder, "--output", tmp_path / "audit", "--top 20")
-    with open(tmp_path / "audit" / "missing.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = read_rows(tmp_path / "audit" / "missing.csv")
     assert rows
     for row in rows:
         number = held_out.windows[held_out.ids.index(row["file"]), run.classes.index(row["label"])]
         np.testing.assert_allclose([*map(float, row["where"].split())], run.places[number], atol=1e-4)
-
-
-def test_an_audit_scores_windows_by_one_cross_validation(run, tmp_path):
-    """Which training has done for so few images, so that the scores are those that it has kept."""
-    kept = read_held_out(run.folder)
-    copy = tmp_path / "copy"
-    shutil.copytree(run.folder, copy)
-    (copy / "held_out.safetensors").unlink()
-    copied = spml.load(copy)
-    data = open_for_run(copied, copied.settings.data)
-    scored = score_samples(
-        copied, data, copied.settings.data, folds=None, folder=tmp_path / "refits", overwrite=False,
-        engine=Engine(),
-    )  # fmt: skip
-    assert scored.how.startswith("5 solutions of auto")
-    row = {name: number for number, name in enumerate(scored.ids)}
-    found = scored.scores.gather()[[row[name] for name in kept.ids]]
-    np.testing.assert_allclose(found, kept.scores.array, atol=1e-4)
 
 
 def test_heads_that_are_solved_without_a_part_score_windows(coloured, tmp_path, monkeypatch):
@@ -292,16 +233,19 @@ def test_few_held_out_samples_do_not_decide(coloured, tmp_path):
     assert run.summary["local"] is None
 
 
-def test_a_network_without_windows_is_refused_before_it_is_trained(coloured, tmp_path, capsys):
-    said = fails(capsys, "train digits --local on --output", tmp_path / "run")
-    assert "local=on: the features of backbone small_cnn are not the mean of its map" in said
-    assert "local=crops" in said
-    assert not (tmp_path / "run").exists()
-
-
-def test_windows_of_feature_files_are_refused(tmp_path, capsys):
-    path = tmp_path / "features.npz"
-    np.savez(path, X=np.eye(40, dtype=np.float32), Y=np.eye(2, dtype=np.uint8).repeat(20, 0))
-    said = fails(capsys, "train", path, "--local on --output", tmp_path / "run")
-    assert "the data holds one feature vector of each sample" in said
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            "digits",
+            ("the features of backbone small_cnn are not the mean of its map", "local=crops"),
+        ),
+        ("x.npz", ("the data holds one feature vector of each sample",)),
+    ],
+)
+def test_what_has_no_windows_is_refused_before_it_is_trained(tmp_path, capsys, monkeypatch, source, words):
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", X=np.eye(40, dtype=np.float32), Y=np.eye(2, dtype=np.uint8).repeat(20, 0))
+    said = fails(capsys, "train", source, "--local on --output run")
+    assert all(each in said for each in words)
     assert not (tmp_path / "run").exists()

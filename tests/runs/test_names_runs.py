@@ -7,6 +7,7 @@ import dataclasses
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from spml.runs.audits.sample import scores_of_sample
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
+from tests.helpers.records import read_rows
 from tests.reference.names import lda_of_names, name_scores
 
 pytest.importorskip("transformers", reason="transformers is not installed")
@@ -72,10 +74,12 @@ def plain(folder):
     return spml.train(folder / "scenes" / "labels.csv", backbone=model, output=folder / "plain", **QUICK)
 
 
+def labels_of(path):
+    return {row["file"]: row["label"].split(";") for row in read_rows(path / "full.csv")}
+
+
 def truth(path):
-    with open(path / "full.csv", newline="") as stream:
-        labels = [row["label"].split(";") for row in csv.DictReader(stream)]
-    return np.asarray([[name in own for name in NAMES] for own in labels])
+    return np.asarray([[name in own for name in NAMES] for own in labels_of(path).values()])
 
 
 def test_names_are_a_member_and_help(folder, run, plain):
@@ -203,37 +207,31 @@ def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, fo
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("source", "words", "message"),
     [
-        (["--method", "an"], "method 'an' makes no use of the names of classes: pass method=auto"),
-        (["--head", "ridge"], "but model.head=ridge is given: leave out one of the two"),
-        (["--frozen", "no"], "but model.frozen=no is given"),
-        (["--backbone", "resnet50"], "its image tower is the backbone, but model.backbone is resnet50"),
+        ("labels.csv", "--names clip --method an", "method 'an' makes no use of the names of classes: pass"),
+        (
+            "labels.csv",
+            "--names clip --head ridge",
+            "but model.head=ridge is given: leave out one",
+        ),
+        ("labels.csv", "--names clip --frozen no", "but model.frozen=no is given"),
+        ("labels.csv", "--names clip --backbone resnet50", "but model.backbone is resnet50"),
+        ("labels.csv", "--names clip --model.names_lda yes", "names_lda is for photos without labels"),
+        ("labels.csv", "--model.prompts p.txt", "no model with one is named: pass names=MODEL"),
+        ("x.npz", "--names clip", "but x holds features: leave it out"),
+        ("codes.csv", "--names clip", "no class has a name that a text tower could read"),
     ],
 )
-def test_settings_that_do_not_go_together(capsys, folder, tmp_path, words, message):
-    table = folder / "scenes" / "labels.csv"
-    said = fails(capsys, "train", table, "--names", folder / "clip", "--output", tmp_path / "run", *words)
-    assert message in said
-    assert not (tmp_path / "run").exists()
-
-
-def test_what_does_not_suit_is_refused(capsys, folder, tmp_path):
-    table = folder / "scenes" / "labels.csv"
-    assert "no model with one is named: pass names=MODEL" in fails(
-        capsys, "train", table, "--model.prompts p.txt"
-    )
-    features = tmp_path / "x.npz"
-    np.savez(features, X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
-    assert "but x holds features: leave it out" in fails(
-        capsys, "train", features, "--names", folder / "clip"
-    )
-    codes = tmp_path / "codes.csv"
-    codes.write_text(table.read_text().replace("red", "c07").replace("blue", "c08").replace("green", "c09"))
-    for path in (folder / "scenes").glob("*.png"):
-        shutil.copy(path, tmp_path)
-    words = ["train", codes, "--names", folder / "clip", "--output", tmp_path / "run"]
-    assert "no class has a name that a text tower could read" in fails(capsys, *words)
+def test_what_does_not_go_with_names_is_refused(
+    capsys, folder, tmp_path, monkeypatch, source, words, message
+):
+    monkeypatch.chdir(folder)
+    scenes = folder / "scenes"
+    np.savez(scenes / "x.npz", X=np.eye(4), Y=np.eye(4), classes=np.array([*"abcd"]))
+    codes = (scenes / "labels.csv").read_text().replace("red", "c07").replace("blue", "c08")
+    (scenes / "codes.csv").write_text(codes.replace("green", "c09"))
+    assert message in fails(capsys, "train", scenes / source, words, "--output", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -310,8 +308,7 @@ def test_from_photos_without_labels_to_a_run_that_learned(capsys, folder, untagg
         (card,) = labelling.cards([row])
         assert card.order == np.argsort(-scores[0], kind="stable").tolist()
         assert (card.given, card.refused) == ([], [])
-        with open(folder / "scenes" / "full.csv", newline="") as stream:
-            labels = {each["file"]: each["label"].split(";") for each in csv.DictReader(stream)}
+        labels = labels_of(folder / "scenes")
         for name in sample.ids:
             row = labelling.records.ids.index(name)
             for label in labels[name.split("/")[-1]]:
@@ -370,13 +367,69 @@ def features_of_parts(run, paths):
     return np.stack(found, 1)
 
 
+LISTED, MANY = "--data.classes names.txt", "--data.classes many.txt"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("thresholds run", "run: no label is known yet"),
+        ("audit run --mean_labels 1.5 --output audit", "spml audit sample run, then spml review"),
+        (f"train photos {LISTED}", "pass names=MODEL"),
+        (
+            f"train photos {LISTED} --names clip --epochs 3 --mean_labels 2",
+            "epochs, mean_labels would",
+        ),
+        (f"train photos {LISTED} --names clip --local on", "model.local would have no effect"),
+        (f"train photos {LISTED} --names clip --frozen no", "model.frozen would have no effect"),
+        (f"train photos {LISTED} --names clip --resume", "holds no run to resume"),
+        (f"train photos {MANY} --names clip --model.names_lda yes", "LDA of 7 classes needs 140 photos, 20"),
+        ("train photos --data.classes code.txt --names clip", "'c07' can't be read as a name either"),
+        ("train photos --data.classes twice.txt --names clip", "repeats 'red'"),
+        ("train photos --data.classes one.txt --names clip", "names one class only"),
+        ("train photos --data.classes empty.txt --names clip", "is empty"),
+        (f"train none {LISTED} --names clip", "holds no image"),
+        (f"train one.txt {LISTED} --names clip", "name a folder of them, or a table"),
+        ("train one --names clip", "If no label is known yet"),
+        (f"train photos {LISTED} --names clip --output run", "overwrite"),
+        (f"train photos {LISTED} --names clip --output run --resume", "nothing is trained without a known"),
+    ],
+)
+def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, monkeypatch, line, message):
+    monkeypatch.chdir(untagged)
+    if not Path("clip").exists():
+        Path("clip").symlink_to(folder / "clip")
+        many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))
+        texts = {"many": many, "code": "red\nc07\n", "twice": "red\nred\n", "one": "red\n", "empty": ""}
+        for name, text in texts.items():
+            Path(f"{name}.txt").write_text(text)
+        for name in ("none", "one"):
+            Path(name).mkdir()
+        shutil.copy(next(Path("photos").glob("*/*.png")), "one")
+    words = [] if "--output" in line or not line.startswith("train") else ["--output", "never"]
+    assert message in fails(capsys, line, *words)
+    assert not Path("never").exists()
+
+
+def test_the_configuration_of_photos_without_labels_is_printed(capsys, folder, untagged, tmp_path):
+    words = "--data.classes", untagged / "names.txt", "--names", folder / "clip", "--print_config --output"
+    code, printed, _ = command(capsys, "train", untagged / "photos", *words, tmp_path / "run")
+    assert code == 0
+    assert f"names: {folder / 'clip'}" in printed
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(("crops", "lda"), [(True, False), (False, True), (True, True)])
-def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_path, crops, lda):
+def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_path, crops, lda, caplog):
+    caplog.set_level("INFO", "spml")
     run = spml.train(
         untagged / "photos", names=str(folder / "clip"), data={"classes": str(untagged / "names.txt")},
         local="crops" if crops else "auto", model={"names_lda": lda}, output=tmp_path / "run", quiet=True,
         threads=1,
     )  # fmt: skip
+    told = f"names: fitted to 120 photos{' and their crops' * crops} by LDA"
+    assert (told in caplog.text) == lda
+    assert ("its best of 4 crops and its best of 9 count alike" in caplog.text) == crops
     photos, new = sorted((untagged / "photos").glob("*/*.png")), sorted((folder / "new").glob("*.png"))
     fitted, given = (features_of_parts(run, paths)[:, : 14 if crops else 1] for paths in (photos, new))
     texts = cold.classifier.top.head.heads[0].texts.tolist()
@@ -413,61 +466,6 @@ def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_p
     some = [photos[0].relative_to(untagged / "photos").as_posix()]
     scores = scores_of_sample({"run": run}, some, run.classes)
     assert np.isfinite(scores).all()
-
-
-def test_what_needs_a_known_label_says_so(capsys, cold, untagged, folder, tmp_path):
-    for words in (
-        ["thresholds", cold.folder],
-        ["audit", cold.folder, "--mean_labels", 1.5, "--output", tmp_path / "audit"],
-    ):
-        said = fails(capsys, *words)
-        assert f"{cold.folder}: no label is known yet" in said
-        assert f"spml audit sample {cold.folder}, then spml review" in said
-    train = ["train", untagged / "photos", "--output", tmp_path / "run"]
-    listed = ["--data.classes", untagged / "names.txt"]
-    clip = ["--names", folder / "clip"]
-    assert "pass names=MODEL" in fails(capsys, *train, *listed)
-    code, _, said = command(capsys, *train, *listed, *clip, "--local crops --model.names_lda yes --overwrite")
-    assert code == 0
-    assert "names: fitted to 120 photos and their crops by LDA" in said
-    assert "its best of 4 crops and its best of 9 count alike" in said
-    shutil.rmtree(tmp_path / "run")
-    said = fails(capsys, *train, *listed, *clip, "--epochs", 3, "--mean_labels", 2)
-    assert "epochs, mean_labels would have no effect: leave it out" in said
-    assert "model.local would have no effect" in fails(capsys, *train, *listed, *clip, "--local on")
-    table = folder / "scenes" / "labels.csv"
-    said = fails(capsys, "train", table, *clip, "--model.names_lda yes --output", tmp_path / "run")
-    assert "model.names_lda is for photos without labels" in said
-    assert "model.frozen would have no effect" in fails(capsys, *train, *listed, *clip, "--frozen no")
-    assert "holds no run to resume" in fails(capsys, *train, *listed, *clip, "--resume")
-    many = "\n".join(f"{word} thing" for word in ("red", "blue", "big", "old", "new", "wet", "dry"))
-    (tmp_path / "many.txt").write_text(many)
-    words = [*train, "--data.classes", tmp_path / "many.txt", *clip, "--model.names_lda", "yes"]
-    said = fails(capsys, *words)
-    assert "LDA of 7 classes needs 140 photos, 20 of each class, but there are 120" in said
-    for text, message in (
-        ("red\nc07\n", "'c07' can't be read as a name either"),
-        ("red\nred\n", "repeats 'red'"),
-        ("red\n", "names one class only"),
-        ("", "is empty"),
-    ):
-        (tmp_path / "some.txt").write_text(text)
-        assert message in fails(capsys, *train, "--data.classes", tmp_path / "some.txt", *clip)
-    (tmp_path / "none").mkdir()
-    assert "holds no image" in fails(capsys, "train", tmp_path / "none", *listed, *clip)
-    said = fails(capsys, "train", tmp_path / "some.txt", *listed, *clip)
-    assert "name a folder of them, or a table" in said
-    shutil.copy(next((untagged / "photos").glob("*/*.png")), tmp_path / "none")
-    assert "If no label is known yet" in fails(capsys, "train", tmp_path / "none", *clip)
-    assert not (tmp_path / "run").exists()
-    code, printed, _ = command(capsys, *train, *listed, *clip, "--print_config")
-    assert code == 0
-    assert f"names: {folder / 'clip'}" in printed
-    assert not (tmp_path / "run").exists()
-    # It is not replaced by accident.
-    again = ["train", untagged / "photos", *listed, *clip, "--output", cold.folder]
-    assert "overwrite" in fails(capsys, *again)
-    assert "nothing is trained without a known label" in fails(capsys, *again, "--resume")
 
 
 def test_a_run_of_names_alone_is_exported_and_served(folder, cold):

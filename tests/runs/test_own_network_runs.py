@@ -17,12 +17,11 @@ import spml
 from spml.bench.spec import read_spec
 from spml.common.errors import InputError
 from spml.config import Config, ModelConfig
-from spml.engine import Interrupted
-from spml.engine.loop import Trainer
 from spml.models.backbones import SmallCNN
 from tests.helpers.commands import refusal
 from tests.helpers.photos import make_photos
-from tests.models.nets import Does, Pooled, Small, Tied, seeded
+from tests.helpers.training import stopping_after
+from tests.models.nets import Does, Pooled, Small, seeded
 
 QUICK: dict[str, Any] = {
     "transform": {"size": 16, "mean": [0.25] * 3, "std": [0.25] * 3},
@@ -40,7 +39,7 @@ NEEDED = (
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_photos(tmp_path_factory.mktemp("own") / "photos")
+    return make_photos(tmp_path_factory.mktemp("own") / "photos", per_class=12)
 
 
 @pytest.fixture(scope="module")
@@ -101,21 +100,6 @@ def test_a_run_is_loaded_with_its_network_and_the_weights_of_the_run(tuned: Path
     assert not torch.equal(state["convolution.weight"], module.state_dict()["convolution.weight"])
     started = seeded(Pooled).state_dict()["convolution.weight"]
     assert not torch.equal(state["convolution.weight"], started), "the network was not trained"
-
-
-def test_training_changes_no_module_of_the_user(photos: Path, tmp_path: Path) -> None:
-    module = seeded(Pooled)
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    spml.train(photos, backbone=module, frozen="no", output=tmp_path / "run", **QUICK)
-    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
-    assert all(parameter.requires_grad for parameter in module.parameters())
-
-
-@pytest.mark.long
-def test_tied_weights_are_saved(photos: Path, tmp_path: Path) -> None:
-    run = spml.train(photos, backbone=seeded(Tied), frozen="no", output=tmp_path / "run", **QUICK)
-    loaded = spml.load(run.folder, backbone=Tied())
-    np.testing.assert_array_equal(scores(loaded, photos), scores(run, photos))
 
 
 # -- what loading refuses --------------------------------------------------------------------------------
@@ -203,24 +187,12 @@ def test_a_run_starts_from_another_one(tuned: Path, photos: Path, tmp_path: Path
     torch.testing.assert_close(weight, start.network.get_parameter("convolution.weight"), atol=1e-6, rtol=0)
 
 
-def interrupt_after_one_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    save = Trainer.save
-
-    def save_and_stop(trainer: Trainer) -> None:
-        save(trainer)
-        raise Interrupted("stopped")
-
-    monkeypatch.setattr(Trainer, "save", save_and_stop)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("frozen", ["yes", "no"])
-def test_a_run_is_resumed(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
+def test_a_run_is_resumed(photos: Path, tmp_path: Path, frozen: str) -> None:
     whole = spml.train(photos, backbone=seeded(Pooled), frozen=frozen, output=tmp_path / "a", **QUICK)
-    with monkeypatch.context() as patch:
-        interrupt_after_one_epoch(patch)
-        with pytest.raises(Interrupted):
-            spml.train(photos, backbone=seeded(Pooled), frozen=frozen, output=tmp_path / "b", **QUICK)
+    with stopping_after(1):
+        spml.train(photos, backbone=seeded(Pooled), frozen=frozen, output=tmp_path / "b", **QUICK)
     if frozen == "yes":
         with pytest.raises(InputError, match="your own network, or the run that it started from"):
             spml.train(
@@ -230,16 +202,6 @@ def test_a_run_is_resumed(photos: Path, tmp_path: Path, monkeypatch: pytest.Monk
         photos, backbone=seeded(Pooled), frozen=frozen, output=tmp_path / "b", resume=True, **QUICK
     )
     np.testing.assert_allclose(scores(run, photos), scores(whole, photos), rtol=0, atol=1e-6)
-
-
-@pytest.mark.long
-def test_features_of_another_network_are_not_used(photos: Path, tmp_path: Path) -> None:
-    """All runs share one cache of features."""
-    shared = {**QUICK, "data": {"workers": 0, "cache": str(tmp_path / "cache")}}
-    for name, network in (("a", seeded(Pooled)), ("b", seeded(Pooled, 1)), ("c", seeded(_Other))):
-        spml.train(photos, backbone=network, output=tmp_path / name, **shared)
-    losses = {spml.runs.folder.contents.read_metrics(tmp_path / name)[0]["train/loss"] for name in "abc"}
-    assert len(losses) == 3
 
 
 def test_a_network_without_parameters(photos: Path, tmp_path: Path) -> None:

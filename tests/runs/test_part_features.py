@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
@@ -16,6 +15,7 @@ from spml.data.readers.features import read_features
 from spml.data.readers.shards import read_shards
 from tests.helpers.commands import execute, fails
 from tests.helpers.exported import check_exported
+from tests.helpers.records import read_rows
 from tests.helpers.serving import client_of
 
 SAMPLES, PARTS, WIDTH, CLASSES = 240, 4, 6, ("cat", "dog", "fox")
@@ -93,20 +93,6 @@ def test_parts_in_memory_and_in_shards_are_those_of_a_file(run, folder, arrays, 
     np.testing.assert_allclose(np.concatenate([each.scores for each in batches]), expected, atol=1e-5)
 
 
-def test_a_run_of_shards_is_that_of_a_file(run, folder, arrays, tmp_path):
-    parts, known, _ = arrays
-    for number, rows in enumerate((slice(0, 90), slice(90, NEW.start))):
-        np.save(tmp_path / f"X_{number}.npy", parts[rows])
-        np.save(tmp_path / f"Y_{number}.npy", known[rows])
-    (tmp_path / "classes.txt").write_text("\n".join(CLASSES))
-    other = spml.train(
-        tmp_path, mean_labels=1.8, local="on", quiet=True, pictures=False, output=tmp_path / "run"
-    )
-    assert other.summary["data"]["fingerprint"] == run.summary["data"]["fingerprint"]
-    new = parts[NEW]
-    np.testing.assert_allclose(other.predict(new).scores, run.predict(new).scores, atol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
 def test_the_whole_is_the_mean_of_the_parts(tmp_path, dtype):
     parts = np.arange(24).reshape(2, 3, 4).astype(dtype)
@@ -149,14 +135,8 @@ def test_features_that_do_not_suit_are_refused(run, folder, arrays, tmp_path, ca
 
 
 def test_a_model_of_means_takes_parts(folder, arrays, tmp_path):
-    run = spml.train(
-        folder / "train.npz",
-        local="off",
-        mean_labels=1.8,
-        quiet=True,
-        pictures=False,
-        output=tmp_path / "run",
-    )
+    settings = {"local": "off", "mean_labels": 1.8, "quiet": True, "pictures": False}
+    run = spml.train(folder / "train.npz", output=tmp_path / "run", **settings)
     assert run.classifier.top.local is None
     parts = arrays[0][NEW]
     np.testing.assert_allclose(run.predict(parts).scores, run.predict(parts.mean(1)).scores, atol=1e-6)
@@ -188,8 +168,7 @@ def test_the_server_takes_parts(run, arrays):
 
 def test_an_audit_and_a_copy_of_the_data_keep_the_parts(run, folder, arrays, tmp_path, capsys):
     execute("audit", run.folder, "--output", tmp_path / "audit", "--folds 2")
-    with open(tmp_path / "audit" / "missing.csv", newline="") as stream:
-        assert {row.get("where", "") for row in csv.DictReader(stream)} <= {""}
+    assert {row.get("where", "") for row in read_rows(tmp_path / "audit" / "missing.csv")} <= {""}
     execute("data convert", folder / "train.npz", tmp_path / "b.npz", "--format nan")
     np.testing.assert_array_equal(np.load(tmp_path / "b.npz")["X"], arrays[0][: NEW.start])
     capsys.readouterr()
@@ -213,8 +192,16 @@ def test_trained_heads_score_parts(folder, arrays, tmp_path):
     )
 
 
-def test_shards_of_other_parts_are_refused(tmp_path):
-    np.save(tmp_path / "X_0.npy", np.zeros((2, 3, 4), np.float32))
+def test_shards_have_the_parts_of_one_file_and_others_are_refused(tmp_path):
+    parts = np.arange(48, dtype=np.float32).reshape(4, 3, 4)
+    for number, rows in enumerate((slice(0, 2), slice(2, 4))):
+        np.save(tmp_path / f"X_{number}.npy", parts[rows])
+        np.save(tmp_path / f"Y_{number}.npy", np.array([0, 1]))
+    (tmp_path / "classes.txt").write_text("cat\ndog")
+    np.savez(tmp_path / "a.npz", X=parts, Y=np.eye(2, dtype=np.uint8)[[0, 1, 0, 1]])
+    inputs = read_shards(tmp_path, DataConfig()).inputs
+    np.testing.assert_array_equal(inputs.by_part().fetch([3, 0]).numpy(), parts[[3, 0]])
+    assert inputs.fingerprint() == read_features(tmp_path / "a.npz", DataConfig()).inputs.fingerprint()
     np.save(tmp_path / "X_1.npy", np.zeros((2, 2, 4), np.float32))
     with pytest.raises(spml.InputError, match=r"holds float32 \(2, 2, 4\), but the shards before hold"):
         read_shards(tmp_path, DataConfig())

@@ -18,6 +18,7 @@ from spml.runs.folder.layout import METRICS, MODEL, SUMMARY, read_config
 from spml.runs.train import run_training
 from tests.helpers.commands import refusal
 from tests.helpers.features import arrays_of, make_features
+from tests.helpers.training import stopping_after
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +44,11 @@ def whole(folder, settings):
 
 
 @pytest.fixture
-def stopped(folder, settings, tmp_path, monkeypatch):
-    """Folder of the same run that was stopped after its first epoch, with two checkpoints."""
-    real = Trainer._end_epoch
-
-    def stop_after_the_first(self, metrics):
-        self.save()
-        real(self, metrics)
-        self.save()
-        raise Interrupted("stopped")
-
+def stopped(folder, settings, tmp_path):
+    """Folder of the same run that was stopped after its second epoch, with two checkpoints."""
     if not (folder / "stopped").exists():
-        with monkeypatch.context() as patch:
-            patch.setattr(Trainer, "_end_epoch", stop_after_the_first)
-            with pytest.raises(Interrupted):
-                run_training(from_dict({**settings, "output": str(folder / "stopped")}))
+        with stopping_after(2):
+            run_training(from_dict({**settings, "output": str(folder / "stopped")}))
     return shutil.copytree(folder / "stopped", tmp_path / "stopped")
 
 

@@ -1,9 +1,10 @@
-"""Views of a run in Python."""
+"""Views of a run in Python, from wherever it is used; trainings beside each other."""
 
 from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from spml.data.images.image_files import ImageFiles
 from spml.runs.network import Transform
 from spml.runs.predict.predictions import Predictions
 from tests.helpers import write_image
-from tests.helpers.commands import refusal
+from tests.helpers.commands import execute, fails, refusal
 from tests.helpers.features import make_features
 
 
@@ -164,31 +165,14 @@ def test_a_single_sample_is_predicted(run):
         run.predict(x[0, :-1])
 
 
-def test_a_single_image_is_predicted(tmp_path):
-    for name in ("a/0.png", "a/1.png", "b/0.png", "b/1.png", "b/2.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        write_image(tmp_path / name)
-    settings = {
-        "backbone": "test_efficientnet",
-        "weights": "random",
-        "epochs": 1,
-        "threads": 1,
-        "method": "an",
-    }
-    run = spml.train(
-        tmp_path,
-        data={"size": 32, "workers": 0},
-        quiet=True,
-        pictures=False,
-        output=tmp_path / "run",
-        **settings,
-    )
-    image = Image.open(tmp_path / "a/0.png").convert("RGB")
+def test_a_single_image_is_predicted(photo_run, photos):
+    path = photos / "red" / "00.png"
+    image = Image.open(path).convert("RGB")
     pixels = np.asarray(image)
-    expected = run.predict(str(tmp_path / "a/0.png"))
+    expected = photo_run.predict(str(path))
     assert len(expected.ids) == 1
-    for one in (image, pixels, torch.from_numpy(pixels.copy()).permute(2, 0, 1), tmp_path / "a/0.png"):
-        np.testing.assert_allclose(run.predict(one).scores, expected.scores, rtol=1e-5)
+    for one in (image, pixels, torch.from_numpy(pixels.copy()).permute(2, 0, 1), path):
+        np.testing.assert_allclose(photo_run.predict(one).scores, expected.scores, rtol=1e-5)
 
 
 def test_a_missing_run_is_answered_with_the_nearest_one(run, tmp_path):
@@ -203,3 +187,52 @@ def test_a_missing_run_is_answered_with_the_nearest_one(run, tmp_path):
         spml.load(parent / "x.npz")
     with pytest.raises(InputError, match=r"runn: no such folder\. Did you mean run\?"):
         spml.train(parent / "x.npz", init_from=str(parent / "runn"), quiet=True, output=tmp_path / "next")
+
+
+@pytest.mark.long
+def test_trainings_in_eight_threads(tmp_path):
+    data = str(make_features(tmp_path / "x.npz"))
+
+    def train(number, where):
+        kinds = ({}, {"model": {"head": "mlp", "dropout": 0.5}}, {"method": "gr", "mean_labels": 2.0})
+        run = spml.train(
+            data,
+            data={"unlisted": "negative", "observe": "single"},
+            epochs=1,
+            threads=1,
+            seed=number % 9,
+            pictures=False,
+            quiet=True,
+            output=tmp_path / where / str(number),
+            **{"method": "an", **kinds[number % 3]},
+        )
+        return run.weights_sha256
+
+    alone = [train(number, "alone") for number in range(9)]
+    states = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda number: train(number, "together"), range(32)))
+    assert together == [alone[number % 9] for number in range(32)]
+    assert len({*alone}) == 9
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.random.get_state()[1].tolist() == states[1]
+
+
+def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch, capsys):
+    start, elsewhere = tmp_path / "start", tmp_path / "elsewhere"
+    start.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(start)
+    rows = np.arange(60)
+    matrix = np.eye(3, dtype=np.float32)[rows % 3] + np.random.default_rng(0).normal(0, 0.1, (60, 3))
+    np.savez("x.npz", X=matrix.astype(np.float32), Y=rows % 3, classes=np.array(["a", "b", "c"]))
+    spml.train("x.npz", model={"head": "ridge"}, output="runs/one", threads=1, quiet=True, mean_labels=1.5)
+    assert spml.load("runs/one").config.data.path == "x.npz"
+    monkeypatch.chdir(elsewhere)
+    run = spml.load(start / "runs" / "one")
+    assert run.config.data.path == str(start / "x.npz")
+    execute("audit", run.folder, "--output audit")
+    (start / "x.npz").rename(elsewhere / "y.npz")
+    said = fails(capsys, "audit", run.folder, "--output another")
+    assert "one: the data that it has learned from, 'x.npz', is not there. Name" in said
+    execute("audit", run.folder, "y.npz --output another")

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import spml
 from spml.common.errors import InputError
@@ -51,21 +50,10 @@ def test_predictions_thresholds_and_evaluations_are_short(tmp_path):
     assert json.loads(json.dumps(result))["mAP"] == result["mAP"]
 
 
-def test_photos_are_shown_with_their_labels(tmp_path):
-    generator = np.random.default_rng(0)
-    for name in ("red", "blue"):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            pixels = generator.integers(0, 100, (20, 20, 3), np.uint8)
-            pixels[..., 0 if name == "red" else 2] += 150
-            Image.fromarray(pixels).save(tmp_path / name / f"{number}.png")
-    run = spml.train(
-        str(tmp_path), backbone="small_cnn", weights="random", epochs=1, threads=1, pictures=False,
-        quiet=True, data={"workers": 0, "size": 16}, output=str(tmp_path / "run"),
-    )  # fmt: skip
-    shown = run.predict([str(tmp_path / "red"), str(tmp_path / "blue")], workers=0)._repr_html_()
+def test_photos_are_shown_with_their_labels(photo_run, photos):
+    shown = photo_run.predict([str(photos / "red"), str(photos / "blue")], workers=0)._repr_html_()
     assert shown.count("<img src='data:image/jpeg;base64,") == 8
-    assert "... and 16 more" in shown
+    assert "... and 8 more" in shown
 
 
 def test_texts_are_said_by_the_argument(tmp_path):

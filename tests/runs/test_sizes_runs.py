@@ -16,9 +16,12 @@ from spml.engine import Interrupted
 from spml.models import BackboneSpec, takes_any_size
 from spml.models.backbones.backbone import resized
 from spml.models.solved.members import class_logits
+from spml.runs.audits.out_of_fold import open_for_run, score_samples
 from spml.runs.by_names import open_unlabelled
 from spml.runs.fit import sizes as fit_sizes
 from spml.runs.fit.solve import HeldOutJudge
+from spml.runs.folder.held_out import read_held_out
+from spml.runs.predict.batches import Engine
 from spml.runs.settle.like import like_run
 from spml.runs.settle.resolve import candidate_sizes, open_for_backbone
 from tests.helpers.commands import fails
@@ -78,6 +81,28 @@ def run(photos, weights, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_sizes, "HeldOutJudge", told_by(iter([0.50, 0.51, 0.60, 0.51])))
         return spml.load(train_sizes(photos, tmp_path_factory.mktemp("runs") / "two", weights, "64,96"))
+
+
+@pytest.fixture(scope="module")
+def watched(photos, weights, tmp_path_factory):
+    """A run of both sizes, and the scores that its judge was given."""
+    seen = []
+
+    class Watched(HeldOutJudge):
+        def __call__(self, scores, *rest):
+            seen.append(np.sort(scores, 0))
+            return super().__call__(scores, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_sizes, "HeldOutJudge", Watched)
+        return train_sizes(photos, tmp_path_factory.mktemp("runs") / "watched", weights, "64,96"), seen
+
+
+@pytest.fixture(scope="module")
+def alone(photos, weights, tmp_path_factory):
+    """Folders of runs with one size each."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {size: train_sizes(photos, folder / str(size), weights, size) for size in (64, 96)}
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +178,11 @@ def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):
     assert 1.2 < float(run.predict(photos.parent).scores.sum(1).mean()) < 1.9
 
 
-def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path):
+def test_held_out_scores_are_those_of_both_sizes(run, alone):
     """Up to a line, the weighted sum of what a run of each size alone has kept."""
-    from spml.runs.folder.held_out import read_held_out
-
     kept, total = read_held_out(run.folder), 0.0
     for each in run.classifier.sizes:
-        alone = spml.load(train_sizes(photos, tmp_path / str(each.size), weights, each.size))
-        of_size = read_held_out(alone.folder)
+        of_size = read_held_out(alone[each.size])
         of_size = of_size._replace(scores=of_size.compared)
         total = total + each.weight * of_size.scores_of(kept.ids).gather()
     found = kept.compared.gather()
@@ -172,29 +194,27 @@ def test_held_out_scores_are_those_of_both_sizes(run, photos, weights, tmp_path)
     np.testing.assert_allclose(kept.scores.gather(), fitted.logits, atol=1e-2)
 
 
-def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(photos, weights, tmp_path, monkeypatch):
-    from spml.runs.folder.held_out import read_held_out
-
-    seen = []
-
-    class Watched(HeldOutJudge):
-        def __call__(self, scores, *rest):
-            seen.append(np.sort(scores, 0))
-            return super().__call__(scores, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fit_sizes, "HeldOutJudge", Watched)
-        train_sizes(photos, tmp_path / "two", weights, "64,96")
-    alone = read_held_out(spml.load(train_sizes(photos, tmp_path / "96", weights, 96)).folder)
-    compared, left_out = (np.sort(each.gather(), 0) for each in (alone.compared, alone.scores))
+def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(watched, alone):
+    _, seen = watched
+    kept = read_held_out(alone[96])
+    compared, left_out = (np.sort(each.gather(), 0) for each in (kept.compared, kept.scores))
     assert any(np.allclose(each, compared, atol=1e-4) for each in seen)
     assert not any(np.allclose(each, left_out, atol=1e-4) for each in seen)
 
 
-@pytest.mark.parametrize("form", ["onnx", pytest.param("torch-export", marks=pytest.mark.long)])
-def test_one_exported_file_has_both_sizes(run, images, tmp_path, form):
-    about = check_exported_images(run, images, tmp_path, form)
-    assert about is None or sorted(about["preparation"]["sizes"]) == [64, 96]
+def test_one_exported_file_has_both_sizes(run, images, tmp_path):
+    about = check_exported_images(run, images, tmp_path, "onnx")
+    assert sorted(about["preparation"]["sizes"]) == [64, 96]
+
+
+def test_a_cluster_scores_both_sizes(run, images, played):
+    alone = run.predict(images, where=True)
+    together = run.predict(images, where=True, engine="ray")
+    assert played == ["logits"]
+    np.testing.assert_allclose(together.scores, alone.scores, atol=1e-6)
+    assert together.labels == alone.labels
+    for one, other in zip(alone.where, together.where, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_server_predicts_at_both_sizes(run, images):
@@ -202,10 +222,6 @@ def test_the_server_predicts_at_both_sizes(run, images):
 
 
 def test_an_audit_solves_heads_of_both_sizes(run, photos, weights, tmp_path, monkeypatch):
-    from spml.runs.audits.out_of_fold import open_for_run, score_samples
-    from spml.runs.folder.held_out import read_held_out
-    from spml.runs.predict.batches import Engine
-
     # Windows of both sizes speak for labels.
     first = sum(run.classifier.top.local.settings.windows.counts)
     assert first < len(run.places)
@@ -291,8 +307,8 @@ def test_networks_of_one_size_keep_it():
     assert not takes_any_size(BackboneSpec("small_cnn", **three))
 
 
-def test_a_killed_run_goes_on_in_the_second_size(photos, weights, tmp_path, monkeypatch):
-    whole = spml.load(train_sizes(photos, tmp_path / "whole", weights, "64,96"))
+def test_a_killed_run_goes_on_in_the_second_size(photos, weights, watched, tmp_path, monkeypatch):
+    whole = spml.load(watched[0])
     fit, sizes = fit_sizes._fit_at, []
 
     def killed(build, run, size, *rest):
@@ -322,16 +338,15 @@ def test_a_time_limit_leaves_sizes_out(photos, weights, tmp_path, monkeypatch, c
     assert [each.size for each in run.classifier.sizes] == [64]
 
 
-def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, tmp_path):
-    """Rows of 64 or 96 pixels: 5 or 10 times what features take."""
-    sizes = {}
-    for name, data in (("own", {}), ("stated", {"cache": str(tmp_path / "cache")})):
-        run = train_sizes(photos, tmp_path / name, weights, 64, data=data)
-        rows = (tmp_path / "cache" if data else run / "features").rglob("*.rows")
-        sizes[name] = sorted(path.stat().st_size for path in rows)
+def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, alone, tmp_path):
+    """Rows of 64 pixels: 5 times what features take."""
+    run = train_sizes(photos, tmp_path / "run", weights, 64, data={"cache": str(tmp_path / "cache")})
+    own, stated = (
+        sorted(path.stat().st_size for path in folder.rglob("*.rows"))
+        for folder in (alone[64] / "features", tmp_path / "cache")
+    )
     width = 4 * spml.load(run).classifier.backbone.num_features
-    unique = 80
-    assert sizes == {"own": [unique * width], "stated": [unique * width, unique * width * 5]}
+    assert (own, stated) == ([80 * width], [80 * width, 80 * width * 5])
 
 
 def test_fine_tuning_takes_the_size_that_won(run, photos, weights, tmp_path):

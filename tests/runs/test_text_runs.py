@@ -77,8 +77,9 @@ def test_labels_of_new_texts_are_found(run, new):
 
 def test_frames_give_the_scores_of_the_table(run, new):
     pandas = pytest.importorskip("pandas")
-    scores = run.predict(pandas.read_csv(new)[["abstract", "title"]]).scores
-    np.testing.assert_array_equal(scores, run.predict(new).scores)
+    frame, expected = pandas.read_csv(new), run.predict(new).scores
+    np.testing.assert_array_equal(run.predict(frame[["abstract", "title"]]).scores, expected)
+    np.testing.assert_array_equal(run.predict(frame.iloc[0]).scores, run.predict(frame.iloc[:1]).scores)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,6 @@ def test_words_that_speak_for_a_class(run):
     without[0, run.classifier.backbone.network.terms.index("kitten")] = 0
     top = run.classifier.top
     assert top(without).logits[0, cat] < top(vector).logits[0, cat]
-
-
-def test_a_row_of_a_frame_is_one_text(run, new):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(new)
-    scores = run.predict(frame.iloc[:1]).scores
-    np.testing.assert_array_equal(run.predict(frame.iloc[0]).scores, scores)
-    assert scores.shape == (1, 3)
 
 
 def test_written_tables_have_the_texts(capsys, folder, table):

@@ -46,15 +46,15 @@ class Spy(Objective):
         self.kept += [progress, train_pass()]
 
 
-@pytest.fixture
-def data(tmp_path):
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
     """A file with full labels, most of which are hidden from training, and these labels."""
     generator = np.random.default_rng(0)
     truth = generator.random((N + VAL, C)) < 0.4
     truth[np.arange(N + VAL), generator.integers(0, C, N + VAL)] = True
     features = truth @ generator.normal(size=(C, 6)) + generator.normal(size=(N + VAL, 6))
     split = np.repeat(["train", "val"], [N, VAL])
-    path = tmp_path / "data.npz"
+    path = tmp_path_factory.mktemp("true") / "data.npz"
     np.savez(path, X=features.astype(np.float32), Y=truth.astype(np.int8), split=split)
     return path, (truth[:N], truth[N:])
 
@@ -74,12 +74,19 @@ def train(path, method, **hp):
     )
 
 
-def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
-    path, truths = data
-    monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(registry._REGISTRY.entries, "spy", ("", Spy))
-    train(path, "spy")
-    (spy,) = Spy.instances
+@pytest.fixture(scope="module")
+def spy(data):
+    """A spy after a training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spy, "instances", [], raising=False)
+        patch.setitem(registry._REGISTRY.entries, "spy", ("", Spy))
+        train(data[0], "spy")
+        (spy,) = Spy.instances
+    return spy
+
+
+def test_no_objective_can_reach_the_true_labels(data, spy):
+    truths = data[1]
     assert len(spy.kept) > 30
     assert any(labels.single_positive for labels in reachable(spy) if isinstance(labels, ObservedLabels))
     assert leaks(spy, truths) == []
@@ -131,19 +138,9 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("form", LEAKS)
-def test_the_search_finds_a_leak_of_any_form(data, monkeypatch, form):
-    path, truths = data
-
-    class Leak(Spy):
-        """Has got hold of the true labels of the training set."""
-
-        def on_fit_start(self, facts):
-            super().on_fit_start(facts)
-            self.hidden = LEAKS[form](truths[0])
-
-    monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(registry._REGISTRY.entries, "spy", ("", Leak))
-    train(path, "spy")
-    assert leaks(Spy.instances[0], truths)
-    del Spy.instances[0].hidden
-    assert leaks(Spy.instances[0], truths) == []
+def test_the_search_finds_a_leak_of_any_form(data, spy, form):
+    truths = data[1]
+    spy.hidden = LEAKS[form](truths[0])
+    assert leaks(spy, truths)
+    del spy.hidden
+    assert leaks(spy, truths) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.scores import InMemory, ScoreBlocks, as_scores, highest, ranks_of
+from spml.scores import InMemory, as_scores, highest, ranks_of
+from tests.helpers.slow import in_blocks
 
 N, C = 9, 12
 
@@ -15,21 +16,12 @@ def matrix():
     return np.random.default_rng(0).normal(size=(N, C)).round(1).astype(np.float32)
 
 
-def in_blocks(matrix):
-    def compute(columns):
-        for first in range(0, len(matrix), 4):
-            block = matrix[first : first + 4]
-            yield block if columns is None else block[:, columns]
-
-    return ScoreBlocks(*matrix.shape, compute)
-
-
 @pytest.fixture(params=["in memory", "blocks", "nothing left out"])
 def scores(matrix, request):
     none = np.empty(0, np.int64)
     return {
         "in memory": InMemory(matrix),
-        "blocks": in_blocks(matrix),
+        "blocks": in_blocks(matrix, 4),
         "nothing left out": InMemory(matrix).highest(C, (none, none)),
     }[request.param]
 

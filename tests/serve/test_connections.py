@@ -139,11 +139,8 @@ async def _hello(scope, receive, send):
         await send({"type": "http.response.body", "body": b"hello"})
 
 
-@pytest.mark.parametrize(
-    ("version", "status"), [("1.0", b"200"), ("1.1", b"200"), ("9.9", b"505"), ("2.0", b"505")]
-)
-def test_only_http_1_is_answered(feature_run, version, status):
-    with serving(feature_run) as (_, port):
-        answer = talk(port, HEALTH.replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
-    assert answer.startswith(b"HTTP/1.1 " + status), answer
-    assert (b"This server speaks HTTP/1.1." in answer) == (status == b"505")
+def test_only_http_1_is_answered(few):
+    for version, status in ((b"1.0", b"200"), (b"1.1", b"200"), (b"9.9", b"505"), (b"2.0", b"505")):
+        answer = talk(few, HEALTH.replace(b"HTTP/1.1", b"HTTP/" + version))
+        assert answer.startswith(b"HTTP/1.1 " + status), answer
+        assert (b"This server speaks HTTP/1.1." in answer) == (status == b"505")

@@ -19,8 +19,7 @@ import pytest
 
 import spml
 from spml.common.web import PatientProtocol, listen
-from spml.serve.server import Server as Served
-from spml.serve.server import Settings, make_server, serve
+from spml.serve.server import Settings, make_server
 from tests.helpers.connections import connections
 from tests.helpers.servers import Server
 from tests.helpers.serving import files, png
@@ -176,36 +175,6 @@ def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monk
         time.sleep(0.5)
         assert server.end()[0] == 128 + signal.SIGTERM
     assert list(tmp_path.glob("spml-serve-*")) == []
-
-
-def test_a_server_without_memory_ends(feature_run):
-    settings = Settings(feature_run, "127.0.0.1", 0, device="cpu")
-    service = settings.open()
-
-    def fail(samples):
-        raise MemoryError
-
-    service._batcher._score = fail
-    server = make_server(settings, service)
-    with listen(0, "127.0.0.1") as listener, httpx.Client(timeout=60) as client:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/predict"
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        for _ in range(3):
-            assert not server.should_exit
-            assert client.post(url, json={"features": [[0.0] * 8]}).status_code == 503
-        thread.join()
-    assert server.lacks_memory
-    assert service.cut_off == 0
-
-
-def test_the_command_says_why_a_server_without_memory_has_ended(feature_run, monkeypatch):
-    def run(self, sockets):
-        self.lacks_memory = True
-
-    monkeypatch.setattr(Served, "run", run)
-    with pytest.raises(spml.SpmlError, match=r"3 requests in a row failed for lack of memory\. Use"):
-        serve(Settings(feature_run, "127.0.0.1", 0, device="cpu"))
 
 
 def metrics_of(server: Server) -> dict[str, float]:

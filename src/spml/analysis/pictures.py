@@ -17,7 +17,7 @@ from torch.nn import functional
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..config import DataConfig
-from ..data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
+from ..data import Dataset, Inputs, Opening, Samples, start_opening
 from ..labels import ObservedLabels
 from ..models import Backbone, BackboneSpec, Classifier
 from ..models.backbones.backbone import resized
@@ -102,7 +102,6 @@ def open_pictures(
     data: str | None,
     split: str | None,
     images: int,
-    files: Sequence[str] | None,
     threshold: float | None,
     seed: int,
 ) -> tuple[list[Run], Pictures]:
@@ -117,10 +116,6 @@ def open_pictures(
                 f"{run.folder}: takes {run.spec.kind}s, which can't be drawn. Name runs that were "
                 "trained on images; a pretrained backbone may be frozen (model.frozen=yes)."
             )
-    if files:
-        if data or split:
-            raise InputError("`files` names the images itself: leave out `data` and `split`")
-        return runs, _from_files(files, len(runs[0].classes))
     if images < 1:
         raise InputError(f"`images` must be at least 1, got {images}")
     return runs, _from_data(runs[0], data, split, images, seed)
@@ -137,16 +132,6 @@ def predict_pictures(
     if threshold is None:
         return probabilities, run.decision()(logits)[:, order]
     return probabilities, probabilities >= threshold
-
-
-def _from_files(files: Sequence[str], classes: int) -> Pictures:
-    def load(spec: BackboneSpec) -> Inputs:
-        return open_inputs(list(files), size=spec.size, interpolation=spec.interpolation)[1]
-
-    ids, inputs, _ = open_inputs(list(files))
-    if inputs.kind != "image":
-        raise InputError(f"{files[0]}: holds feature vectors, which can't be drawn. Name images.")
-    return Pictures(tuple(ids), np.zeros((len(ids), classes), np.int8), None, load)
 
 
 def _from_data(run: Run, data: str | None, split: str | None, images: int, seed: int) -> Pictures:
@@ -213,7 +198,6 @@ def predictions(
     data: str | None = None,
     split: Literal["train", "val", "test"] | None = None,
     images: int = 6,
-    files: list[str] | None = None,
     threshold: float | None = None,
     seed: int = 0,
 ) -> Analysis:
@@ -226,8 +210,6 @@ def predictions(
         data: Data set to draw images from; by default the data of the first run, with its hidden labels.
         split: Split to draw images from; by default `val` of the run's own data, `test` of another data set.
         images: Number of images, drawn at random.
-        files: Images or folders of images to show instead, about whose labels nothing is known; in brackets
-            on the command line, such as `[a.jpg, photos]`.
         threshold: Probability at and above which a label is predicted; by default the threshold of each run.
         seed: Seed of the draw of images.
 
@@ -243,13 +225,13 @@ def predictions(
     ECCV 2022, qualitative results of the poster.
     """
     opened, pictures = open_pictures(
-        runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
+        runs, data=data, split=split, images=images, threshold=threshold, seed=seed
     )
     classes = opened[0].classes
     results = [predict_pictures(each, pictures, classes, threshold) for each in opened]
     paths = sorted({each.settings.data.path for each in opened})
     notes = []
-    if data is None and not files and len(paths) > 1:
+    if data is None and len(paths) > 1:
         notes = [
             f"The runs were trained on different data ({', '.join(paths)}); the images are those of "
             f"{opened[0].settings.data.path}, on which another run may have been trained."
@@ -358,7 +340,6 @@ def maps(
     data: str | None = None,
     split: Literal["train", "val", "test"] | None = None,
     images: int = 4,
-    files: list[str] | None = None,
     top: int = 3,
     threshold: float | None = None,
     seed: int = 0,
@@ -374,8 +355,6 @@ def maps(
         data: Data set to draw images from; by default the data of the first run, with its hidden labels.
         split: Split to draw images from; by default `val` of the run's own data, `test` of another data set.
         images: Number of images, drawn at random.
-        files: Images or folders of images to show instead, about whose labels nothing is known; in brackets
-            on the command line, such as `[a.jpg, photos]`.
         top: Largest number of maps per image, for the labels with the highest scores.
         threshold: Probability at and above which a label is predicted; by default the threshold of each run.
         seed: Seed of the draw of images.
@@ -395,7 +374,7 @@ def maps(
     if top < 1:
         raise InputError(f"`top` must be at least 1, got {top}")
     opened, pictures = open_pictures(
-        runs, data=data, split=split, images=images, files=files, threshold=threshold, seed=seed
+        runs, data=data, split=split, images=images, threshold=threshold, seed=seed
     )
     panels = [_panels(each, pictures, opened[0].classes, top, threshold) for each in opened]
     if not any(panels):

@@ -1,4 +1,4 @@
-"""Dependence of mAP on one or two hyper-parameters, from all trials of a comparison."""
+"""Dependence of mAP on a hyper-parameter, from all trials of a comparison."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ class Request:
     """Selection of values to draw of each trial.
 
     Attributes:
-        x, y: Axes, as in `value_of`; y None = one axis.
+        x: Axis, as in `value_of`.
         mode: Selection mode that picks epochs and trials.
         score: Which mAP is drawn, `test` or `val`.
     """
 
     x: str
-    y: str | None
     mode: str
     score: str
 
@@ -49,14 +48,13 @@ class Point(NamedTuple):
     Attributes:
         candidate: Its name.
         epoch: Epoch of the scores, from 1; None = the selected one.
-        x, y: Place on the axes; x is empty for a candidate that is drawn for reference.
+        x: Place on the axis; empty for a candidate that is drawn for reference.
         scores: mAP of each seed.
     """
 
     candidate: str
     epoch: int | None
     x: Value
-    y: Value | None
     scores: tuple[float, ...]
 
     @property
@@ -97,21 +95,20 @@ def only(rows: list[Row], part: str, name: str | None) -> list[Row]:
 def varied_candidates(
     rows: Sequence[Row], request: Request, candidates: list[str] | None, references: list[str]
 ) -> list[str]:
-    """Candidates to draw: the stated ones, or those along whose trials every axis varies."""
+    """Candidates to draw: the stated ones, or those along whose trials the axis varies."""
     names = sorted({row.series.candidate for row in rows})
     for name in [*(candidates or []), *references]:
         if name not in names:
             raise InputError(f"the comparison has no candidate {name!r}. {nearest(name, names)}")
-    wanted = [request.x, *([request.y] if request.y else [])]
     by_name = {name: [row for row in rows if row.series.candidate == name] for name in candidates or names}
     varied = {name: axes_of(own) for name, own in by_name.items() if name not in references or candidates}
-    found = [name for name, axes in varied.items() if {*wanted} <= {*axes}]
+    found = [name for name, axes in varied.items() if request.x in axes]
     if not found or (candidates and len(found) < len(candidates)):
         missing = [name for name in candidates or [] if name not in found]
         of = f" for candidate {missing[0]!r}" if missing else ""
         known = varied[missing[0]] if missing else sorted({axis for axes in varied.values() for axis in axes})
         raise InputError(
-            f"no trials that differ in {' and '.join(wanted)}{of}. Settings that differ: "
+            f"no trials that differ in {request.x}{of}. Settings that differ: "
             f"{', '.join(known) or 'none'}. Search others with `space` in a specification (spml bench run)."
         )
     return found
@@ -119,17 +116,16 @@ def varied_candidates(
 
 def points_of(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Point]:
     """One point per place: for each seed the best trial there by the mode."""
-    places: dict[tuple[Value, Value | None], list[Pick]] = {}
+    places: dict[Value, list[Pick]] = {}
     for pick in _picked(rows, name, request, epoch):
-        x, y = value_of(pick.row, request.x), value_of(pick.row, request.y) if request.y else None
-        if x is not None and (y is not None or request.y is None):
-            places.setdefault((x, y), []).append(pick)
-    return [Point(name, epoch, *place, _best(picks, request)) for place, picks in places.items()]
+        if (x := value_of(pick.row, request.x)) is not None:
+            places.setdefault(x, []).append(pick)
+    return [Point(name, epoch, x, _best(picks, request)) for x, picks in places.items()]
 
 
 def reference_of(rows: Sequence[Row], name: str, request: Request, epoch: int | None) -> Point:
     """The best trial of a candidate, for each seed."""
-    return Point(name, epoch, "", None, _best(_picked(rows, name, request, epoch), request))
+    return Point(name, epoch, "", _best(_picked(rows, name, request, epoch), request))
 
 
 def _picked(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Pick]:
@@ -172,25 +168,20 @@ def _best(picks: Sequence[Pick], request: Request) -> tuple[float, ...]:
 
 
 def notes_of(
-    rows: Sequence[Row], named: Sequence[str], request: Request, failed: int, val_only: bool, is_map: bool
+    rows: Sequence[Row], named: Sequence[str], request: Request, failed: int, val_only: bool
 ) -> list[str]:
     """Notes for a reader of the figure on its points."""
-    notes = [
-        "small numbers: standard deviation over seeds"
-        if is_map
-        else "error bars and bands: standard deviation over seeds"
-    ]
+    notes = ["error bars and bands: standard deviation over seeds"]
     if val_only:
         notes.append("validation mAP is drawn, because test mAP is kept for selected epochs only")
     for name in named:
         own = [row for row in rows if row.series.candidate == name]
-        drawn = {request.x, request.y}
-        rest = {*axes_of(own)} - {*drawn, "data", "hiding"}
-        if "tau" in drawn:
+        rest = {*axes_of(own)} - {request.x, "data", "hiding"}
+        if request.x == "tau":
             rest -= {"hp.w", "hp.b"}
-        if {"hp.w", "hp.b"} & drawn:
+        if request.x in ("hp.w", "hp.b"):
             rest -= {"tau"}
-        if {"data", "hiding"} & drawn:
+        if request.x in _OF_SERIES:
             rest = {axis for axis in rest if not axis.startswith(("data.", "model."))}
         if rest:
             notes.append(f"{name}: best by {request.mode} over {', '.join(sorted(rest))}")
@@ -241,9 +232,6 @@ _COLLAPSED = 0.1
 """An mAP that is further than this below the median, and than three times what the best is above it, would
 leave no room for the others, so that the axis ends above it."""
 
-_LEAST_COLOURS = 0.02
-"""A map of smaller differences of mAP would show noise in full colour."""
-
 _NAMES = {
     THRESHOLD: "threshold tau = -b / w of k in the last epoch",
     "hp.weight_pos": "lambda+ (weight of pseudo-positives)",
@@ -260,14 +248,13 @@ _TICKS = 12
 
 @register_figure(
     "sensitivity",
-    "mAP over one or two hyper-parameters",
+    "mAP over a hyper-parameter",
     needs="folders (or store URLs) of comparisons made by `spml bench run`",
 )
 def sensitivity(
     stores: Sequence[str | Path],
     *,
     x: str,
-    y: str | None = None,
     candidates: list[str] | None = None,
     references: list[str] | None = None,
     mode: str = "oracle",
@@ -276,13 +263,13 @@ def sensitivity(
     data_set: str | None = None,
     hiding: str | None = None,
 ) -> Analysis:
-    """Draw mAP over one setting as lines with error bars, or over two as a map; each candidate by itself.
+    """Draw mAP over one setting as lines with error bars, each candidate by itself.
 
     Values that are names, such as ways of hiding labels, are not joined by lines. Over numbers, an mAP that
     has collapsed is not on the axis: an arrow and its value stand for it.
 
     Every trial of the stores counts, whether a mode would select it or not. Where trials of a candidate and
-    a seed differ in settings other than the axes, the best by `mode` is drawn. Error bars are the standard
+    a seed differ in settings other than the axis, the best by `mode` is drawn. Error bars are the standard
     deviation over seeds.
 
     Args:
@@ -290,8 +277,7 @@ def sensitivity(
         x: Setting along the horizontal axis, such as `hp.sigma`, `optim.lr` or `data.observe_share`; of a
             hyper-parameter on a schedule, its end. `data` and `hiding` are the names in the specification.
             `tau` is -b / w, the threshold of k at the end of training.
-        y: Setting along the vertical axis of a map; None = lines.
-        candidates: Candidates to draw, such as `[gr]`; all for which the axes vary if None.
+        candidates: Candidates to draw, such as `[gr]`; all for which the axis varies if None.
         references: Candidates whose best trial is drawn as a line for comparison, such as `[an,em]`.
         mode: Selection mode that picks epochs and trials: `oracle`, `observed` or `audit:N`.
         score: mAP on `test` or fully labelled `val` samples.
@@ -314,22 +300,20 @@ def sensitivity(
     """
     rows, failed = read_trials(stores)
     rows = only(only(rows, "data", data_set), "hiding", hiding)
-    request = Request(x, y, mode, "val" if epochs else score)
+    request = Request(x, mode, "val" if epochs else score)
     named = varied_candidates(rows, request, candidates, references or [])
     shown: list[int | None] = [*epochs] if epochs else [None]
     points = [point for name in named for epoch in shown for point in points_of(rows, name, request, epoch)]
     lines = [reference_of(rows, name, request, epoch) for name in references or [] for epoch in shown]
-    notes = notes_of(rows, named, request, failed, bool(epochs) and score == "test", y is not None)
-    draw = _draw_lines if y is None else _draw_maps
-    columns = ["candidate", "kind", *(["epoch"] if epochs else []), x, *([y] if y else [])]
+    notes = notes_of(rows, named, request, failed, bool(epochs) and score == "test")
+    columns = ["candidate", "kind", *(["epoch"] if epochs else []), x]
     table = []
     for kind, some in (("point", points), ("reference", lines)):
         for each in some:
-            place = [each.x, "" if each.y is None else each.y][: 2 if y else 1]
             epoch = [each.epoch] if epochs else []
-            table.append((each.candidate, kind, *epoch, *place, each.mean, each.sd, len(each.scores)))
+            table.append((each.candidate, kind, *epoch, each.x, each.mean, each.sd, len(each.scores)))
     columns += [f"{request.score}_mAP", "sd", "seeds"]
-    return Analysis.from_rows(draw(points, lines, named, shown, request), columns, table, notes)
+    return Analysis.from_rows(_draw_lines(points, lines, named, shown, request), columns, table, notes)
 
 
 def in_order(values: Iterable[Value]) -> list[Value]:
@@ -475,61 +459,3 @@ def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
         axes.set_xticks(numbers, [text_of(number) for number in numbers])
         axes.minorticks_off()
     return {number: number for number in numbers}
-
-
-def _draw_maps(
-    points: Sequence[Point],
-    lines: Sequence[Point],
-    named: Sequence[str],
-    epochs: Sequence[int | None],
-    request: Request,
-) -> Any:
-    """One map per candidate and epoch, all with the same colours; references are marked on their bar."""
-    assert request.y is not None
-    xs, ys = in_order(point.x for point in points), in_order(point.y or 0.0 for point in points)
-    figure = new_figure(
-        max(4.6, (1.0 + 0.6 * len(xs)) * len(epochs)), max(3.0, (0.9 + 0.46 * len(ys)) * len(named))
-    )
-    panels = figure.subplots(len(named), len(epochs), squeeze=False)
-    marked = [line for line in lines if line.epoch == epochs[-1]]
-    means = [point.mean for point in [*points, *marked]]
-    low, high = 100 * min(lowest_shown(means), max(means) - _LEAST_COLOURS), 100 * max(means)
-    for row, name in enumerate(named):
-        for position, epoch in enumerate(epochs):
-            axes = panels[row][position]
-            grid, spread = np.full((2, len(ys), len(xs)), np.nan)
-            for point in points:
-                if point.candidate == name and point.epoch == epoch:
-                    cell = ys.index(point.y or 0.0), xs.index(point.x)
-                    grid[cell], spread[cell] = 100 * point.mean, 100 * point.sd
-            image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis", vmin=low, vmax=high)
-            _write_cells(axes, grid, spread, (low + high) / 2)
-            axes.set_xticks(range(len(xs)), [text_of(value) for value in xs])
-            axes.set_yticks(range(len(ys)), [text_of(value) for value in ys])
-            axes.tick_params(labelsize=8.5, length=0)
-            for spine in axes.spines.values():
-                spine.set_visible(False)
-            title = cut(name, 30) if epoch is None else f"{cut(name, 24)}, epoch {epoch}"
-            label_axes(axes, title, name_of(request.x), name_of(request.y))
-    extend = "min" if 100 * min(means) < low else "neither"
-    bar = figure.colorbar(image, ax=panels.ravel().tolist(), label=_label(request), extend=extend)
-    bar.outline.set_visible(False)
-    for line in marked:
-        bar.ax.axhline(100 * line.mean, color="white", linewidth=2.2)
-        bar.ax.axhline(100 * line.mean, color="black", linewidth=1)
-        place = {"xy": (-0.15, 100 * line.mean), "xycoords": ("axes fraction", "data")}
-        bar.ax.annotate(cut(line.candidate, 12), **place, ha="right", va="center", fontsize=8)
-    return figure
-
-
-def _write_cells(axes: Any, grid: Any, spread: Any, middle: float) -> None:
-    """Write every value with its standard deviation into its cell, the highest in bold."""
-    for (row, position), value in np.ndenumerate(grid):
-        if np.isfinite(value):
-            colour = "white" if value < middle else "black"
-            weight = "bold" if value == np.nanmax(grid) else "normal"
-            style = {"ha": "center", "color": colour}
-            axes.text(position, row, f"{value:.1f}", va="center", fontsize=8, fontweight=weight, **style)
-            if np.isfinite(spread[row, position]):
-                text = f"\N{PLUS-MINUS SIGN}{spread[row, position]:.1f}"
-                axes.text(position, row - 0.32, text, va="center", fontsize=6, **style)

@@ -13,18 +13,16 @@ from .questions import (
     Yield,
     class_report,
     expected_yield,
-    expected_yields,
     find_missing_labels,
     health_summary,
     rank_missing_labels,
     rank_wrong_labels,
 )
-from .sampling import Forecast, draw_sample, forecast_audit
 from .selection import Selection, select_by_audit
+from .sheets import draw_sample
 
 __all__ = [
     "ClassSummary",
-    "Forecast",
     "HiddenLabels",
     "MissingLabels",
     "Selection",
@@ -33,9 +31,7 @@ __all__ = [
     "class_report",
     "draw_sample",
     "expected_yield",
-    "expected_yields",
     "find_missing_labels",
-    "forecast_audit",
     "health_summary",
     "rank_missing_labels",
     "rank_wrong_labels",

@@ -21,21 +21,19 @@ from ..common.files import (
     check_json_sha256,
     make_folder,
     sha256_file,
-    write_bytes,
     write_checked_json,
     write_rows,
-    write_with,
 )
 from ..common.notebook import SHOWN, Listing
 from ..common.phrases import counted, shorten
 from ..common.safe import quote, read_bytes
-from ..common.spreadsheets import are_guarded, unguarded
+from ..common.spreadsheets import unguarded
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
 from ..data.join import merge_unread
 from ..data.readers import read
 from ..data.records import Records
-from ..data.tables.formats import read_rows, require_pyarrow
+from ..data.tables.formats import read_rows
 from ..labels import ObservedLabels
 from ..version import __version__
 from .questions import ClassSummary
@@ -118,7 +116,8 @@ class About(msgspec.Struct, frozen=True):
         probable: Number of pairs that have a label with a probability above .5.
         warnings: What limits the trust in the numbers, one sentence each.
         how: How the scores were made, for people.
-        spreadsheet_safe: Whether names in the CSV files are guarded, which `read_audit` undoes.
+        spreadsheet_safe: Whether an earlier version put ' before names that a spreadsheet would run, which
+            `read_audit` undoes.
     """
 
     run: str
@@ -230,47 +229,13 @@ def write_audit(folder: Path, audit: Audit) -> None:
     _write_rows(folder / WRONG, WrongLabel, audit.wrong)
     _write_rows(folder / CLASSES, ClassSummary, audit.classes)
     about = {"format": FORMAT, "spml": __version__, **msgspec.to_builtins(audit.about)}
-    about["spreadsheet_safe"] = are_guarded()
+    about["spreadsheet_safe"] = False
     about["files"] = {name: sha256_file(folder / name) for name in (MISSING, WRONG, CLASSES)}
     write_checked_json(folder / ABOUT, about)
 
 
 def _write_rows(path: Path, kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> None:
     write_rows(path, kind.__struct_fields__, map(msgspec.structs.astuple, rows))
-
-
-def check_format(form: str) -> None:
-    """Check, before long work, that a list can be written in a format.
-
-    Raises:
-        InputError: It needs a package that is not installed.
-    """
-    if form == "parquet":
-        require_pyarrow(Path("format=parquet"))
-
-
-def write_list(path: Path, rows: Sequence[MissingLabel]) -> None:
-    """Write a list in the format that the suffix of the path says, with the columns of `missing.csv`.
-
-    Args:
-        path: File that ends in .jsonl or .parquet.
-        rows: Probable missing labels by rank.
-
-    Raises:
-        SpmlError: It can't be written.
-    """
-    if path.suffix == ".jsonl":
-        write_bytes(path, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
-        return
-    import pyarrow
-    from pyarrow import parquet
-
-    text, number, count = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    kinds = dict(
-        zip(MissingLabel.__struct_fields__, (text, text, text, number, count, count, text, text), strict=True)
-    )
-    columns = {name: pyarrow.array([getattr(row, name) for row in rows], kinds[name]) for name in kinds}
-    write_with(path, lambda stream: parquet.write_table(pyarrow.table(columns), stream))
 
 
 def read_audit(folder: Path) -> Audit:

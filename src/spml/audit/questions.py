@@ -101,23 +101,6 @@ def rank_missing_labels(
     return hidden.rank(top=top, per_class=per_class, min_probability=min_probability)
 
 
-def expected_yields(columns: npt.ArrayLike, probability: npt.ArrayLike, classes: int) -> list[Yield]:
-    """Expected number of right labels of each class in a list.
-
-    Args:
-        columns: Class of each pair, such as `MissingLabels.columns`.
-        probability: Probability of each pair.
-        classes: Number of classes C.
-
-    Returns:
-        Yields of the C classes; 0 of 0 for a class that is not in the list.
-    """
-    of_pairs = np.asarray(columns, np.int64)
-    listed = np.bincount(of_pairs, minlength=classes)
-    expected = np.bincount(of_pairs, np.asarray(probability, np.float64), minlength=classes)
-    return [Yield(*pair) for pair in zip(listed.tolist(), expected.tolist(), strict=True)]
-
-
 def expected_yield(probability: npt.ArrayLike) -> Yield:
     """Expected number of right labels in a list: the sum of their probabilities.
 

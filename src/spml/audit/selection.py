@@ -106,23 +106,17 @@ def select_by_audit(
             candidate, of_audit[candidate.name]["mAP"], z, (candidate.z + z) / math.sqrt(2)
         )
     best, *others = sorted(contenders, key=lambda name: contenders[name].z)
-    if len(others) > 1:
+    lead = math.inf
+    if others:
         # z compares with the best by the SP-score; these two may both be others.
         pair = {name: scores[name] for name in (best, others[0])}
-        between = select_by_audit(
-            pair,
-            labels,
-            mean_labels,
-            audited,
-            truth,
-            draws=draws,
-            seed=seed,
-            groups=groups,
-            audited_groups=audited_groups,
-        ).contenders
-    else:
-        between = contenders
-    lead = between[others[0]].z - between[best].z if others else math.inf
+        observed = {
+            candidate.name: candidate.z
+            for candidate in compare_models(pair, labels, mean_labels, draws, seed, groups).candidates
+        }
+        ahead = drawn[best] - drawn[others[0]]
+        z = _in_deviations(float(ahead[0]), float(ahead[1:].std(ddof=1)))
+        lead = (observed[others[0]] - observed[best] + z) / math.sqrt(2)
     return Selection(
         contenders,
         by_observed=reference,

@@ -1,4 +1,4 @@
-"""The table in which people write all labels of some samples: `file,labels,complete`."""
+"""Samples to label in full, and the table in which people write all their labels: `file,labels,complete`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.documents import parse_json
+from ..common.draws import permutation
 from ..common.errors import InputError, nearest
 from ..common.files import (
     check_json_sha256,
@@ -22,7 +23,7 @@ from ..common.files import (
 )
 from ..common.phrases import counted, shorten
 from ..common.safe import CONTROL, quote, read_bytes
-from ..common.spreadsheets import are_guarded, unguarded
+from ..common.spreadsheets import unguarded
 from ..config import DataConfig, from_dict
 from ..data.records import MEMORY
 from ..data.tables.formats import Table, open_delimited
@@ -33,6 +34,32 @@ from .folder import BETWEEN_NAMES
 SHEET_FORMAT = 1
 COLUMNS = ("file", "labels", "complete")
 _YES, _NO = ("yes", "y", "true", "1", "x"), ("", "no", "n", "false", "0")
+
+
+def draw_sample(samples: int, rows: int, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Draw samples to label in full: every set of `rows` samples is equally likely.
+
+    Their order is random, so that the first ones of them are a random sample, too.
+
+    Args:
+        samples: Number N of samples to draw from.
+        rows: Number of samples to draw, at least 20.
+        seed: Seed of the draw, which is the same on every platform.
+
+    Returns:
+        int64 (rows,), distinct numbers below N.
+
+    Raises:
+        InputError: There are not so many samples, or K could not be estimated from so few.
+    """
+    if rows < FEWEST_AUDITED:
+        raise InputError(
+            f"{rows} samples are too few to estimate anything: draw at least {FEWEST_AUDITED}, better 50 or "
+            "more (`rows`)"
+        )
+    if rows > samples:
+        raise InputError(f"{rows:,} samples can't be drawn from {samples:,}: draw fewer (`rows`)")
+    return permutation(samples, "audit", seed)[:rows]
 
 
 class Answers(NamedTuple):
@@ -135,7 +162,7 @@ def write_sheet(
     files = sheet_files(sheet)
     write_text(files.classes, "".join(f"{name}\n" for name in classes))
     versions = {"format": SHEET_FORMAT, "spml": __version__}
-    own = {"spreadsheet_safe": are_guarded(), "samples": list(ids), "classes": list(classes)}
+    own = {"samples": list(ids), "classes": list(classes)}
     write_checked_json(files.about, {**versions, **about, **own})
     rows = ((name, BETWEEN_NAMES.join(labels), "") for name, labels in zip(ids, given, strict=True))
     write_rows(files.sheet, COLUMNS, rows)

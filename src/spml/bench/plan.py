@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
-from ..config.read import nested
+from ..config.read import RETIRED, nested
 from ..methods.registry import source_of
 from .rows import Row, SeriesKey, picks_of_runs
 from .space import propose
@@ -193,6 +193,9 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         del settings[name]
     if settings["data"]["size"] == "auto":  # all candidates have one size
         settings["data"]["size"] = 0
+    for setting, value in RETIRED.items():  # a part of the keys of earlier runs
+        group, _, name = setting.rpartition(".")
+        (settings[group] if group else settings)[name] = value
     if not settings["minutes"]:  # the first runs had no such setting
         del settings["minutes"]
     return settings

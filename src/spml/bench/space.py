@@ -1,4 +1,4 @@
-"""Search spaces: ranges of settings, proposals of trials, edges."""
+"""Search spaces: ranges of settings, and proposals of trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Sampler = Literal["random", "grid", "tpe"]
 
-_EDGE = 0.05  # share of a range that counts as its edge
 _DIGITS = 4  # significant digits of a proposal
 
 
@@ -69,26 +68,8 @@ class Range:
             return self.choices[0], self.choices[-1]
         return self.at(0.0), int(self.high) if self.integer else self.high
 
-    def edge(self, value: Any) -> str:
-        """Return `low` or `high` if a value lies at the edge of the range, else an empty string."""
-        if self.choices:
-            numbers = [c for c in self.choices if isinstance(c, (int, float)) and c is not True]
-            if len(numbers) < len(self.choices) or len(numbers) < 3:
-                return ""
-            return "low" if value == min(numbers) else "high" if value == max(numbers) else ""
-        low, high, value = float(self.low), float(self.high), float(value)
-        if self.log:
-            low, high, value = math.log(low), math.log(high), math.log(value)
-        share = (value - low) / (high - low)
-        return "low" if share <= _EDGE else "high" if share >= 1 - _EDGE else ""
-
 
 Space = Mapping[str, Range]
-
-
-def edges(space: Space, params: Mapping[str, Any]) -> dict[str, str]:
-    """Settings whose values lie at the edge of their range, such as {"optim.lr": "low"}."""
-    return {key: edge for key, part in space.items() if key in params and (edge := part.edge(params[key]))}
 
 
 def _rounded(value: float) -> float:

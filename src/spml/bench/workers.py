@@ -18,7 +18,6 @@ import torch
 
 from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..common.messages import bars_are_shown, log, muted, progress
-from ..common.phrases import counted
 from ..common.signals import ended_by_signals, ending_signals
 from ..config import AUTO
 from ..engine import Interrupted
@@ -37,10 +36,11 @@ from .plan import (
 )  # fmt: skip
 from .rows import Row
 from .spec import Spec, chosen, read_spec
-from .state import State, Tracker, describe_left, read_state
+from .state import State, read_state
 from .store import Store
 
 _POLL = 1.0  # seconds between two queries of the store
+_REST = 10  # a look at a large comparison takes seconds; so many times as long leaves the cores to the runs
 _LINE_EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 _GRACE = 10.0  # seconds for workers to end before they are killed
 _WAIT = 2.0  # seconds that a worker waits for series that others hold
@@ -150,22 +150,6 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True, decoders: int = 0
     return list(problems.values())
 
 
-def say_what_changed(job: Job) -> None:
-    """Say whose runs will be made again, because the source of a method outside the package changed."""
-    spec, store = job.spec(), Store(job.url)
-    for candidate in spec.candidates:
-        name = candidate.settings.get("method", AUTO)
-        if name != AUTO and (source := source_of(name)):
-            stored = [row for rows in store.find().values() for row in rows]
-            made = [r.versions.get("method", "") for r in stored if r.series.candidate == candidate.name]
-            if made and source not in made:
-                log.info(
-                    f"{candidate.name}: the source of method {name} changed ({made[-1][:12] or 'unknown'}, "
-                    f"now {source[:12]}): its {counted(len(made), 'run')} will be made again; the old ones "
-                    "are kept."
-                )
-
-
 @muted()
 def check_data(job: Job) -> None:
     """Check that the data, weights and pseudo-labels that runs were made from are still the same."""
@@ -268,23 +252,17 @@ def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
         for _, place in zip(range(workers), itertools.cycle(accelerators or [""]), strict=False)
     ]
     problems: list[SpmlError] = []
-    stopped: set[Any] = set()
 
     def alive() -> bool:
         # A worker whose problems exceed the buffer of the pipe blocks until they are read.
         problems.extend(_drain(messages))
-        left = sum(process.is_alive() for process in processes)
-        for process in processes:
-            if process.exitcode and process not in stopped:
-                stopped.add(process)
-                log.info(_describe_stopped(process, process.exitcode, left))
-        return left > 0
+        return any(process.is_alive() for process in processes)
 
     with ended_by_signals():
         try:
             for process in processes:
                 process.start()
-            state = watch(job, alive, workers)
+            state = watch(job, alive)
         finally:  # the processes are no daemons, which could not have processes that decode
             _end([process for process in processes if process.pid])
     return state, [*problems, *_drain(messages)]
@@ -299,19 +277,6 @@ def _end(processes: Sequence[Any]) -> None:
         process.join(max(0.0, deadline - time.monotonic()))
         process.kill()
         process.join()
-
-
-def _describe_stopped(process: Any, exit_code: int, left: int) -> str:
-    """Describe a worker that ended before its work was done, where `left` others still work."""
-    number = signal.SIGTERM if exit_code == _TERMINATED else -exit_code
-    if number > 0:
-        reason = f"was stopped by {signal.Signals(number).name}"
-        if number == signal.SIGKILL:
-            reason += ", as happens where memory runs out"
-    else:
-        reason = f"ended with exit code {exit_code}"
-    others = {0: "No worker is left", 1: "1 worker continues"}.get(left, f"{left} workers continue")
-    return f"A worker (process {process.pid}) {reason}. {others}."
 
 
 def _decoders(cores: int, workers: int) -> int:
@@ -385,7 +350,7 @@ def run_on_ray(job: Job, address: str, workers: int) -> tuple[State, list[SpmlEr
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        state, problems = watch(job, alive, count), list[SpmlError]()
+        state, problems = watch(job, alive), list[SpmlError]()
         for task in started:
             try:
                 problems += ray.get(task)
@@ -395,34 +360,33 @@ def run_on_ray(job: Job, address: str, workers: int) -> tuple[State, list[SpmlEr
         return state, problems
 
 
-def watch(job: Job, alive: Callable[[], bool], workers: int) -> State:
+def watch(job: Job, alive: Callable[[], bool]) -> State:
     """Show progress as long as workers are alive, and return the state of the comparison afterwards.
 
-    `alive` is called about once a second, and the number of workers is needed for the time left.
+    `alive` is called about once a second.
 
     Raises:
         KeyboardInterrupt, SystemExit: A signal arrived; a line says what is finished and how to continue.
     """
     spec, store, root = job.spec(), Store(job.url), Path(job.root)
     state: State | None = None
-
-    def status(state: State) -> str:
-        return "; ".join(filter(None, (state.describe(), describe_left(state, workers))))
-
     try:
-        tracker = Tracker(spec, store, root)
-        state = tracker.state
-        log.info(status(state))
-        last_line = time.monotonic()
-        with progress(state.total, spec.title, lambda: describe_left(tracker.state, workers)) as advance:
+        started, count = time.monotonic(), store.count()
+        state = read_state(spec, store, root)
+        log.info(state.describe())
+        last_look = last_line = time.monotonic()
+        pause = _REST * (last_look - started)
+        with progress(state.total, spec.title) as advance:
             advance(state.finished)
             while alive():
                 time.sleep(_POLL)
-                before, state = state.finished, tracker.update()
-                advance(state.finished - before)
+                if time.monotonic() - last_look >= pause and store.count() != count:
+                    before, count = state.finished, store.count()
+                    state, last_look = read_state(spec, store, root), time.monotonic()
+                    advance(state.finished - before)
                 if not bars_are_shown() and time.monotonic() - last_line > _LINE_EVERY:
                     last_line = time.monotonic()
-                    log.info(status(state))
+                    log.info(state.describe())
     except (KeyboardInterrupt, SystemExit) as stop:
         name = signal.Signals(int(stop.code or 0) - 128).name if isinstance(stop, SystemExit) else "Ctrl-C"
         kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""

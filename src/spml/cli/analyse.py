@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..common.errors import InputError
 from .arguments import Parser
-from .shared import Network, Tables, data_config, new_table, print_table
+from .shared import Network, data_config, new_table, print_table
 
 
 def analyse(*, list: bool = False) -> None:
@@ -41,7 +41,6 @@ class Files:
     """
 
     network: Network
-    tables: Tables
     output: str = "analysis"
     name: str = ""
     overwrite: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,22 +11,19 @@ from typing import TYPE_CHECKING
 from ..common.errors import InputError, SpmlError, escaped, nearest, require_packages
 from ..common.files import make_folder
 from ..common.messages import log
-from ..common.phrases import counted, first_few
-from .shared import Cluster, Tables, new_table, print_table
+from ..common.phrases import counted
+from .shared import Cluster, new_table, print_table
 
 if TYPE_CHECKING:
     from ..bench.report.results import Report
-    from ..bench.rows import Row, SeriesKey
     from ..bench.spec import Spec
     from ..bench.state import State
     from ..bench.workers import Job
 
 _SPEC = "spec.yaml"
 _FIRST_PHASE = "first-phase"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _STATUSES = ("done", "failed", "missing")
-_MAX_TASKS = 12  # with more data sets and ways of hiding, only mean ranks are printed of a report
-_MESSAGES, _NAMES = 10, 4  # messages of failed runs that are shown, and candidates that each names
+_MESSAGES = 10  # of failed runs that are shown
 
 
 @dataclass
@@ -79,11 +75,9 @@ def bench_run(
     *,
     comparison: Comparison,
     cluster: Cluster,
-    tables: Tables,
     workers: int = 0,
     retry: bool = False,
     against: str = "",
-    published: bool = False,
 ) -> None:
     """Make all missing runs of a specification, then the report.
 
@@ -91,23 +85,20 @@ def bench_run(
         spec: YAML file, or the name of a ready-made specification.
         comparison: Where the comparison lies.
         cluster: Where runs are made.
-        tables: How names are written.
         workers: Number of processes; 0 = one per GPU, or per core where there is none.
         retry: Make failed runs again.
         against: Candidate that p-values compare with; default: the best of each column.
-        published: Show what papers report next to the results.
     """
     require_packages("bench", "sqlalchemy", "optuna")
     from ..bench.state import read_state
     from ..bench.store import Store
-    from ..bench.workers import check_data, raise_problems, run_all, run_on_ray, say_what_changed
+    from ..bench.workers import check_data, raise_problems, run_all, run_on_ray
     from ..common.files import remove_leftovers, write_text
 
     if workers < 0:
         raise InputError(f"`workers` must be at least 0, got {workers}.")
     cluster.find()
     job = _job(spec, comparison, create=True)
-    say_what_changed(job)
     check_data(job)
     store = Store(job.url)
     store.release_ended()
@@ -123,7 +114,7 @@ def bench_run(
     else:
         state, problems = run_all(job, workers)
     if state.rows:
-        _write(job, state, against, published)
+        _write(job, state, against)
     raise_problems(problems)
     _check_any_done(state)
     if state.missing:
@@ -139,43 +130,32 @@ def demo(*, output: Path = Path("demo"), workers: int = 0) -> None:
         output: Folder for the results.
         workers: Number of processes; 0 = one per GPU, or per core where there is none.
     """
-    bench_run("demo", comparison=Comparison(str(output)), cluster=Cluster(), tables=Tables(), workers=workers)
+    bench_run("demo", comparison=Comparison(str(output)), cluster=Cluster(), workers=workers)
 
 
-def bench_status(
-    spec: str,
-    *,
-    comparison: Comparison,
-    lines: bool = False,
-) -> None:
+def bench_status(spec: str, *, comparison: Comparison) -> None:
     """Show how many runs are finished, failed and missing.
 
     Args:
         spec: YAML file, or the name of a ready-made specification.
         comparison: Where the comparison lies.
-        lines: Also list failed runs, and series with missing runs.
     """
-
     job, state = _read(spec, comparison)
-    print_status(job.spec(), state, lines=lines)
+    print_status(job.spec(), state)
 
 
-def bench_report(
-    spec: str, *, comparison: Comparison, tables: Tables, against: str = "", published: bool = False
-) -> None:
+def bench_report(spec: str, *, comparison: Comparison, against: str = "") -> None:
     """Write the report of the finished runs.
 
     Args:
         spec: YAML file, or the name of a ready-made specification.
         comparison: Where the comparison lies.
-        tables: How names are written.
         against: Candidate that p-values compare with; default: the best of each column.
-        published: Show what papers report next to the results.
     """
     job, state = _read(spec, comparison, any_code=True)
     if not state.rows:
         raise SpmlError("No run is finished yet, so there is nothing to report.")
-    _write(job, state, against, published)
+    _write(job, state, against)
     _check_any_done(state)
 
 
@@ -195,10 +175,9 @@ def _check_any_done(state: State) -> None:
         raise SpmlError(f"All {runs} failed, the first of them: {first}")
 
 
-def _write(job: Job, state: State, against: str, published: bool) -> None:
+def _write(job: Job, state: State, against: str) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, write_report
-    from ..bench.report.page import published_results
     from ..common.locks import one_at_a_time
 
     spec = job.spec()
@@ -212,17 +191,15 @@ def _write(job: Job, state: State, against: str, published: bool) -> None:
         ceiling=spec.ceiling or None,
         reference_only=[candidate.name for candidate in spec.candidates if candidate.labels != "observed"],
         expected=[series.key for series in all_series(spec)],
-        spaces={candidate.name: candidate.space for candidate in spec.candidates},
         against=against or None,
         notes={candidate.name: candidate.note for candidate in spec.candidates if candidate.note},
-        published=published_results(spec) if published else None,
     )
     lock = Path(job.folder) / ".report.lock"
     with one_at_a_time(lock, "writes the report"):
         write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
     log.info(state.describe())
-    print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
+    print(f"{Path(job.folder) / 'report.md'}: done (also report.html, results.csv, figures)")
 
 
 def bench_list() -> None:
@@ -281,14 +258,11 @@ def bench_config(store: str, key: str, *, first: bool = False) -> None:
     print(to_yaml(config), end="")
 
 
-def print_status(spec: Spec, state: State, *, lines: bool) -> None:
-    """Print how many runs are done, failed and missing, and why runs failed."""
+def print_status(spec: Spec, state: State) -> None:
+    """Print how many runs are done, failed and missing, and why the first of them failed."""
     from rich.text import Text
 
-    from ..bench.state import describe_left
-
-    left = describe_left(state, workers=1)
-    print(state.describe() + (f"; {left} with one worker" if left else ""))
+    print(state.describe())
     print()
     counts = {candidate.name: Counter[str]() for candidate in spec.candidates}
     for row in state.rows:
@@ -300,82 +274,41 @@ def print_status(spec: Spec, state: State, *, lines: bool) -> None:
     for name, by_status in {**counts, **every}.items():
         table.add_row(Text(name), *(f"{by_status[status]:,}" for status in _STATUSES))
     print_table(table)
-    if state.failed:
-        print("\nfailed runs by message:")
-        for line in _messages(state.failed):
-            print(f"  {line}")
-    if lines:
-        print()
-        for row in state.failed:
-            print(f"failed: {_name(row.series)}, trial {row.trial}: {_line(row.message)}")
-        for series, count in state.missing.items():
-            print(f"missing: {_name(series)}: {counted(count, 'run')}")
-    elif state.failed or state.missing:
-        print("\n--lines lists the failed runs, and the series with missing ones.")
-
-
-def _messages(failed: Sequence[Row]) -> list[str]:
-    """One line per message of failed runs, the most frequent first; numbers in a message may differ."""
-    groups: dict[str, list[Row]] = {}
-    for row in failed:
-        groups.setdefault(_NUMBER.sub("0", row.message), []).append(row)
-    ordered = sorted(groups.values(), key=len, reverse=True)
-    lines = []
-    for rows in ordered[:_MESSAGES]:
-        candidates = first_few(list(dict.fromkeys(row.series.candidate for row in rows)), _NAMES)
-        lines.append(f"{counted(len(rows), 'run')} ({candidates}): {_line(rows[0].message)}")
-    if len(ordered) > _MESSAGES:
-        lines.append(f"and {counted(len(ordered) - _MESSAGES, 'other message')}")
-    return lines
-
-
-def _line(text: str) -> str:
-    return escaped(" ".join(text.split()))
-
-
-def _name(series: SeriesKey) -> str:
-    return "/".join(map(str, series))
+    messages = list(dict.fromkeys(" ".join(row.message.split()) for row in state.failed))
+    if messages:
+        print("\nwhy runs failed:")
+    for message in messages[:_MESSAGES]:
+        print(f"  {escaped(message)}")
+    if len(messages) > _MESSAGES:
+        print(f"  and {counted(len(messages) - _MESSAGES, 'other message')}")
 
 
 def print_report(report: Report) -> None:
-    """Print the results of each data set and way of hiding, or only mean ranks where there are many."""
-    from ..bench.report.markdown import UNKNOWN, criterion, share, task_name, with_sd
-
-    for mode in report.modes:
-        print(f"{mode}: trial and epoch with {criterion(mode)}")
-    print()
-    if len(report.entries) <= _MAX_TASKS:
-        for task, entries in report.entries.items():
-            rows = []
-            for name in report.candidates[task]:
-                cells = [name + (" (reference)" if name in report.reference_only else "")]
-                for mode in report.modes:
-                    entry = entries.get((name, mode))
-                    cells.append(with_sd(entry.test.mean, entry.test.sd) if entry else UNKNOWN)
-                    cells.append(share(entry.gap) if entry else UNKNOWN)
-                rows.append(cells)
-            _print_scores(f"{task_name(task)}: test mAP, share of the gap", ["mAP", "gap"], rows, report)
-    if len(report.entries) > 1:
-        ranks = {
-            mode: dict(zip(ranking.candidates, ranking.ranks, strict=True))
-            for mode, ranking in report.rankings.items()
-        }
-        first = report.rankings[report.modes[0]]
-        rows = [
-            [name, *(f"{ranks[mode][name]:.2f}" if name in ranks[mode] else UNKNOWN for mode in report.modes)]
-            for name in first.candidates
-        ]
-        title = f"mean ranks over {len(first.tasks)} data sets and ways of hiding"
-        _print_scores(title, ["rank"], rows, report)
-
-
-def _print_scores(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], report: Report) -> None:
+    """Print the mAP of each candidate; its mean rank where there are several data sets or ways of hiding."""
     from rich.text import Text
 
-    headers = [f"{mode} {name}" for mode in report.modes for name in columns]
-    table = new_table(["candidate", *headers], lines=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
+    from ..bench.report.markdown import UNKNOWN, task_name, with_sd
+
+    if not report.entries:
+        return
+    (task, entries), *others = report.entries.items()
+    if others:
+        first = report.rankings[report.modes[0]]
+        title = f"mean ranks over {len(first.tasks)} data sets and ways of hiding"
+        names: Sequence[str] = first.candidates
+        cells = {
+            (name, mode): f"{rank:.2f}"
+            for mode, ranking in report.rankings.items()
+            for name, rank in zip(ranking.candidates, ranking.ranks, strict=True)
+        }
+    else:
+        title, names = f"{task_name(task)}: test mAP", report.candidates[task]
+        cells = {key: with_sd(entry.test.mean, entry.test.sd) for key, entry in entries.items()}
+    table = new_table(["candidate", *report.modes], lines=True)
+    for name in names:
+        reference = " (reference)" if name in report.reference_only else ""
+        of_modes = [cells.get((name, mode), UNKNOWN) for mode in report.modes]
+        table.add_row(*map(Text, [name + reference, *of_modes]))
     print(title)
     print_table(table)
     print()

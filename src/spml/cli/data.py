@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..common.errors import InputError
-from ..common.files import check_new, check_output, make_folder
+from ..common.files import make_folder
 from ..common.messages import log
 from ..common.phrases import counted, first_few
-from ..config import DataConfig
 from .arguments import DataSettings
-from .shared import Network, Tables, data_config, new_table, print_table
+from .shared import data_config, new_table, print_table
 
 if TYPE_CHECKING:
-    from ..data.class_names import Proposal
     from ..data.inspection import Inspection
-    from ..data.records import Records
-    from ..data.writers import Inferred
 
 
 # -- inspect ---------------------------------------------------------------------------------------------
@@ -31,31 +25,18 @@ def data_inspect(
     path: str,
     *,
     data: DataSettings,
-    tables: Tables,
     output: Path | None = None,
-    propose_names: Path | None = None,
-    overwrite: bool = False,
 ) -> None:
     """Report what a data set contains and what is odd about it.
 
     Args:
         path: Data, as for `spml train`.
         data: Settings of the data.
-        tables: How names are written.
         output: Folder for inspect.json, inspect.png and complete tables.
-        propose_names: CSV file to write: wanted names for class names that are probably mistakes, for
-            --data.rename.
-        overwrite: Replace the file of names if it exists.
     """
     from ..data import inspect
 
     config = data_config(data, path)
-    if propose_names and tables.spreadsheet_safe:
-        raise InputError(
-            "--propose_names writes names for --data.rename as they are: leave --spreadsheet_safe out."
-        )
-    if propose_names:
-        _check_names(propose_names, config, overwrite=overwrite)
     if output:
         make_folder(output)
     inspection = inspect(config)
@@ -67,34 +48,6 @@ def data_inspect(
         inspection_sheet(output / "inspect.png", inspection)
         names_of_files = "inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv, skipped.csv"
         print(f"{output}: {names_of_files} written")
-    if propose_names:
-        print(_write_names(propose_names, inspection, config))
-
-
-def _check_names(path: Path, config: DataConfig, *, overwrite: bool) -> None:
-    """Refuse, before the data is read, a file of names that can't be written."""
-    if path.suffix.lower() != ".csv":
-        raise InputError(f"--propose_names {path}: is written as CSV. Name a file that ends in .csv.")
-    check_new(path, overwrite=overwrite, other="another file (--propose_names)")
-    check_output(path, [Path(config.path)] if Path(config.path).is_file() else [])
-
-
-def _write_names(path: Path, inspection: Inspection, config: DataConfig) -> str:
-    """Write proposed names, next to those that were applied. Returns a line that says so and how to go on."""
-    from ..data import wanted_names, write_names
-
-    proposals = inspection.names
-    if not proposals:
-        return f"{path}: not written, since no class name looks like a mistake"
-    wanted = {each.given: each.wanted for each in proposals}
-    applied = {given: wanted.get(name, name) for given, name in wanted_names(config).items()}
-    write_names(path, {**wanted, **applied})
-    kinds = Counter(each.why for each in proposals)
-    return (
-        f"{path}: {counted(len(proposals), 'proposal')} written "
-        f"({', '.join(f'{kind}: {count:,}' for kind, count in kinds.items())}). Check them, then: "
-        f"spml train {shlex.quote(config.path)} --data.rename {shlex.quote(str(path))}"
-    )
 
 
 _EXTENT = {
@@ -125,7 +78,6 @@ def print_inspection(inspection: Inspection) -> None:
     _print_content(inspection)
     _print_classes(inspection)
     _print_rare_classes(inspection)
-    _print_names(inspection.names)
     _print_duplicates(inspection)
     if inspection.unreadable:
         unreadable, images = len(inspection.unreadable), counted(inspection.samples, "image")
@@ -218,13 +170,6 @@ def _print_rare_classes(inspection: Inspection) -> None:
             print(f"no positive{where}: {len(names):,} of {total}: {_first(map(repr, names))}")
 
 
-def _print_names(proposals: Sequence[Proposal]) -> None:
-    if proposals:
-        names = [f"{each.given!r} -> {each.wanted!r} ({each.why})" for each in proposals]
-        print(f"class names, {counted(len(names), 'probable mistake')}: {_first(names)}")
-        print("  --propose_names FILE writes them for --data.rename")
-
-
 def _print_duplicates(inspection: Inspection) -> None:
     groups = inspection.duplicates
     if not groups:
@@ -276,8 +221,6 @@ def data_convert(
     output: Path,
     *,
     data: DataSettings,
-    network: Network,
-    tables: Tables,
     format: str,
     predictions: Path | None = None,
     root: Path | None = None,
@@ -289,11 +232,9 @@ def data_convert(
         path: Data, as for `spml train`.
         output: File to write; a folder for COCO JSON of data with a split.
         data: Settings of the data.
-        network: Network of the user's own.
-        tables: How names are written.
         format: csv (a column per class), coco (COCO JSON), labelstudio (Label Studio JSON), nan (.npz
             file with 1, 0 and NaN = unknown), or a format that another package registers.
-        predictions: Inferred labels: output of `spml predict`, pseudo-labels (.npz), or the folder of a run.
+        predictions: Inferred labels: output of `spml predict` (CSV, TSV or Parquet).
         root: Folder that the names of image files are relative to; default: the folder of the output if all
             images lie below it, otherwise the folder of the data.
         overwrite: Replace files that exist.
@@ -302,6 +243,7 @@ def data_convert(
     from ..data.join import merge_unread
     from ..data.readers import read
     from ..data.writers import check_place, find_writer, named_from, write
+    from ..runs.decide.inferred_labels import read_inferred
 
     writer = find_writer(format)
     check_place(output, writer)
@@ -319,7 +261,7 @@ def data_convert(
         log.info(f"{counted(len(records.skipped), 'sample')} left out, such as {name} ({reason}).")
     inferred = None
     if predictions:
-        inferred, notes = _infer(predictions, records)
+        inferred, notes = read_inferred(predictions, records)
         for note in notes:
             log.info(note)
     notes = write(records, output, format, inferred, overwrite=overwrite)
@@ -327,38 +269,3 @@ def data_convert(
     print(f"{output}: {counted(len(records.ids), 'sample')}, {classes}")
     for note in notes:
         print(note)
-
-
-def _infer(source: Path, records: Records) -> tuple[Inferred, tuple[str, ...]]:
-    """Inferred labels from a file, or predicted by the run in a folder; and notes."""
-    from ..data.writers.samples import image_files
-    from ..runs.decide.inferred_labels import match, predicted, read_inferred
-
-    if not source.is_dir():
-        return read_inferred(source, records)
-    from ..runs.run import load
-
-    files = image_files(records)
-    if files is not None:
-        paths = [str(file) for file in files]
-    elif records.source.lower().endswith(".npz"):
-        paths = [records.source]
-    else:
-        raise InputError(
-            f"{source}: a run predicts image files and .npz files, but {records.source} holds neither. "
-            "Predict first (spml predict), and pass the file as --predictions."
-        )
-    model = load(source)
-    predictions = model.predict(paths)
-    values: Any = predictions.scores
-    expected: tuple[str, ...] = ()
-    if model.calibration is not None:
-        from ..runs.decide.inferred_labels import make_suggestions
-
-        suggestions = make_suggestions(predictions, records, model.calibration, model.scale)
-        values = suggestions.probabilities
-        expected = (suggestions.describe(),) if suggestions.number else ()
-    scores = [dict(zip(predictions.classes, row, strict=True)) for row in values.tolist()]
-    guesses = map(predicted, predictions.ids, predictions.labels, scores)
-    inferred, notes = match(guesses, records, str(source))
-    return inferred, (*predictions.notes, *notes, *expected)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError
 from ..common.files import (
@@ -20,7 +20,7 @@ from ..common.files import (
 )
 from ..common.phrases import counted, first_few
 from .arguments import DataSettings
-from .shared import Decision, Prediction, Tables, new_table, print_table, runs_and_data
+from .shared import Decision, Prediction, new_table, print_table, runs_and_data
 
 if TYPE_CHECKING:
     from ..runs.run import Run
@@ -46,10 +46,8 @@ def evaluate(
     data: DataSettings,
     decision: Decision,
     prediction: Prediction,
-    tables: Tables,
     split: str = "test",
     observed: bool = False,
-    unknown_classes: Literal["stop", "leave_out"] = "stop",
     draws: int = 200,
     output: Path | None = None,
 ) -> None:
@@ -61,14 +59,11 @@ def evaluate(
         data: Settings of the data.
         decision: How labels are predicted from scores.
         prediction: How scores are computed.
-        tables: How names are written.
         split: Which part of the data.
         observed: Judge by observed labels even if the data is fully labelled.
-        unknown_classes: What to do about classes of the data that the model lacks; leave_out evaluates over
-            the others and says what was left out.
         draws: Number of bootstrap draws of the samples, for intervals.
-        output: JSON file, or a folder for JSON, a table (CSV) and a picture; default: evaluation.json in the
-            folder of the run, if it is one.
+        output: JSON file, or a folder for JSON and a picture; default: evaluation.json in the folder of the
+            run, if it is one.
     """
     runs, config = runs_and_data(runs, data)
     if not config.path:
@@ -76,9 +71,7 @@ def evaluate(
     if output and output.suffix != ".json" and output.is_file():
         raise InputError(f"{output}: is a file; --output must name a .json file or a folder.")
     if output and output.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", ".xlsx", ".txt"):
-        raise InputError(
-            f"{output}: --output must name a .json file, or a folder for JSON, CSV and a picture."
-        )
+        raise InputError(f"{output}: --output must name a .json file, or a folder for JSON and a picture.")
     from ..runs.folder.layout import EVALUATION
 
     if output and output.suffix == ".json":
@@ -106,7 +99,6 @@ def evaluate(
         batch_size=engine.batch_size,
         workers=engine.workers,
         device=engine.device,
-        unknown_classes=unknown_classes,
         intervals=len(runs) > 1 or folder is not None,
         draws=draws,
     )

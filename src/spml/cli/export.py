@@ -13,20 +13,18 @@ def export(
     *,
     network: Network,
     format: str = "onnx",
-    variant: str = "float32",
     output: str = "",
     overwrite: bool = False,
 ) -> None:
     """Write a trained model for programs without spml, with its preparation of images, its thresholds and its
-    probabilities. What was written is run on random samples and compared with the model; in float32, it is
-    refused if it differs.
+    probabilities. What was written is run on random samples and compared with the model, and refused if
+    it differs.
 
     Args:
         run: Folder of the run.
         network: Network of the user's own.
         format: onnx (a file for onnxruntime), torch-export (a file for torch.export.load) or safetensors-hf
             (a folder for the Hugging Face hub, with a model card).
-        variant: Type of the numbers of the backbone: float32, or float16 or int8 for onnx.
         output: File or folder to write; default: in the folder `export` of the run.
         overwrite: Replace the output if it exists.
     """
@@ -35,5 +33,5 @@ def export(
 
     from ..runs.run import load
 
-    written = load(run).export(output or None, format=format, variant=variant, overwrite=overwrite)
+    written = load(run).export(output or None, format=format, overwrite=overwrite)
     print(f"{written}: written")

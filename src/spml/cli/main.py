@@ -18,14 +18,12 @@ from ..common.errors import (
     InputError,
     SpmlError,
     escaped,
-    first_line,
     memory_asked_for,
     nearest,
-    quoted,
     visible,
 )
 from ..common.messages import shown
-from ..common.spreadsheets import csv_cells
+from ..common.spreadsheets import note_formulas
 from ..version import __version__
 from .arguments import Parser, is_option
 from .own_network import own_network
@@ -148,13 +146,6 @@ COMMANDS = {
 `data inspect`."""
 
 
-_NUMBERS = (
-    *("TQDM_MININTERVAL", "TQDM_MAXINTERVAL", "TQDM_MINITERS", "TQDM_NCOLS", "SOURCE_DATE_EPOCH"),
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
-)
-"""Variables of the environment that libraries convert when they are imported."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command.
 
@@ -177,23 +168,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 sys.exit(2)
             parser = find_parser(command, words)
             parsed = parser.parse(words)
-            safe = getattr(parsed, "spreadsheet_safe", None)
             with (
                 nullcontext()
                 if getattr(parsed, "quiet", False)
                 else shown(verbose=getattr(parsed, "verbose", False)),
-                own_network(parser.prog, parsed.stated),
-                csv_cells(safe),
+                own_network(parsed.stated),
+                note_formulas(),
             ):
-                for variable in _NUMBERS:
-                    value = os.environ.get(variable) or "0"
-                    try:
-                        float(value)
-                    except ValueError as error:
-                        raise InputError(
-                            f"the environment variable {variable} must be a number, got {quoted(value)}. "
-                            "Correct it, or unset it."
-                        ) from error
                 _import_torch()
                 parser.run(parsed)
         except SpmlError as error:
@@ -212,15 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(
                 f"{name}: not enough memory{at_once}. Use smaller batches or images, a smaller model, or a "
                 "machine with more memory.",
-                file=sys.stderr,
-            )
-            sys.exit(1)
-        except ImportError as error:
-            if ".so" not in str(error) and "DLL" not in str(error):
-                raise
-            print(
-                f"{name}: a library can't be loaded ({first_line(error)}). If memory is limited (ulimit -v), "
-                "allow more; otherwise install its package again.",
                 file=sys.stderr,
             )
             sys.exit(1)

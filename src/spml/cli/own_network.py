@@ -9,20 +9,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..common.errors import InputError, nearest, quoted, unexpected
+from ..common.errors import InputError, quoted, unexpected
 
 if TYPE_CHECKING:
     from ..models import OwnNetwork
 
 
 @contextmanager
-def own_network(command: str, stated: Mapping[str, Any]) -> Iterator[None]:
+def own_network(stated: Mapping[str, Any]) -> Iterator[None]:
     """Import the network that a command line names, if it does, and use it while the command runs.
 
     Only the words of the command line count: no configuration file can make anything be imported.
 
     Args:
-        command: Name of the command, for messages.
         stated: What the command line itself states.
     """
     if ".py:" in (method := str(stated.get("method", ""))):
@@ -58,11 +57,6 @@ def own_network(command: str, stated: Mapping[str, Any]) -> Iterator[None]:
     finally:
         if added:
             sys.path.remove(folder)
-    if not network.used:
-        print(
-            f"{command}: --backbone {name} had no effect: nothing here has a network of its own.",
-            file=sys.stderr,
-        )
 
 
 def _make(name: str, seed: int) -> OwnNetwork:
@@ -82,29 +76,13 @@ def _make(name: str, seed: int) -> OwnNetwork:
     importlib.invalidate_caches()  # the module may have been written a moment ago
     try:
         found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise _failed(name, f"importing {module} failed", error) from error
-        hint = f" Write {module.removesuffix('.py')}:{attribute}." if module.endswith(".py") else ""
-        raise InputError(
-            f"--backbone {name}: there is no module {module!r}, neither installed nor in the current folder "
-            f"{os.getcwd()}.{hint}"
-        ) from error
-    except Exception as error:  # code of the user
-        raise _failed(name, f"importing {module} failed", error) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            known = [each for each in dir(found) if not each.startswith("_")]
-            raise InputError(f"--backbone {name}: {module} has no {part!r}. {nearest(part, known)}")
-        found = getattr(found, part)
-    if not isinstance(found, nn.Module):
-        if not callable(found):
-            raise InputError(f"--backbone {name}: is neither a callable nor a network, but {quoted(found)}")
-        with borrowed_generators(seed):
-            try:
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        if not isinstance(found, nn.Module):
+            with borrowed_generators(seed):
                 found = found()
-            except Exception as error:  # code of the user
-                raise _failed(name, "calling it without arguments failed", error) from error
+    except Exception as error:  # code of the user
+        raise InputError(f"--backbone {name}: {unexpected(error)}.") from error
     transform = None
     if isinstance(found, tuple) and len(found) == 2:
         found, transform = found
@@ -114,7 +92,3 @@ def _make(name: str, seed: int) -> OwnNetwork:
             f"{quoted(found)}"
         )
     return OwnNetwork(found, transform, name=name)
-
-
-def _failed(name: str, what: str, error: Exception) -> InputError:
-    return InputError(f"--backbone {name}: {what}: {unexpected(error)}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError
 from ..common.messages import log
-from .shared import Cluster, Decision, Prediction, Tables, check_order
+from .shared import Cluster, Decision, Prediction, check_order
 
 if TYPE_CHECKING:
     from ..data import Inputs
@@ -24,7 +24,6 @@ def predict(
     decision: Decision,
     prediction: Prediction,
     cluster: Cluster,
-    tables: Tables,
     output: Path | None = None,
     overwrite: bool = False,
     format: Literal["auto", "csv", "tsv", "jsonl", "parquet"] = "auto",
@@ -44,7 +43,6 @@ def predict(
         decision: How labels are predicted from scores.
         prediction: How scores are computed.
         cluster: Where images and features are processed.
-        tables: How names are written.
         output: File to write; standard output by default.
         overwrite: Replace the output, or sidecars, if they exist.
         format: csv, tsv, jsonl (an object per line) or parquet; by default as the suffix of --output says, or
@@ -117,7 +115,7 @@ def predict(
         "samples": _digest(ids, inputs),
         "decision": _digest_of_decision(cut),
         "calibration": None if model.calibration is None else model.calibration.to_dict(),
-        "format": [type(form).__name__, scores, where, tables.spreadsheet_safe],
+        "format": [type(form).__name__, scores, where],
         "engine": [engine.batch_size, engine.device],
     }
     with Unfinished(output, identity, form.start()) as unfinished:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..common.errors import InputError, require_packages
-from .shared import Tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +103,6 @@ def review_export(
     audit: Path,
     output: Path,
     *,
-    tables: Tables,
     format: str,
     data: str = "",
     damaged: Literal["stop", "skip"] = "stop",
@@ -116,7 +114,6 @@ def review_export(
     Args:
         audit: Folder that `spml audit` wrote.
         output: File to write; a folder for COCO JSON of data with a split.
-        tables: How names are written.
         format: Format, as for `spml data convert`.
         data: Path of the data, if it was moved since the audit.
         damaged: Damaged rows of the database: stop and name them, or skip them and write what the others say.

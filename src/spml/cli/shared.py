@@ -53,18 +53,6 @@ class Prediction:
 
 
 @dataclass
-class Tables:
-    """Option of the commands that write CSV files, which `spml.cli.main` reads.
-
-    Attributes:
-        spreadsheet_safe: Put ' before names in CSV and TSV files that a spreadsheet would run as formulas,
-            since they begin with =, +, - or @.
-    """
-
-    spreadsheet_safe: bool = False
-
-
-@dataclass
 class Cluster:
     """Options that let the machines of a Ray cluster compute.
 

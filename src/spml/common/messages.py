@@ -88,14 +88,13 @@ def bars_are_shown() -> bool:
 
 
 @contextmanager
-def progress(total: int, label: str, left: Callable[[], str] | None = None) -> Iterator[Advance]:
-    """Show a progress bar. Yields a callback that advances it; with a total of 0 there is no bar.
+def progress(total: int, label: str) -> Iterator[Advance]:
+    """Show a progress bar with the number of steps per second, and the time that the remaining ones take at
+    this pace. Yields a callback that advances it; with a total of 0 there is no bar.
 
     Args:
         total: Number of steps.
         label: Text before the bar.
-        left: Called after each advance for the text after the bar; by default, that is the number of steps
-            per second, and the time that the remaining ones take at this pace.
     """
     display = _display
     if display is None or display.bar is not None or not bars_are_shown() or not total:
@@ -118,12 +117,14 @@ def progress(total: int, label: str, left: Callable[[], str] | None = None) -> I
             speed = task.speed or 0.0
             return Text(f"{speed:,.{0 if speed >= 10 else 1}f}/s" if speed else "")
 
-    last = (TextColumn("{task.fields[left]}"),) if left else (Pace(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *last)
-    with Progress(*columns, console=Console(file=display.stream), transient=True) as bar:
-        task = bar.add_task(label, total=total, left="")
+    text = TextColumn("{task.description}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), Pace(), TimeRemainingColumn())
+    console = Console(file=display.stream)
+    # Runs of a comparison are minutes apart, so the pace is that of the last ten minutes.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
+        task = bar.add_task(label, total=total)
         display.bar = bar
         try:
-            yield lambda done: bar.update(task, advance=done, left=left() if left else "")
+            yield lambda done: bar.update(task, advance=done)
         finally:
             display.bar = None

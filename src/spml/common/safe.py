@@ -7,6 +7,7 @@ import os
 import posixpath
 import re
 import stat
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +18,6 @@ from .errors import InputError
 # File systems do not support longer names; none of these characters occurs in an honest name.
 MAX_NAME, MAX_PATH = 255, 4096
 _DRIVE = re.compile("[A-Za-z]:")
-_STARTS = re.compile(r"[/\\]+|\?d=")  # before the rest of a path; `?d=` is that of Label Studio
 _ELSEWHERE = "If the images are in another folder, pass that folder as data.images."
 
 
@@ -58,7 +58,7 @@ def inside(root: Path, text: str, where: str) -> Path:
     parts = relative.split("/")
     if parts[0] == "..":
         raise InputError(
-            f"{where}: {quote(text)} lies outside the folder {shown(root)}. {_advice(root, text, absolute)}"
+            f"{where}: {quote(text)} lies outside the folder {shown(root)}. {_advice(text, absolute)}"
         )
     if relative == ".":
         raise InputError(f"{where}: {quote(text)} is the folder {root}, but must be a file in it.")
@@ -80,19 +80,6 @@ def inside(root: Path, text: str, where: str) -> Path:
 def shown(folder: Path) -> str:
     """Folder for a message, in which `.` could be treated as the end of the sentence."""
     return str(folder.resolve() if folder.name in ("", "..") else folder)
-
-
-def shorter_name(root: Path, text: str) -> str:
-    """Sentence and a blank on a name from elsewhere whose end is a file below `root`; empty if there is none.
-
-    Such a name is `C:\\data\\a.jpg` or `/data/local-files/?d=a.jpg`.
-    """
-    for start in _STARTS.finditer(text[:MAX_PATH]):
-        tail = posixpath.normpath(text[start.end() :].replace("\\", "/"))
-        if tail[:1] not in ("", ".", "/") and not CONTROL.search(tail) and is_file(root / tail):
-            start_of_name = quote(text[: start.end()])
-            return f"The folder {shown(root)} holds {quote(tail)}: remove {start_of_name} from the names. "
-    return ""
 
 
 def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
@@ -156,12 +143,16 @@ def quote(value: object) -> str:
     return "an object" if isinstance(value, dict) else type(value).__name__
 
 
-def _advice(root: Path, text: str, absolute: bool) -> str:
-    """Advice for a path that lies outside `root`."""
+def spelled(name: str) -> str:
+    """A quoted name in which spellings that look alike differ: other Unicode forms are escaped."""
+    return quote(name) if unicodedata.is_normalized("NFC", name) else ascii(name)
+
+
+def _advice(text: str, absolute: bool) -> str:
+    """Advice for a path that lies outside the folder of the images."""
     origin = ""
     if "?d=" in text:
         origin = "It is an address of Label Studio, whose JSON export is read as it is. "
     elif absolute and not os.path.exists(os.path.dirname(text)):
         origin = "It is a path on another machine. "
-    usual = f"Name files relative to that folder. {_ELSEWHERE}"
-    return f"{origin}{shorter_name(root, text).rstrip() or usual}"
+    return f"{origin}Name files relative to that folder. {_ELSEWHERE}"

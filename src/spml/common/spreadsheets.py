@@ -24,79 +24,58 @@ def _starts(taken: str, quotes: str) -> re.Pattern[str]:
     )
 
 
-_FORMULA, _UNGUARDED, _GUARDED = _starts("", ""), _starts("", "'*"), _starts("'", "'*")
-
-
-def guarded(text: str) -> str:
-    """Put ' before every start of a formula, and before one with quotes, so that `unguarded` is exact."""
-    return _UNGUARDED.sub("'", text)
+_FORMULA, _GUARDED = _starts("", ""), _starts("'", "'*")
 
 
 def unguarded(text: str) -> str:
-    """The text that `guarded` was given."""
+    """The name that an earlier version wrote with ' before every start of a formula."""
     return _GUARDED.sub("", text)
 
 
-class _Cells:
-    """How cells are written: whether names are guarded; if not, how many would have to be."""
+class _Formulas:
+    """Number of cells that begin as a formula does, and the first of them."""
 
-    def __init__(self, *, safe: bool = False) -> None:
-        self.safe, self.count, self.first = safe, 0, ""
+    def __init__(self) -> None:
+        self.count, self.first = 0, ""
 
-    def write(self, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        if self.safe:
-            return guarded(value)
-        if _FORMULA.search(value):
-            self.count, self.first = self.count + 1, self.first or value
-        return value
+    def add(self, cell: object) -> None:
+        if isinstance(cell, str) and _FORMULA.search(cell):
+            self.count, self.first = self.count + 1, self.first or cell
 
 
-_CELLS: ContextVar[_Cells | None] = ContextVar("cells of CSV files", default=None)
+_FORMULAS: ContextVar[_Formulas | None] = ContextVar("formulas in CSV files", default=None)
 
 
 @contextmanager
-def csv_cells(safe: bool | None) -> Iterator[None]:
-    """Write the CSV files of a command for spreadsheets, or say which names one would run.
-
-    Args:
-        safe: Whether names are guarded; None if the command has no such option.
-    """
-    cells = _Cells(safe=bool(safe))
-    token = _CELLS.set(cells)
+def note_formulas() -> Iterator[None]:
+    """Say which names in the CSV files of a command a spreadsheet would run."""
+    formulas = _Formulas()
+    token = _FORMULAS.set(formulas)
     try:
         yield
     finally:
-        _CELLS.reset(token)
-    if cells.count:
-        advice = (
-            "do not open them there." if safe is None else "pass `spreadsheet_safe` to put ' before them."
-        )
-        begin = counted(cells.count, "cell begins", "cells begin")
+        _FORMULAS.reset(token)
+    if formulas.count:
+        begin = counted(formulas.count, "cell begins", "cells begin")
         log.info(
-            f"note: in the CSV or TSV files, {begin} as a formula does, the first is {cells.first[:100]!r}; "
-            f"a spreadsheet would run it: {advice}"
+            f"note: in the CSV or TSV files, {begin} as a formula does, the first is "
+            f"{formulas.first[:100]!r}; a spreadsheet would run it: do not open them there."
         )
-
-
-def are_guarded() -> bool:
-    """Whether names in the CSV files that are written now are guarded."""
-    return (_CELLS.get() or _Cells()).safe
 
 
 def csv_text(rows: Iterable[Sequence[object]], delimiter: str = ",", *, names: int | None = None) -> str:
-    """Rows of a CSV file, in which texts are guarded or counted as `csv_cells` says.
+    """Rows of a CSV file, whose texts are counted as `note_formulas` says.
 
     Args:
         rows: Cells of each row.
         delimiter: Character between cells.
         names: Number of cells at the start of a row that may hold names; None = all.
     """
-    stream, write = io.StringIO(), (_CELLS.get() or _Cells()).write
+    stream, formulas = io.StringIO(), _FORMULAS.get()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    if names is None:
-        writer.writerows(map(write, row) for row in rows)
-    else:
-        writer.writerows([*map(write, row[:names]), *row[names:]] for row in rows)
+    for row in rows:
+        if formulas:
+            for cell in row[:names]:
+                formulas.add(cell)
+        writer.writerow(row)
     return stream.getvalue()

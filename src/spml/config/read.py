@@ -32,6 +32,10 @@ hints_of: Callable[..., dict[str, Any]] = cache(get_type_hints)
 """Types of the fields of a class or the parameters of a function: asked for thousands of times."""
 
 
+RETIRED: dict[str, Any] = {"data.sample_classes": 0}
+"""Settings of earlier versions, which their runs state, and the value of each that had no effect."""
+
+
 def from_dict(settings: Mapping[str, Any]) -> Config:
     """Make a configuration from nested settings; the rest have their defaults.
 
@@ -44,6 +48,11 @@ def from_dict(settings: Mapping[str, Any]) -> Config:
 def _fill(cls: type[_T], settings: Mapping[str, Any], prefix: str) -> _T:
     hints, values = hints_of(cls), dict(settings)
     for key, value in settings.items():
+        if f"{prefix}{key}" in RETIRED and key not in hints:
+            if value != RETIRED[f"{prefix}{key}"]:
+                raise InputError(f"the setting {prefix}{key} was removed; got {quoted(value)}. Leave it out")
+            del values[key]
+            continue
         if key not in hints:
             raise InputError(f"unknown setting {f'{prefix}{key}'!r}. {nearest(str(key), hints)}")
         if not is_dataclass(hints[key]):
@@ -68,8 +77,6 @@ def check(config: Config) -> None:
             if bounds := exceeded(value, hint):
                 raise InputError(f"{prefix}{name} must be {bounds}, got {value}")
     _ = config.data.sizes  # raises
-    if config.data.sample_classes < 0 or config.data.sample_classes == 1:
-        raise InputError(f"data.sample_classes must be 0 or at least 2, got {config.data.sample_classes}")
 
 
 def to_yaml(config: Config) -> str:

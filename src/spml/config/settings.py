@@ -39,9 +39,8 @@ class DataConfig:
             of them at any depth, or a table that names them. `model.names` then scores them by these names.
         keywords: The labels of photos in a folder are their keywords, as photo programs write them: in the
             photo (IPTC, XMP) or in an XMP file next to it. Names of folders are not read.
-        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, all absent, so that
-            the data is fully labelled; `negative:cat,dog`, absent for these classes only; or `column:NAME`,
-            absent for the classes that this column of a table lists.
+        unlisted: Meaning of a label that the data does not list: `unknown`; or `negative`, all absent, so
+            that the data is fully labelled.
         rename: CSV or TSV file with two columns, given and wanted class names, or in Python such a mapping.
             An empty wanted name leaves the class out; names with the same wanted name are merged.
         observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive
@@ -77,9 +76,7 @@ class DataConfig:
             whatever the labels, so that ways of hiding and candidates share them.
         split_seed: Seed of both splits.
         sample_rows: Use this many samples only, drawn at random; 0 = all.
-        sample_classes: Use this many classes only, drawn at random among those that occur, and the samples
-            that have one of them or none at all; 0 = all.
-        sample_seed: Seed of both draws.
+        sample_seed: Seed of this draw.
         label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
         text: Columns of a table whose text is the sample, after commas, such as `title,abstract`: each row is
@@ -146,7 +143,6 @@ class DataConfig:
     split_seed: int = 0
     stratify: bool = True
     sample_rows: Count = 0
-    sample_classes: int = 0
     sample_seed: int = 0
     label_columns: int = 0
     text: str = ""
@@ -169,12 +165,11 @@ class DataConfig:
     cache: str | None = None
 
     def __post_init__(self) -> None:
-        """Check `unlisted`, a text of which many functions read a part."""
-        forms = r"unknown|negative|(negative|column):.*\S.*"
-        if not isinstance(self.unlisted, str) or not re.fullmatch(forms, self.unlisted, re.DOTALL):
+        """Check `unlisted`."""
+        if self.unlisted not in ("unknown", "negative"):
             raise InputError(
-                "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
-                f"{quoted(self.unlisted)}"
+                f"data.unlisted must be unknown or negative, got {quoted(self.unlisted)}. For single "
+                "classes, write a column per class with -1 where it was looked for and is absent"
             )
 
     @property
@@ -206,13 +201,8 @@ class DataConfig:
 
     @property
     def default_label(self) -> Literal["unknown", "negative"]:
-        """Meaning of an unlisted label of a class that `unlisted` does not name, in a row without a rule."""
+        """`unlisted` with its type."""
         return "negative" if self.unlisted == "negative" else "unknown"
-
-    @property
-    def checked_column(self) -> str:
-        """Column that lists the classes that were looked for, if `unlisted` names one; otherwise empty."""
-        return self.unlisted.removeprefix("column:") if self.unlisted.startswith("column:") else ""
 
 
 # -- model -----------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@ on equal images, names that may mean the same class, and classes that a split la
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
@@ -13,10 +15,9 @@ import numpy.typing as npt
 
 from ..common.errors import InputError
 from ..common.phrases import counted, first_few
-from ..common.safe import quote
+from ..common.safe import quote, spelled
 from ..config import DataConfig
 from ..labels import IntArray, ObservedLabels
-from .class_names import group_alike, spelled
 from .dataset import Dataset, Inputs, Samples
 from .groups import count_groups, describe_groups, group_codes, note_separated
 from .hiding import hide
@@ -29,6 +30,12 @@ from .splits import SPLITS, hold_out
 Purpose = Literal["train", "evaluate"]
 Split = npt.NDArray[np.str_]
 """Name of the split of each sample; empty for a sample that is left out."""
+
+# Joiners and variation selectors belong to emoji and to some scripts, so they only count as no difference.
+_INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_JOINERS = re.compile("[\u034f\u200c\u200d\ufe00-\ufe0f]")
+_DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
+_APOSTROPHES = re.compile("[\u2018\u2019\u02bc\u00b4`]")
 
 EXAMPLES = 3  # examples that a remark names
 
@@ -74,7 +81,7 @@ def to_dataset(
     split, further = _split(records, observed, groups, skipped, config, purpose)
     notes += further
     if records.groups is not None and groups is not None:
-        notes += describe_groups(records.groups, groups, split, config)
+        notes.append(describe_groups(groups, split, config))
         notes += note_separated(records.groups, groups, split)
     rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
     truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
@@ -234,19 +241,7 @@ def _hold_out(
 
 def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[str, ...]:
     """Remarks on a data set, one line each; `labels` are those of all its samples as the file gives them."""
-    lines = []
-    if groups := [names for names in group_alike(data.classes).values() if len(names) > 1]:
-        counts = dict(zip(data.classes, labels.positives_per_class().tolist(), strict=True))
-        phrases = [
-            " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES])
-            for names in groups
-        ]
-        lines.append(
-            f"{counted(len(groups), 'group')} of class names may mean the same: "
-            f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file "
-            "for data.rename that merges them."
-        )
-    lines.append(_equal_images(data))
+    lines = [note_alike(data.classes, labels), _equal_images(data)]
     for name in ("val", "test"):
         if has_split and {"train", name} <= {*data.splits}:
             seen = data.splits["train"].observed.positives_per_class()
@@ -257,6 +252,46 @@ def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[
                     f"in the {name} split can't be evaluated there: {first_few(lacking, EXAMPLES)}."
                 )
     return tuple(line for line in lines if line)
+
+
+def note_alike(classes: Sequence[str], labels: ObservedLabels) -> str:
+    """Note on class names that may mean the same, with their numbers of samples; empty without any."""
+    groups = [names for names in group_alike(classes).values() if len(names) > 1]
+    counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
+    phrases = [
+        " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
+    ]
+    if not groups:
+        return ""
+    return (
+        f"{counted(len(groups), 'group')} of class names may mean the same: "
+        f"{first_few(phrases, EXAMPLES, '; ')}. A file for data.rename merges them."
+    )
+
+
+def group_alike(classes: Iterable[str]) -> dict[str, list[str]]:
+    """Class names by their folded form, see `folded`."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        groups[folded(name)].append(name)
+    return groups
+
+
+def folded(name: str) -> str:
+    """The name without the differences in spelling that people make; symbols alone stay as they are.
+
+    Case, blanks, underscores, hyphens in words, invisible characters and the Unicode form do not count. A
+    hyphen counts in front of a number and at the end: -1 is not 1, and A- is not A.
+    """
+    visible = _JOINERS.sub("", _INVISIBLE.sub("", name))
+    plain = unicodedata.normalize("NFKC", visible).casefold().strip()
+    plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
+
+    def between(gap: re.Match[str]) -> str:
+        return "-" if (plain[gap.start() - 1] + plain[gap.end()]).isdigit() else ""
+
+    words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", between, plain)
+    return re.sub(r"[\s_]+", "", words) or plain or name
 
 
 def _equal_images(data: Dataset) -> str:

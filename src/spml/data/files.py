@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
-import difflib
 import itertools
 import os
 import posixpath
 import re
-import shlex
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,9 +16,8 @@ from typing import Literal
 
 from ..common.errors import InputError, one_line
 from ..common.phrases import counted, first_few
-from ..common.safe import CONTROL, inside, is_file, is_special, quote, shorter_name, shown
+from ..common.safe import CONTROL, inside, is_file, is_special, quote, shown, spelled
 from ..config import DataConfig
-from .class_names import spelled
 from .images.image_files import SUFFIXES
 from .names import FilesBelow
 
@@ -177,8 +172,6 @@ IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
-_NEIGHBOURS = 100  # folders in which missing files are looked for
-_NEAR = 500  # names before and after a missing one, in alphabetical order, that are compared with it
 
 
 def images_folder(config: DataConfig) -> Path | None:
@@ -218,9 +211,7 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
             )
         if found:
             return next(iter(found.values()))
-    # A name that leads out of the folders may end in a file of one of them, which its error then names.
-    name = names[0][0]
-    inside(next((each for each in folders if shorter_name(each, name)), folders[0]), name, where)
+    inside(folders[0], names[0][0], where)  # raises if the name leads out of the folders
     raise _absent(where, folders, len(names), names)
 
 
@@ -304,7 +295,7 @@ def _listed(root: Path, names: Sequence[str]) -> set[str]:
 
 
 def _absent(where: str, folders: Sequence[Path], total: int, missing: Sequence[Sequence[str]]) -> InputError:
-    """Error for images without a file, with the file or the folder that may be meant."""
+    """Error for images without a file."""
     name, *further = [spelled(options[0]) for options in missing]
     text = f"{where}: there is no file {name} in {' or '.join(map(shown, folders))}"
     if further:
@@ -312,34 +303,16 @@ def _absent(where: str, folders: Sequence[Path], total: int, missing: Sequence[S
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", missing[0][0]):
         advice = "This is an address: download the images, and write the names of their files."
     else:
-        advice = f"{_nearest(folders[0], missing[0][0])}If the images are elsewhere, pass data.images with "
-        advice += "the folder that the names are relative to."
-    with suppress(OSError):  # a folder that has all of the files, as a table next to its `images` expects
-        for place in sorted(Path(entry) for entry in os.scandir(folders[0]) if entry.is_dir())[:_NEIGHBOURS]:
-            if all(any(is_file(place / each) for each in options) for options in missing):
-                advice = f"They are in another folder: pass data.images={shlex.quote(shown(place))}."
-                break
-    advice = next(filter(None, (shorter_name(folder, missing[0][0]) for folder in folders)), advice)
+        folder = missing[0][0].replace("\\", "/").rpartition("/")[0]
+        try:
+            held = sorted(os.listdir(folders[0] / folder))
+            others = " and others" if len(held) > 3 else ""
+            advice = f"That folder holds {', '.join(map(spelled, held[:3])) or 'nothing'}{others}."
+        except OSError:
+            advice = f"There is no folder {quote(folder)} in it."
+        advice += (
+            " If the images are elsewhere, pass data.images with the folder that the names are relative to."
+        )
     if len(missing) < total:  # otherwise, there is nothing to skip to
-        advice = f"{advice.rstrip()} Or leave out what is missing: data.missing=skip."
-    return InputError(f"{text}. {advice}".rstrip())
-
-
-def _nearest(root: Path, name: str) -> str:
-    """Sentence and a blank on the names in a folder that are most like that of a missing file."""
-    folder, _, last = name.replace("\\", "/").rpartition("/")
-    try:
-        entries = sorted(os.listdir(root / folder), key=_folded)
-    except OSError:
-        return f"There is no folder {quote(folder)} in it. "
-    at = bisect.bisect(entries, _folded(last), key=_folded)
-    near = {_folded(entry): entry for entry in entries[max(0, at - _NEAR) : at + _NEAR]}
-    if alike := difflib.get_close_matches(_folded(last), near, n=2, cutoff=0.75):
-        return f"Did you mean {' or '.join(spelled(near[entry]) for entry in alike)}? "
-    others = " and others" if len(entries) > 3 else ""
-    return f"That folder holds {', '.join(map(quote, entries[:3])) or 'nothing'}{others}. "
-
-
-def _folded(name: str) -> str:
-    """Name without its suffix, case and form of Unicode."""
-    return unicodedata.normalize("NFC", posixpath.splitext(name)[0]).casefold()
+        advice += " Or leave out what is missing: data.missing=skip."
+    return InputError(f"{text}. {advice}")

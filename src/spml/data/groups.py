@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..common.draws import permutation
 from ..common.errors import InputError
-from ..common.phrases import counted, first_few
+from ..common.phrases import counted
 from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import IntArray
@@ -25,7 +25,6 @@ Entries = tuple[IntArray, IntArray]
 SEPARATED = "Groups in several splits of the data"
 """Beginning of the note on these."""
 
-_EXAMPLES = 3  # groups that a note names
 _DIGITS = 9  # beyond that, the order of a sum would decide between parts that are alike
 
 
@@ -176,39 +175,23 @@ def _deal(
     return part
 
 
-def describe_groups(
-    names: Sequence[str], groups: IntArray, split: npt.NDArray[np.str_], config: DataConfig
-) -> list[str]:
-    """Notes on the groups of the samples that are used, whose split is not empty."""
-    used = np.flatnonzero(split != "")
-    found, sizes = np.unique(groups[used], return_counts=True)
-    by = f" by {quote(config.group)}" if config.group else ""
-    largest = int(sizes.max())
-    notes = [f"{counted(len(found), 'group')}{by}, the largest of {counted(largest, 'sample')}."]
-    if blank := sum(not names[row] for row in used.tolist()):
-        notes.append(
-            f"{counted(blank, 'sample names', 'samples name')} no group, so "
-            f"{'it' if blank == 1 else 'each'} is a group of its own."
-        )
-    if largest == 1:
-        notes.append("No two samples are in the same group, so groups have no effect.")
-    return notes
+def describe_groups(groups: IntArray, split: npt.NDArray[np.str_], config: DataConfig) -> str:
+    """Note on the groups of the samples that are used, whose split is not empty."""
+    found, sizes = np.unique(groups[split != ""], return_counts=True)
+    by, largest = f" by {quote(config.group)}" if config.group else "", int(sizes.max())
+    effect = ", so groups have no effect" if largest == 1 else ""
+    return f"{counted(len(found), 'group')}{by}, the largest of {counted(largest, 'sample')}{effect}."
 
 
 def note_separated(names: Sequence[str], groups: IntArray, split: npt.NDArray[np.str_]) -> list[str]:
     """Note on groups that have samples in several splits, in a list that is empty if there are none."""
-    own = {name: np.unique(groups[split == name]) for name in np.unique(split[split != ""]).tolist()}
-    found, number = np.unique(np.concatenate([*own.values()]), return_counts=True)
+    own = [np.unique(groups[split == name]) for name in np.unique(split[split != ""]).tolist()]
+    found, number = np.unique(np.concatenate(own), return_counts=True)
     separated = found[number > 1]
     if not len(separated):
         return []
-    examples = [
-        f"{quote(names[int(np.argmax(groups == group))])} "
-        f"({' and '.join(name for name, groups_in in own.items() if group in groups_in)})"
-        for group in separated[: _EXAMPLES + 1]
-    ]
+    example = quote(names[int(np.argmax(groups == separated[0]))])
     return [
-        f"{SEPARATED}: {len(separated):,} of {len(found):,}, such as {first_few(examples, _EXAMPLES)}, which "
-        "makes results there too good. Correct the split, or pass data.split=ignore to draw one that keeps "
-        "groups together."
+        f"{SEPARATED}: {len(separated):,} of {len(found):,}, such as {example}, which makes results there "
+        "too good. Correct the split, or pass data.split=ignore to draw one that keeps groups together."
     ]

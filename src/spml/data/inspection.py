@@ -19,13 +19,12 @@ from ..common.messages import Advance, log, progress
 from ..common.phrases import counted
 from ..config import DataConfig
 from ..labels import IntArray, ObservedLabels
-from .assemble import check_share_skipped, group_equal, to_dataset
-from .class_names import Proposal, propose_names
+from .assemble import check_share_skipped, group_equal, note_alike, to_dataset
 from .dataset import Dataset, ImageInputs, Inputs, Kind
 from .groups import count_groups, group_codes
 from .hiding import check_observe
 from .images.decoding import UnreadableImageError, decode, orientation
-from .images.image_files import ImageFiles, check_images, note_twelve_bits
+from .images.image_files import ImageFiles, check_images
 from .join import Checked, merge_same_content
 from .matrix import FeatureMatrix, chunks
 from .readers import read
@@ -124,7 +123,6 @@ class Inspection:
         label_means: Mean numbers of true, observed and hidden labels per sample of each split, after hiding
             and holding out; empty if the data can't be trained on.
         nothing_known: Samples without any known label.
-        names: Class names that are probably mistakes, and what is proposed instead.
         duplicates: Groups of samples with the same content.
         unreadable: (file, reason) of images that can't be used.
         training: Remarks that training with these settings would make, one line each.
@@ -149,7 +147,6 @@ class Inspection:
     labels_per_sample: Mapping[int, int]
     label_means: Mapping[str, LabelMeans]
     nothing_known: int
-    names: tuple[Proposal, ...]
     duplicates: tuple[Duplicate, ...]
     unreadable: tuple[tuple[str, str], ...]
     training: tuple[str, ...]
@@ -295,7 +292,7 @@ def inspect(config: DataConfig) -> Inspection:
         source=records.source,
         name=records.name,
         kind=inputs.kind,
-        notes=records.notes,
+        notes=(*records.notes, *filter(None, [note_alike(records.classes, labels)])),
         samples=len(records.ids),
         splits={name: len(rows) for name, rows in of_split.items()},
         groups=count_groups(group_codes(records.groups)) if records.groups else 0,
@@ -316,7 +313,6 @@ def inspect(config: DataConfig) -> Inspection:
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
         label_means=label_means(dataset) if dataset else {},
         nothing_known=int((records.labels.known_per_sample() == 0).sum()),
-        names=propose_names(dict(zip(records.classes, positive, strict=True))),
         duplicates=tuple(duplicates),
         unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
         **statistics,
@@ -364,8 +360,6 @@ def _scan(records: Records, config: DataConfig) -> tuple[Checked, Inputs, dict[s
     records, digests, _ = checked
     assert isinstance(records.inputs, Sequence)
     thumbnails = ImageFiles(records.inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
-    if note := note_twelve_bits(digests):
-        checked = checked._replace(records=replace(records, notes=(*records.notes, note)))
     sides = dict(zip(("width", "height"), map(_range, zip(*sizes, strict=True)), strict=False))
     return checked, thumbnails, sides
 

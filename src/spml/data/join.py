@@ -1,4 +1,4 @@
-"""Several `Records` as one (the parts of an export, several tables), and several equal image files as one."""
+"""Several `Records` as one (the parts of an export), and several equal image files as one."""
 
 from __future__ import annotations
 
@@ -28,21 +28,18 @@ from .records import Objects, Records, move_classes, take_rows
 from .texts import Texts
 
 
-def join_records(
-    parts: Sequence[Records], source: str, name: str, unlisted: Sequence[Unlisted] = ()
-) -> Records:
+def join_records(parts: Sequence[Records], source: str, name: str, unlisted: Unlisted = "unknown") -> Records:
     """Join parts of a data set: all their samples, over all their classes.
 
     Classes keep the order of the parts if all have the same ones or list theirs, and are sorted otherwise. A
     sample that several parts name has the labels that any of them knows. Splits of a sample are those of the
     parts; if a part has none, its samples are for training. Groups of the same name are one. That a part does
-    not have a class of another one means what `unlisted` says of this part; without it, the label is unknown.
+    not have a class of another one means what `unlisted` says.
     """
     classes = tuple(dict.fromkeys(label for part in parts for label in part.classes))
     if not all(part.classes_given or part.classes == classes for part in parts):
         classes = tuple(sorted(classes))
-    meanings = unlisted or ["unknown"] * len(parts)
-    records = [_over(part, classes, meaning) for part, meaning in zip(parts, meanings, strict=True)]
+    records = [_over(part, classes, unlisted) for part in parts]
     starts = [0, *accumulate(len(each.ids) for each in records)]
     boxes = [
         each.objects._replace(row=each.objects.row + start)

@@ -40,10 +40,7 @@ from .tables.rows import join_cells, read_rows
 from .texts import Texts
 from .values import read_labels, text
 
-# -- tables of pandas and polars -------------------------------------------------------------------------
-
-
-_LIBRARIES = ("pandas", "polars")
+# -- tables of pandas ------------------------------------------------------------------------------------
 
 
 def is_missing(value: object) -> bool:
@@ -56,18 +53,18 @@ def is_missing(value: object) -> bool:
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value is a DataFrame of pandas or polars."""
+    """Whether a value is a DataFrame of pandas."""
     return _is(value, "DataFrame")
 
 
 def is_series(value: object) -> bool:
-    """Whether a value is a Series of pandas or polars, or an Index or a Categorical of pandas."""
+    """Whether a value is a Series, an Index or a Categorical of pandas."""
     return _is(value, "Series", "Index", "Categorical")
 
 
 def _is(value: object, *names: str) -> bool:
     kinds = type(value).__mro__
-    return any(each.__name__ in names and each.__module__.partition(".")[0] in _LIBRARIES for each in kinds)
+    return any(each.__name__ in names and each.__module__.partition(".")[0] == "pandas" for each in kinds)
 
 
 def listed(values: Any) -> Any:
@@ -85,8 +82,8 @@ def column_names(frame: Any) -> tuple[str, ...]:
 
 
 def row_names(frame: Any) -> tuple[str, ...]:
-    """Names of the rows, which must be distinct: the index of pandas, or row numbers."""
-    names = tuple(map(str, frame.index if hasattr(frame, "iloc") else range(len(frame))))
+    """Names of the rows, which must be distinct."""
+    names = tuple(map(str, frame.index))
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise InputError(
@@ -102,8 +99,7 @@ def split_off(frame: Any, label: str, argument: str) -> tuple[Any, list[Any]]:
         raise InputError(
             f"{argument}: there is no column {quote(label)}. {nearest(label, column_names(frame))}"
         )
-    rest = frame.drop(columns=label) if hasattr(frame, "iloc") else frame.drop(label)
-    return rest, cells_of(frame, list(frame.columns).index(label))
+    return frame.drop(columns=label), cells_of(frame, list(frame.columns).index(label))
 
 
 def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
@@ -112,20 +108,14 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
     A message on another column names the argument `name` and ends with `advice`.
     """
     for position, column in enumerate(column_names(frame)):
-        dtype = _column(frame, position).dtype
-        if hasattr(dtype, "is_numeric"):  # polars
-            is_number = dtype.is_numeric() or str(dtype) == "Boolean"
-        else:
-            is_number = getattr(dtype, "kind", "O") in "biuf"
-        if is_number:
+        dtype = frame.iloc[:, position].dtype
+        if getattr(dtype, "kind", "O") in "biuf":
             continue
         for cell in cells_of(frame, position)[:1]:
             if isinstance(cell, list):
                 dtype, advice = "lists", f"Pass them as an array, numpy.stack({name}[{column!r}])."
         raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")
-    if hasattr(frame, "iloc"):
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(frame.to_numpy(), np.float64)
+    return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def has_files(samples: Any, config: DataConfig) -> bool:
@@ -166,15 +156,18 @@ def read_frame(frame: Any, config: DataConfig) -> Records:
 
 def cells_of(frame: Any, position: int) -> list[Any]:
     """Cells of a column; None where a value is missing, and lists instead of arrays."""
-    column = _column(frame, position)
-    if hasattr(frame, "iloc"):
-        column = column.astype(object).where(column.notna(), None)
+    column = frame.iloc[:, position].astype(object)
+    column = column.where(column.notna(), None)
     several = (tuple, set, frozenset, np.ndarray)
     return [list(cell) if isinstance(cell, several) else cell for cell in column.to_list()]
 
 
-def _column(frame: Any, position: int) -> Any:
-    return frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
+def refuse_polars(name: str, value: Any) -> None:
+    """Refuse a table or column of polars, with what to call."""
+    if type(value).__module__.partition(".")[0] == "polars":
+        raise InputError(
+            f"{name} is {described(value)} of polars, which is not read: call {name}.to_pandas()."
+        )
 
 
 # -- samples ---------------------------------------------------------------------------------------------
@@ -215,6 +208,7 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
 
     `samples` is what the user passed as X; `config.images`, `config.missing` and `config.text` are used.
     """
+    refuse_polars("X", samples)
     if config.text:
         return _texts(samples, config)
     if is_frame(samples):
@@ -412,6 +406,7 @@ def understand_labels(
     names of indices and columns are those of the columns of a DataFrame, or `known`, the classes of the run
     that the data is for, or else 0, 1, 2 ...; and the classes of names are those that occur, sorted.
     """
+    refuse_polars("y", labels)
     stated = _class_names(classes)
     if is_frame(labels) and len(column_names(labels)) == 1:
         labels = cells_of(labels, 0)
@@ -443,7 +438,8 @@ def understand_labels(
         return _from_index_lists(entries, names, unlisted)
     if kind is int:
         return _from_array(np.asarray(entries), names or tuple(map(str, range(max(entries) + 1))), unlisted)
-    return _from_names(entries, stated, unlisted, (rules or Rules())._replace(known=stated or known))
+    rules = rules or Rules()
+    return _from_names(entries, stated, unlisted, rules._replace(keep={*rules.keep, *(stated or known)}))
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -592,11 +588,6 @@ def read_memory(
                 "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
             )
         return read_as_stated(partial(read_frame, samples), config)
-    if config.checked_column:
-        raise InputError(
-            f"data.unlisted={config.unlisted!r} names a column of a DataFrame of image files: pass one "
-            "alone, without y, or use unknown, negative or negative:CLASS,CLASS."
-        )
     if labels is None and is_dataset(samples):
         labels, own = _labels_of(samples)
         classes = own if classes is None else classes
@@ -611,7 +602,7 @@ def read_memory(
                     f"{argument}."
                 )
             samples, columns[argument] = split_off(samples, name, f"data.{setting}")
-    of_pandas = is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")
+    of_pandas = is_frame(samples) and hasattr(labels, "iloc")
     if of_pandas and len(samples) == len(labels) and not samples.index.equals(labels.index):
         raise InputError(
             "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "

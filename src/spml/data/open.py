@@ -23,7 +23,7 @@ from .assemble import Purpose, check_share_skipped, name_skipped, remarks, to_da
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .files import list_images
 from .hiding import check_observe
-from .images.image_files import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
+from .images.image_files import SUFFIXES, ImageFiles, ImageSource, check_images
 from .join import Checked, merge_same_content, merge_unread
 from .matrix import check_finite
 from .memory import has_files, read_samples
@@ -148,7 +148,7 @@ class Opening:
             inputs = _image_files(inputs, digests, self.config, self.config.side or size, interpolation)
         data = to_dataset(records, self.config, inputs, skipped, self.purpose)
         further = remarks(data, records.labels, has_split=records.split is not None)
-        return replace(data, notes=(*data.notes, *filter(None, (note_twelve_bits(digests), *further))))
+        return replace(data, notes=(*data.notes, *further))
 
     def finish_unread(self) -> Dataset:
         """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable."""

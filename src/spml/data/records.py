@@ -146,9 +146,9 @@ def without_box(count: int, noun: str) -> str:
 
 
 def select(records: Records, config: DataConfig) -> Records:
-    """Ignore the split if `config.split` says so, and draw rows and classes.
+    """Ignore the split if `config.split` says so, and draw rows.
 
-    The draws depend on the numbers of rows and classes, on the labels and on `config.sample_seed` only.
+    The draw depends on the number of rows and on `config.sample_seed` only.
 
     Raises:
         InputError: `config` names a group that the data does not have, or it ignores a split that it needs.
@@ -170,8 +170,6 @@ def select(records: Records, config: DataConfig) -> Records:
         sizes = ", ".join(f"{name} {split.count(name):,}" for name in dict.fromkeys(split))
         notes = (f"The split of the data is ignored: {sizes}.",) if split else ()
         records = replace(records, split=None, notes=(*records.notes, *notes))
-    if 0 < config.sample_classes < len(records.classes):
-        records = _draw_classes(records, config.sample_classes, config.sample_seed)
     if 0 < config.sample_rows < len(records.ids):
         order = permutation(len(records.ids), "sample", "rows", config.sample_seed)
         note = f"{config.sample_rows:,} of {len(records.ids):,} samples drawn (seed {config.sample_seed})."
@@ -246,22 +244,3 @@ def note_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -
         f"{them} out. If every true label is listed in this data, so that none applies here, pass "
         "data.unlisted=negative."
     )
-
-
-def _draw_classes(records: Records, number: int, seed: int) -> Records:
-    """Keep some of the classes that occur, and the samples that have one of them or none at all."""
-    total = len(records.classes)
-    occur = np.flatnonzero(records.labels.positives_per_class())
-    columns = np.sort(occur[permutation(len(occur), "sample", "classes", seed)[:number]])
-    if not len(columns):
-        raise InputError(f"{records.source}: no sample has a known positive label, so no class can be drawn.")
-    position = np.full(total, -1, np.int64)
-    position[columns] = np.arange(len(columns))
-    kept = move_classes(records, position, tuple(records.classes[column] for column in columns.tolist()))
-    emptied = (kept.labels.positives_per_sample() == 0) & (records.labels.positives_per_sample() > 0)
-    note = (
-        f"{len(columns):,} of {counted(total, 'class', 'classes')} drawn (seed {seed}), without "
-        f"{counted(int(emptied.sum()), 'sample that has none', 'samples that have none')} of them."
-    )
-    kept = replace(kept, classes_given=True, notes=(*records.notes, note))
-    return take_rows(kept, np.flatnonzero(~emptied))

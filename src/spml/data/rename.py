@@ -1,5 +1,4 @@
-"""Settings on classes: wanted names, read from a file and put into records, and what an unlisted label means
-where it differs between classes."""
+"""Wanted names of classes, read from a file and put into records."""
 
 from __future__ import annotations
 
@@ -7,58 +6,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ..common.documents import class_name
 from ..common.errors import InputError, nearest
 from ..common.files import write_rows
 from ..common.label_checks import rows_of
-from ..common.phrases import counted, first_few, shorten
+from ..common.phrases import counted, first_few
 from ..common.safe import check_readable, quote
 from ..config import DataConfig
-from ..labels import ObservedLabels
-from .join import merge_rows
 from .records import Records, move_classes
 from .tables.formats import DELIMITERS, read_header, read_rows
-from .tables.names import listed_names
 
 NOTE = "data.rename: "
 """Start of the notes on names that were changed."""
 
-UNUSED = "Given names of data.rename that do not occur in"
-"""Start of the note on names without effect."""
-
 HEADER = ("given", "wanted")
-
-NEGATIVE = "negative:"
-"""Start of `data.unlisted` that names classes."""
 
 
 def read_as_stated(
-    read: Callable[[DataConfig], Records],
-    config: DataConfig,
-    named: Sequence[str] = (),
-    *,
-    may_lack: bool = False,
+    read: Callable[[DataConfig], Records], config: DataConfig, named: Sequence[str] = ()
 ) -> Records:
-    """Read data, give its classes their wanted names, and settle what an unlisted label means.
+    """Read data and give its classes their wanted names.
 
-    With `negative:CLASS,CLASS` the data is read twice: these classes are as with `negative`, all others as
-    with `unknown`; with `may_lack`, those that the data does not have are negative, too. Data that lists just
-    the classes `named`, those of a run, which have their wanted names, is not renamed.
+    Data that lists just the classes `named`, those of a run, which have their wanted names, is not renamed.
     """
     config = replace(config, rename=wanted_names(config))
-
-    def renamed(unlisted: str) -> Records:
-        own = replace(config, unlisted=unlisted)
-        records = read(own)
-        has_names = records.classes_given and records.classes == tuple(named)
-        return records if has_names else rename_classes(records, own)
-
-    if not config.unlisted.startswith(NEGATIVE):
-        return renamed(config.unlisted)
-    names = named_classes(config.unlisted)
-    return with_negatives(renamed("unknown"), renamed("negative"), names, may_lack=may_lack)
+    records = read(config)
+    has_names = records.classes_given and records.classes == tuple(named)
+    return records if has_names else rename_classes(records, config)
 
 
 def write_names(path: Path, names: Mapping[str, str]) -> None:
@@ -132,39 +106,6 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
     return replace(moved, notes=(*records.notes, *_notes(records, wanted, stated)))
 
 
-def named_classes(unlisted: str) -> list[str]:
-    """Classes that `negative:CLASS,CLASS` names, in which a name with a comma is in quotes."""
-    return listed_names(unlisted.removeprefix(NEGATIVE))
-
-
-def with_negatives(records: Records, negative: Records, names: Sequence[str], *, may_lack: bool) -> Records:
-    """Records in which some classes have the labels of other records of the same samples."""
-    if may_lack:
-        classes = tuple(dict.fromkeys((*records.classes, *names)))
-        own = np.arange(len(records.classes))
-        records, negative = (move_classes(each, own, classes) for each in (records, negative))
-    position = {name: column for column, name in enumerate(records.classes)}
-    for name in names:
-        if name not in position:
-            raise InputError(
-                f"{records.source}: data.unlisted names the class {name!r}, which the data does not have. "
-                f"{nearest(name, records.classes)}"
-            )
-    columns = sorted({position[name] for name in names})
-    # A reader may leave out samples about which it would say that nothing applies.
-    row_of = {name: row for row, name in enumerate(records.ids)}
-    rows = np.array([*range(len(records.ids)), *(row_of[name] for name in negative.ids)], np.int64)
-    stated = ObservedLabels.from_csr(negative.labels.take_classes(columns).to_csr())
-    both = ObservedLabels.join([records.labels, stated.with_classes(columns, len(position))])
-    labels, _ = merge_rows(both, rows)
-    others = counted(len(records.classes) - len(columns), "other class", "other classes")
-    note = (
-        "A label that is not listed means absent for "
-        f"{shorten(records.classes[column] for column in columns)}, and unknown for {others}."
-    )
-    return replace(records, labels=labels, notes=(*records.notes, note))
-
-
 def _notes(records: Records, wanted: Sequence[str], stated: Mapping[str, str]) -> list[str]:
     """What was renamed and left out, and which given names have no effect."""
     pairs = [(given, name) for given, name in zip(records.classes, wanted, strict=True) if given != name]
@@ -183,7 +124,7 @@ def _notes(records: Records, wanted: Sequence[str], stated: Mapping[str, str]) -
         )
     if unused := [given for given in stated if not {given, given.strip()} & {*records.classes}]:
         notes.append(
-            f"{UNUSED} {records.name}: {first_few([quote(name) for name in unused], 3)}. "
-            f"{nearest(unused[0], records.classes)}"
+            f"Given names of data.rename that do not occur in {records.name}: "
+            f"{first_few([*map(quote, unused)], 3)}. {nearest(unused[0], records.classes)}"
         )
     return notes

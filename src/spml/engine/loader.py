@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..common.draws import permutation
 from ..data import Augment, Inputs, Samples
 from ..data.dataset import Loaded
-from ..data.images.image_files import ImageFiles
+from ..data.images.image_files import NO_KEYS, ImageFiles
 from ..methods.base import Batch, Strength
 
 EpochRow = tuple[int, int]
@@ -25,8 +25,6 @@ EpochRow = tuple[int, int]
 
 Keys = npt.NDArray[np.uint64]
 """Sorted first 8 bytes of the identities of images."""
-
-NO_KEYS: Keys = np.empty(0, np.uint64)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:

@@ -108,12 +108,8 @@ class Model:
         outputs[LABELS] = logits >= np.asarray(self.thresholds, np.float32)
         return outputs
 
-    def metadata(self, variant: str) -> dict[str, Any]:
-        """Metadata of an exported file, JSON-able.
-
-        Args:
-            variant: Type of the numbers of the network.
-        """
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of an exported file, JSON-able."""
         spec = self.classifier.spec
         inputs: dict[str, Any] = {"name": self.input_name}
         if self.size:
@@ -131,7 +127,6 @@ class Model:
             "spml": __version__,
             "torch": torch.__version__,
             "weights_sha256": self.card["weights_sha256"],
-            "variant": variant,
             "classes": list(self.classes),
             "thresholds": [
                 None if math.isinf(cut) else cut

@@ -13,8 +13,6 @@ from ..common.messages import log
 from ..common.plugins import Registry
 from .model import Model
 
-FLOAT32 = "float32"
-
 FOLDER = "export"
 """Folder in that of a run for outputs without a name."""
 
@@ -34,7 +32,7 @@ class Files(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-Make = Callable[[Model, str], Files]
+Make = Callable[[Model], Files]
 
 
 class Exporter(NamedTuple):
@@ -44,7 +42,6 @@ class Exporter(NamedTuple):
     title: str
     output: str
     make: Make
-    variants: tuple[str, ...]
     files: tuple[str, ...]
 
     @property
@@ -61,13 +58,12 @@ def register_exporter(
     title: str,
     *,
     output: str,
-    variants: tuple[str, ...] = (FLOAT32,),
     files: tuple[str, ...] = (),
 ) -> Callable[[Make], Make]:
     """Register the decorated function as the exporter of a format.
 
-    The function takes a model and one of `variants`. It writes nothing itself: it returns the content of the
-    files, after it has checked that they compute what the model computes.
+    The function takes a model. It writes nothing itself: it returns the content of the files, after it has
+    checked that they compute what the model computes.
 
     A package of your own registers its exporters by being imported: name the module in the entry-point group
     `spml.exporters`.
@@ -76,14 +72,13 @@ def register_exporter(
         name: Name of the format, unique.
         title: Noun phrase for messages, such as "an ONNX file".
         output: Name of the output where the user states none: with a suffix, or else of a folder.
-        variants: Types of numbers that it can write, `float32` first.
         files: Names of all files that the output may hold, if it is a folder. Those that an export does not
             write are removed, as they are of an earlier one.
 
     Raises:
         ValueError: The name is registered already.
     """
-    return _REGISTRY.add(name, lambda make: Exporter(name, title, output, make, variants, files))
+    return _REGISTRY.add(name, lambda make: Exporter(name, title, output, make, files))
 
 
 def exporters() -> dict[str, Exporter]:
@@ -104,7 +99,7 @@ def find_exporter(name: str) -> Exporter:
 
 
 def check_export(
-    run: Path, form: str, output: Path | None = None, *, variant: str = FLOAT32, overwrite: bool = False
+    run: Path, form: str, output: Path | None = None, *, overwrite: bool = False
 ) -> tuple[Exporter, Path]:
     """Check, before long work, that a model can be exported.
 
@@ -115,17 +110,11 @@ def check_export(
         The exporter, and the file or folder to write.
 
     Raises:
-        InputError: The format is unknown or has no such variant, or the output exists or can't be written.
+        InputError: The format is unknown, or the output exists or can't be written.
     """
     exporter = find_exporter(form)
-    if variant not in exporter.variants:
-        raise InputError(
-            f"variant={variant} does not belong to format={form}, which writes: "
-            f"{', '.join(exporter.variants)}."
-        )
     if output is None:
-        name = exporter.output if variant == FLOAT32 else exporter.output.replace(".", f".{variant}.", 1)
-        output = run / FOLDER / name
+        output = run / FOLDER / exporter.output
         check_folder(output.parent)
     if exporter.suffix and output.suffix != exporter.suffix:
         raise InputError(f"{output}: {exporter.title} needs a name that ends in {exporter.suffix}.")
@@ -145,7 +134,6 @@ def write_export(
     form: str,
     output: Path | None = None,
     *,
-    variant: str = FLOAT32,
     overwrite: bool = False,
 ) -> Path:
     """Export a model: make its files, check what they compute, and write them.
@@ -154,7 +142,6 @@ def write_export(
         model: Trained model.
         form: Name of the format, such as `onnx`.
         output: File or folder to write; None = in the folder `export` of the run.
-        variant: Type of the numbers of the network, such as `float16`.
         overwrite: Whether to replace an output that exists.
 
     Returns:
@@ -166,13 +153,13 @@ def write_export(
         SpmlError: The files compute something else than the model, or could not be written. A file that
             existed is untouched.
     """
-    exporter, output = check_export(model.folder, form, output, variant=variant, overwrite=overwrite)
-    files = exporter.make(model, variant)
+    exporter, output = check_export(model.folder, form, output, overwrite=overwrite)
+    files = exporter.make(model)
     for note in files.notes:
         log.info(note)
     make_folder(output.parent if exporter.suffix else output)
     with only_writer(output):
-        check_export(model.folder, form, output, variant=variant, overwrite=overwrite)  # another may be done
+        check_export(model.folder, form, output, overwrite=overwrite)  # another may be done
         for name, content in files.content.items():
             write_bytes(output / name if name else output, content)
         for name in set(exporter.files) - set(files.content):

@@ -28,7 +28,7 @@ from .heads import (
 from .local import LocalScores, Windows, crops, fit_local, weigh_alike, windows_of
 from .names import NameEvidence, read_name_evidence
 from .scaling import RAW, SQRT_L2, STANDARD, UNIT, Standardise, default_scaling
-from .solved.auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
+from .solved.auto import FEW, MOST_JUDGED, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .solved.ensemble import Ensemble
 from .solved.linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .solved.moments import Columns, check_size, is_wide, moments, solves_sparse, sparse_scaling
@@ -52,7 +52,7 @@ __all__ = [
     "LOG_SOFTMAX",
     "MAP_HEADS",
     "MEAN_DIFFERENCE",
-    "MOST_SCORES",
+    "MOST_JUDGED",
     "MOST_WINDOWS",
     "NAMES_LDA",
     "NAMES_SOFTMAX",

@@ -62,7 +62,7 @@ def train(
             - images: a list of paths (relative to `data={"images": FOLDER}`), of PIL images, of uint8 NumPy
               arrays (H, W, 3) or of uint8 torch tensors (3, H, W); or an array (N, H, W, 3) or tensor (N, 3,
               H, W);
-            - a pandas or polars DataFrame with a column of image files and a column of labels, as in a CSV
+            - a pandas DataFrame with a column of image files and a column of labels, as in a CSV
               file, without `y`;
             - a list of texts, with `text=True`, or a DataFrame some columns of which hold texts, with
               `text="title,abstract"`;
@@ -72,7 +72,7 @@ def train(
         y: Labels of samples in memory; for a DataFrame of features also the name of its column of labels:
 
             - class names, or text with several, read as the cells of a CSV file are; or class indices from 0;
-            - for each sample a list of names or of indices;
+            - for each sample a list of names;
             - a matrix (N, C), as an array, tensor, SciPy matrix or DataFrame: {0, 1}, where 0 means what
               `data={"unlisted": ...}` says, by default unknown; {-1, 0, 1} with 0 for unknown; or {0, 1, NaN}
               with NaN for unknown.

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import plots
-from ..common.errors import InputError, nearest
-from ..common.files import same_path, write_json, write_rows
+from ..common.errors import InputError
+from ..common.files import same_path, write_json
 from ..common.label_checks import rows_of
 from ..common.notebook import Listing
 from ..common.phrases import counted, first_few
@@ -43,9 +43,6 @@ from .predict.batches import Engine
 from .run import Run, load_each
 from .settle.conflicts import check_mean_labels
 
-UnknownClasses = Literal["stop", "leave_out"]
-"""Treatment of classes of the data that the runs do not know."""
-
 _LISTED = 100
 """Largest number of classes that a note names."""
 
@@ -61,7 +58,6 @@ def compare(
     observed: bool = True,
     mean_labels: float | None = None,
     decision: Mapping[str, Any] = MappingProxyType({}),
-    unknown_classes: UnknownClasses = "stop",
     intervals: bool = True,
     draws: int = 200,
     seed: int = 0,
@@ -83,9 +79,6 @@ def compare(
         mean_labels: Mean labels per sample K of the SP-score; if None, as the first run knows it, otherwise
             2, or half of fewer than 4 classes. By full labels, as in `Run.decision`.
         decision: By full labels, further arguments of `Run.decision`, by which labels are predicted.
-        unknown_classes: What to do about classes of the data that the runs do not know: `stop`, or
-            `leave_out` to evaluate over the others. Then, by full labels, a sample whose labels are all left
-            out stays, as one that has none; by observed labels it is left out.
         intervals: By full labels, compare the runs by a bootstrap over samples.
         draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
         seed: Seed of the bootstrap.
@@ -93,7 +86,7 @@ def compare(
         settings: Fields of `DataConfig`, for example `observe="single"`.
 
     Returns:
-        A dict that can be written as JSON, with `left_out`, `warnings` and `notes`. By observed labels,
+        A dict that can be written as JSON, with `warnings` and `notes`. By observed labels,
         `labels` is `observed only`, with `candidates` in the order of `runs`, `tie_set`, the best run first,
         and `cross_checks`; scores rank runs, and none is a mAP; SP and A exceed 1 if a model does better than
         K allows for. By full labels, `labels` is `full`, with `runs`: the metrics of each by name, in [0, 1]
@@ -112,7 +105,7 @@ def compare(
         raise InputError("no run to evaluate: name the folder of at least one")
     named = {str(run.folder): run for run in load_each(runs)}
     check_classes(named)
-    name, first = next(iter(named.items()))
+    first = next(iter(named.values()))
     if draws < MIN_DRAWS:
         raise InputError(f"`draws` must be at least {MIN_DRAWS}, got {draws}")
     for run in named.values():
@@ -129,7 +122,7 @@ def compare(
     )
     engine = Engine(batch_size, workers, device, config.cache)
     opening = start_opening(config, purpose="evaluate", records=records)
-    columns, positions, unknown = _common_classes(config.path, opening.classes, name, first, unknown_classes)
+    positions = first.columns(config.path, opening.classes)
 
     @cache
     def finish(size: int, interpolation: str) -> Dataset:
@@ -147,7 +140,6 @@ def compare(
             f"{config.path}: every label of the {split!r} split is known, so nothing is left to estimate. "
             "Leave out `observed` to measure mAP, or hide labels (data.observe=single)."
         )
-    labels, rows, left, about_left = _leave_out(labels, columns, unknown, drop=not full)
     check_mean_labels(mean_labels, len(first.classes), [] if full else [labels])
     if not labels.positives_per_class().any():
         raise InputError(
@@ -164,12 +156,10 @@ def compare(
 
     def logits(run: Run) -> Scores:
         """Logits of a run over its own classes."""
-        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
-        scores = run.scores(samples.take(rows) if len(rows) < len(samples) else samples, engine)
+        scores = run.scores(finish(run.spec.size, run.spec.interpolation).splits[split], engine)
         return InMemory(scores.gather()) if whole else scores
 
     in_groups = dataset.splits[split].groups
-    in_groups = None if in_groups is None else in_groups[rows]
     if full:
         names = tuple(first.classes[column] for column in np.sort(positions))
         measured = {
@@ -232,68 +222,9 @@ def compare(
             )
     result["warnings"] = [*warnings, *result.get("warnings", [])]
     renamed = [note for note in opening.records.notes if note.startswith(NOTE)]
-    result["notes"] = [*renamed, *about_left, *result["notes"]]
+    result["notes"] = [*renamed, *result["notes"]]
     about = {"data": config.path, "split": split, "samples": len(labels)}
-    return {**about, "left_out": left, **result}
-
-
-def _common_classes(
-    path: str, data: Sequence[str], name: str, run: Run, unknown_classes: UnknownClasses
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
-    """Classes of data that a run knows, as columns of the data, ascending, and as columns of the scores of
-    the run; and names of the other classes of the data.
-
-    Raises:
-        InputError: The run does not know a class and `unknown_classes` is `stop`; or it knows none.
-    """
-    positions = rows_of(run.classes, data)
-    columns = np.flatnonzero(positions >= 0)
-    unknown = [label for label, position in zip(data, positions, strict=True) if position < 0]
-    others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-    if unknown and unknown_classes == "stop":
-        raise InputError(
-            f"{path}: has the class {unknown[0]!r}{others}, which the model in {name} does not know. "
-            f"{nearest(unknown[0], run.classes)} To evaluate over the classes that both have, pass "
-            "unknown_classes=leave_out."
-        )
-    if not len(columns):
-        raise InputError(
-            f"{path}: has none of the classes that the model in {name} knows, so nothing can be measured. "
-            f"Its first class is {unknown[0]!r}. {nearest(unknown[0], run.classes)}"
-        )
-    return columns, positions[columns], unknown
-
-
-def _leave_out(
-    labels: ObservedLabels, columns: npt.NDArray[np.int64], unknown: list[str], *, drop: bool
-) -> tuple[ObservedLabels, npt.NDArray[np.int64], dict[str, Any], list[str]]:
-    """Reduce labels to some columns. With `drop`, samples are left out that had a positive label and keep
-    none; otherwise they stay, as samples that have none of the labels.
-
-    Returns:
-        Labels of the samples that stay; the rows of these, ascending; what is left out, for JSON; and notes.
-    """
-    left: dict[str, Any] = {"classes": unknown, "labels": 0, "samples": 0, "samples_without_label": 0}
-    rows = np.arange(len(labels))
-    if not unknown:
-        return labels, rows, left, []
-    reduced = labels.take_classes(columns)
-    before, after = labels.positives_per_sample(), reduced.positives_per_sample()
-    lost = (before > 0) & (after == 0)
-    left["labels"], count = int(before.sum() - after.sum()), int(lost.sum())
-    notes = [
-        f"Not known to the model, and left out: {counted(len(unknown), 'class', 'classes')} with "
-        f"{counted(left['labels'], 'label')} ({first_few(unknown, 10)})."
-    ]
-    left["samples" if drop else "samples_without_label"] = count
-    if count and drop:
-        notes.append(f"{counted(count, 'sample')} left out: only labels of these classes are known of them.")
-    elif count:
-        notes.append(
-            f"{counted(count, 'sample')} with labels of these classes only: kept as samples that have none "
-            "of the others."
-        )
-    return (reduced.take(rows[~lost]), rows[~lost], left, notes) if drop else (reduced, rows, left, notes)
+    return {**about, **result}
 
 
 def _mean_labels(stated: float | None, runs: Mapping[str, Run]) -> tuple[float, str, list[str]]:
@@ -536,16 +467,15 @@ def _describe_bins(found: Reliability) -> dict[str, Any]:
 
 # -- files -----------------------------------------------------------------------------------------------
 
-JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
+JSON, PICTURE = "comparison.json", "comparison.png"
 RELIABILITY = "reliability.png"
 
 
 def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
-    """Write a result of `compare` as JSON, as CSV and as a picture.
+    """Write a result of `compare` as JSON and as a picture.
 
-    By observed labels, the CSV file has a row per run, against full labels a row per run and metric. There is
-    no picture of SP-scores on fewer samples than they are shown for; an earlier one is removed. A second
-    picture shows the calibration of the runs that have probabilities, where labels are full.
+    There is no picture of SP-scores on fewer samples than they are shown for; an earlier one is removed. A
+    second picture shows the calibration of the runs that have probabilities, where labels are full.
 
     Returns:
         Names of the files.
@@ -556,33 +486,12 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
     write_json(folder / JSON, comparison)
     (folder / RELIABILITY).unlink(missing_ok=True)
     if comparison["labels"] != "full":
-        candidates = comparison["candidates"]
-        header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
-        header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
-        rows = [
-            [
-                *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
-                *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
-            ]
-            for c in candidates
-        ]
-        write_rows(folder / CSV, header, rows)
         if comparison["samples_with_a_positive"] < FEWEST_SHOWN:
             (folder / PICTURE).unlink(missing_ok=True)
-            return [JSON, CSV]
-        plots.tie_set(folder / PICTURE, candidates)
-        return [JSON, CSV, PICTURE]
+            return [JSON]
+        plots.tie_set(folder / PICTURE, comparison["candidates"])
+        return [JSON, PICTURE]
     runs = comparison["runs"]
-    header = ["run", "metric", "value", "low", "high", "behind", "behind_low", "behind_high", "tied"]
-    rows = [
-        [
-            *(name, metric, score["value"], *score["interval"]),
-            *(score["behind"], *score["behind_interval"], int(score["tied"])),
-        ]
-        for name, result in runs.items()
-        for metric, score in result["intervals"].items()
-    ]
-    write_rows(folder / CSV, header, rows)
     of_map = {name: result["intervals"]["mAP"] for name, result in runs.items()}
     bars = [
         {"run": name, "mAP": score["value"], "mAP_interval": score["interval"], "in_tie_set": score["tied"]}
@@ -591,6 +500,6 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
     plots.tie_set(folder / PICTURE, bars, score="mAP", axis="mAP, %, and its 95 % interval")
     calibrated = {name: result["calibration"] for name, result in runs.items() if "calibration" in result}
     if not calibrated:
-        return [JSON, CSV, PICTURE]
+        return [JSON, PICTURE]
     plots.reliability_diagram(folder / RELIABILITY, calibrated)
-    return [JSON, CSV, PICTURE, RELIABILITY]
+    return [JSON, PICTURE, RELIABILITY]

@@ -486,11 +486,13 @@ class Run:
             InputError: The model does not know a class.
         """
         columns = rows_of(self.classes, classes)
-        if (columns < 0).any():
-            name = classes[int(columns.argmin())]
+        if len(unknown := np.flatnonzero(columns < 0)):
+            name = classes[unknown[0]]
+            others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
             raise InputError(
-                f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
-                f"{nearest(name, self.classes)}"
+                f"{path}: has the class {name!r}{others}, which the model in {self.folder} does not know. "
+                f"{nearest(name, self.classes)} To leave such classes out, give them an empty name in "
+                f"data.rename: data.rename={{{name!r}: ''}}."
             )
         return columns
 
@@ -707,7 +709,6 @@ class Run:
         output: str | Path | None = None,
         *,
         format: str = "onnx",
-        variant: str = "float32",
         overwrite: bool = False,
     ) -> Path:
         """Export the model with its preparation of images, its thresholds and its probabilities.
@@ -715,7 +716,6 @@ class Run:
         Args:
             output: File or folder to write; None = in the folder `export` of the run.
             format: `onnx`, `torch-export`, `safetensors-hf`, or one that an installed package registers.
-            variant: Type of the numbers of the backbone: `float32`, or `float16` or `int8` for `onnx`.
             overwrite: Replace an output that exists.
 
         Returns:
@@ -729,8 +729,8 @@ class Run:
         from ..export import check_export, write_export
 
         chosen = None if output is None else Path(output)
-        check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
-        return write_export(exportable(self), format, chosen, variant=variant, overwrite=overwrite)
+        check_export(self.folder, format, chosen, overwrite=overwrite)
+        return write_export(exportable(self), format, chosen, overwrite=overwrite)
 
 
 def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:

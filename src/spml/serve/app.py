@@ -281,11 +281,9 @@ class _Observed:
         except Exception as error:
             if status or memory_asked_for(error) is None:
                 raise
-            self._service.lacked_memory += 1
             await _unavailable("The server has too little memory.")(scope, receive, observed)
         finally:
             if path == "/predict" and status == 200:
                 self._service.answered += 1
-                self._service.lacked_memory = 0
             metrics.requests.labels(path, str(status or 500)).inc()
             metrics.seconds.labels(path).observe(time.perf_counter() - started)

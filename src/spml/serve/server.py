@@ -32,12 +32,6 @@ from .limits import Limits
 from .metrics import FOLDER
 from .service import Service
 
-_MOST_FAILURES = 3
-_NO_MEMORY = (
-    f"{_MOST_FAILURES} requests in a row failed for lack of memory. Use a smaller `batch_size`, fewer "
-    "`decoders`, a smaller `max_pixels`, a smaller model, or a machine with more memory."
-)
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -101,8 +95,6 @@ def serve(settings: Settings) -> None:
             print(lines, flush=True)
             server.run([listener])
     print(f"Stopped: {counted(service.answered, 'request')} answered.")
-    if server.lacks_memory:
-        raise SpmlError(_NO_MEMORY)
     if service.cut_off:
         raise SpmlError(
             f"{counted(service.cut_off, 'request was', 'requests were')} not finished within "
@@ -141,14 +133,6 @@ class Server(PatientServer):
     def __init__(self, app: FastAPI, shutdown_timeout: float, service: Service, patient: bool) -> None:
         super().__init__(app, shutdown_timeout)
         self._service, self._patient = service, patient
-        self.lacks_memory = False
-        """Whether it ends because so many requests in a row failed for lack of memory."""
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look, ten times per second, whether to end."""
-        if self._service.lacked_memory >= _MOST_FAILURES:
-            self.lacks_memory = self.should_exit = self._service.draining = True
-        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal; a patient server finishes what it has taken even after a second one."""
@@ -245,6 +229,4 @@ def _work(settings: Settings, listener: socket.socket, loaded: Event) -> None:
         sys.exit(f"worker: {error}")
     loaded.set()
     server.run([listener])
-    if server.lacks_memory:
-        sys.exit(f"worker: {_NO_MEMORY}")
     sys.exit(1 if service.cut_off else 0)

@@ -171,8 +171,6 @@ class Service:
         """Requests with predictions that were answered."""
         self.cut_off = 0
         """Requests that could not be finished before the end."""
-        self.lacked_memory = 0
-        """Requests in a row that failed for lack of memory."""
         self.held_bytes = 0
         """Bytes of the bodies of all requests."""
         self._loading = run.decoding

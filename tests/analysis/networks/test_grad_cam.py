@@ -49,15 +49,6 @@ def classifier_on(backbone: Backbone, *, standardise: bool = False, **options: A
     return Classifier(backbone, top).eval()
 
 
-def test_one_position_by_hand() -> None:
-    """With a 1 x 1 map the weights are those of the head: 2 * 10 - 1 * 5 + 3 * 1, and -6 is cut off."""
-    classifier = pixel_classifier([[2.0, -1.0, 3.0], [-1.0, 0.0, 4.0]])
-    image = torch.tensor([10, 5, 1], dtype=torch.uint8).reshape(1, 3, 1, 1)
-    maps = grad_cam(classifier, image, torch.tensor([[0, 1]]))
-    assert maps.shape == (1, 2, 1, 1)
-    assert maps.flatten().tolist() == pytest.approx([18.0, 0.0])
-
-
 def test_four_positions_by_hand() -> None:
     """The weight of a channel is that of the head, divided by the number of positions."""
     classifier = pixel_classifier([[4.0, -4.0, 0.0], [0.0, 0.0, 4.0]])

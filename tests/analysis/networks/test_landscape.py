@@ -53,16 +53,21 @@ def write_features(path: Path, full: bool = True) -> Path:
     return path
 
 
+def train(source: Path, output: Path, hide: bool = True, **settings: Any) -> Path:
+    """Train on a feature file, with one known label per sample if its labels are hidden."""
+    data = {"unlisted": "negative", "observe": "single"} if hide else {}
+    shared = {"threads": 1, "accelerator": "cpu", "quiet": True, "output": str(output), "data": data}
+    spml.train(source, **{"epochs": 1, **shared, **settings})
+    return output
+
+
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with a linear run `an` on features, and `lbfgs`, whose head is solved."""
     folder = tmp_path_factory.mktemp("features")
     source = write_features(folder / "features.npz")
-    settings = {"data": {"unlisted": "negative", "observe": "single"}, "threads": 1, "accelerator": "cpu"}
     for name, optim in (("an", {"lr": 0.05}), ("lbfgs", {"name": "lbfgs"})):
-        spml.train(
-            source, method="an", epochs=3, optim=optim, output=str(folder / name), quiet=True, **settings
-        )
+        train(source, folder / name, method="an", epochs=3, optim=optim)
     return folder
 
 
@@ -188,11 +193,7 @@ def test_the_weights_stay_as_they_are(trained: Path) -> None:
 
 
 def test_a_schedule_is_at_its_end(features: Path) -> None:
-    folder = features / "schedule"
-    spml.train(
-        features / "features.npz", method="gr", epochs=4, threads=1, output=str(folder), quiet=True,
-        data={"unlisted": "negative", "observe": "single"}, accelerator="cpu",
-    )  # fmt: skip
+    folder = train(features / "features.npz", features / "schedule", method="gr", epochs=4)
     samples = open_again(folder).splits["train"]
     logits, rows = train_logits(folder, samples), torch.arange(64)
     objective, losses = create("gr"), []
@@ -247,12 +248,7 @@ def test_a_frozen_backbone_does_not_move(photos: Path, trained: Path, tmp_path: 
 
 
 def test_views_are_drawn_once(features: Path) -> None:
-    folder = features / "views"
-    spml.train(
-        features / "features.npz", method="plc", epochs=1, threads=1, output=str(folder), quiet=True,
-        data={"unlisted": "negative", "observe": "single"}, accelerator="cpu",
-    )  # fmt: skip
-    (opened,) = open_runs([folder])
+    (opened,) = open_runs([train(features / "features.npz", features / "views", method="plc")])
     first, second = (LossAround(opened, "own", 20, 0) for _ in range(2))
     assert first.at(first.weights) == pytest.approx(second.at(second.weights), rel=1e-6)
     assert first.samples == 20
@@ -274,32 +270,25 @@ def test_bad_options(trained: Path, options: dict[str, Any], said: str) -> None:
 
 
 def test_losses_that_do_not_exist(features: Path, tmp_path: Path) -> None:
-    shared: dict[str, Any] = {"threads": 1, "quiet": True, "accelerator": "cpu"}
     known = write_features(tmp_path / "known.npz", full=False)
-    spml.train(known, method="an", epochs=1, output=str(tmp_path / "known"), **shared)
+    folder = train(known, tmp_path / "known", hide=False, method="an")
     with pytest.raises(InputError, match=r"known.npz: the true labels .* are not known.*loss=own"):
-        landscape([tmp_path / "known"], loss="full")
-    spml.train(known, model={"head": "ridge"}, output=str(tmp_path / "ridge"), **shared)
+        landscape([folder], loss="full")
+    ridge = train(known, tmp_path / "ridge", hide=False, model={"head": "ridge"})
     with pytest.raises(InputError, match=r"its head 'ridge' was solved in closed form.*loss=full"):
-        landscape([tmp_path / "ridge"], loss="own")
-    data = {"unlisted": "negative", "observe": "single"}
-    source = features / "features.npz"
-    spml.train(source, method="softmax", epochs=1, data=data, output=str(tmp_path / "softmax"), **shared)
-    with pytest.raises(InputError, match=r"gives log-probabilities.*loss=own"):
-        landscape([tmp_path / "softmax"], loss="full")
-    samples = open_again(tmp_path / "softmax").splits["train"]
-    picked = train_logits(tmp_path / "softmax", samples)[torch.arange(64), samples.observed.target(range(64))]
-    analysis = landscape([tmp_path / "softmax"], points=3, samples=0, loss="own")
-    assert centre(analysis) == pytest.approx(-float(picked.mean()), rel=1e-5)
-
-
-def test_other_classes_than_in_training(features: Path, tmp_path: Path) -> None:
-    source = write_features(tmp_path / "features.npz")
-    spml.train(source, method="an", epochs=1, threads=1, output=str(tmp_path / "run"), quiet=True)
-    with np.load(source) as stored:
-        np.savez(source, X=stored["X"], Y=stored["Y"], classes=np.array(["blue", "green", "pink"]))
+        landscape([ridge], loss="own")
+    # The classes of the data are others than in training.
+    with np.load(known) as stored:
+        np.savez(known, X=stored["X"], Y=stored["Y"], classes=np.array(["blue", "green", "pink"]))
     with pytest.raises(InputError, match=r"has other classes than when .* was trained on it"):
-        landscape([tmp_path / "run"])
+        landscape([folder])
+    softmax = train(features / "features.npz", tmp_path / "softmax", method="softmax")
+    with pytest.raises(InputError, match=r"gives log-probabilities.*loss=own"):
+        landscape([softmax], loss="full")
+    samples = open_again(softmax).splits["train"]
+    picked = train_logits(softmax, samples)[torch.arange(64), samples.observed.target(range(64))]
+    analysis = landscape([softmax], points=3, samples=0, loss="own")
+    assert centre(analysis) == pytest.approx(-float(picked.mean()), rel=1e-5)
 
 
 def test_the_panels_of_several_runs(trained: Path) -> None:
@@ -326,10 +315,10 @@ def test_the_panels_of_several_runs(trained: Path) -> None:
 
 
 def test_the_command_writes_picture_and_numbers(trained: Path, photos: Path, tmp_path: Path) -> None:
-    run, image = str(trained / "em"), str(photos.parent / "01.png")
+    run = str(trained / "em")
     for figure, options in (
         ("landscape", ["--dimensions", "2", "--points", "3", "--samples", "10"]),
-        ("maps", ["--files", f"[{image}]", "--threshold", "0"]),
+        ("maps", ["--images", "1", "--threshold", "0"]),
         ("predictions", ["--split", "train", "--images", "2"]),
     ):
         main(["analyse", figure, run, *options, "--output", str(tmp_path)])

@@ -11,11 +11,11 @@ import torch
 from matplotlib.patches import Rectangle
 
 import spml
-from spml.analysis import landscape, maps, predictions
+from spml.analysis import maps
 from spml.analysis.pictures import grad_cam, overlay
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data import open_dataset, open_inputs
+from spml.data import open_dataset
 from spml.models import load_classifier
 from spml.plots.sheets import SIDE
 from tests.helpers.features import make_weights
@@ -91,12 +91,14 @@ def test_without_truth_a_predicted_label_is_open(trained: Path, photos: Path, tm
 
 
 def test_several_runs_and_other_images(trained: Path, photos: Path) -> None:
-    files = [str(photos.parent / "03.png"), str(photos.parent / "01.png")]
-    analysis = maps([trained / "em", trained / "an"], files=files, threshold=0.0, top=1)
+    data = photos.parent / "two.csv"
+    data.write_text("file,labels\n01.png,red\n03.png,green\n")
+    analysis = maps([trained / "em", trained / "an"], data=str(data), threshold=0.0, top=1)
     found = shown(analysis.table)
-    assert [(run, image) for run, image, _ in found] == [(r, f) for r in ("em", "an") for f in files]
-    assert {(seen, true) for _, seen, true, _ in found.values()} == {(0, 0)}
-    scores = spml.load(trained / "an").predict(files)
+    names = [image for run, image, _ in found if run == "an"]
+    assert {(run, image) for run, image, _ in found} == {(r, image) for r in ("em", "an") for image in names}
+    scores = spml.load(trained / "an").predict([str(photos.parent / Path(name).name) for name in names])
+    assert len(names) == 2
     assert [label for run, _, label in found if run == "an"] == [
         CLASSES[column] for column in scores.scores.argmax(1)
     ]
@@ -140,10 +142,8 @@ def test_the_overlay_by_hand() -> None:
         ({"threshold": 1.5}, "`threshold` is a probability"),
         ({"threshold": 1.0}, "pass a lower one"),
         ({"split": "test"}, "has no 'test' split, but train, val"),
-        ({"files": ["a.png"], "split": "val"}, "leave out `data` and `split`"),
-        ({"files": ["missing.png"]}, "missing.png"),
         ({"data": "missing"}, "missing"),
-        ({"data": "digits"}, "has the class 'zero', which the model in"),
+        ({"data": "digits"}, "has the class 'zero' .and 9 more., which the model in"),
     ],
 )
 def test_bad_options(trained: Path, options: dict[str, Any], said: str) -> None:
@@ -180,71 +180,16 @@ def test_the_data_of_the_run_has_changed(tmp_path: Path) -> None:
         maps([folder])
 
 
-@pytest.mark.long
-def test_figures_of_a_run_on_digits(tmp_path: Path) -> None:
-    """Every digit lies where its map is: the maps of a small network are higher on digits than elsewhere."""
-    folder = tmp_path / "run"
-    settings: dict[str, Any] = {"threads": 1, "accelerator": "cpu", "quiet": True}
-    spml.train("digits", method="em", epochs=4, data={"observe": "single"}, output=str(folder), **settings)
-    analysis = maps([folder], images=40, top=1)
-    data = open_dataset(DataConfig("digits", observe="single"))
-    samples = data.splits["val"]
-    inside = []
-    for (_, name, _), (_, _, true, values) in shown(analysis.table).items():
-        if true == 1:
-            image = samples.inputs.fetch([samples.ids.index(name)], None)[0, 0].float() / 255
-            cells = image.reshape(5, 8, 5, 8).amax((1, 3)).numpy()
-            row, column = max(values, key=values.__getitem__)
-            inside.append(cells[row, column])
-    assert len(inside) > 20
-    assert np.mean(np.array(inside) > 0.5) > 0.8
-    losses = landscape([folder], points=5, samples=64).table["loss"]
-    assert np.argmin(losses) in (1, 2, 3)
-    assert len(predictions([folder], images=2).table["run"]) == 20
-
-
-@pytest.mark.long
-@pytest.mark.shared
-def test_photographs_with_a_frozen_backbone(shared: Path, tmp_path: Path) -> None:
-    source = shared / "data/images/voc2012_animals"
-    lines = source.joinpath("labels.csv").read_text().splitlines()
-    chosen = [line.split(",") for line in lines[1:] if line.split(",")[1] in ("cat", "dog", "horse")][:120]
-    rows = [
-        f"{source / file},{labels},{'val' if n % 3 else 'train'}"
-        for n, (file, labels, _) in enumerate(chosen)
-    ]
-    data = tmp_path / "labels.csv"
-    data.write_text("\n".join(["file,labels,split", *rows]) + "\n")
-    weights = str(shared / "data/models/mobilenetv2_100_tf_bncal.safetensors")
-    folder = tmp_path / "run"
-    spml.train(
-        data, model={"weights": weights, "head": "ridge", "scaling": "standard"}, threads=1, quiet=True,
-        data={"size": 160, "workers": 0, "images": str(source)}, accelerator="cpu", output=str(folder),
-    )  # fmt: skip
-    run, (classifier, _) = spml.load(folder), load_classifier(folder)
-    found = shown(maps([folder], images=5, threshold=0.0, top=3).table)
-    assert len(found) == 15
-    head, scaling = classifier.top.head, classifier.top.scaling
-    for (_, name, label), (*_, values) in found.items():
-        _, inputs, _ = open_inputs([str(source / name)], size=160, interpolation=run.spec.interpolation)
-        features = classifier.backbone.maps(inputs.fetch([0], None))[0]
-        # A feature that standardisation clips has no gradient.
-        inside = ((features.mean((1, 2)) - scaling.mean) / scaling.std).abs() < 10
-        weight = inside * head.weight[run.classes.index(label)] / scaling.std / 25
-        expected = torch.einsum("d,dhw->hw", weight, features).clamp(min=0)
-        result = np.array([[values[y, x] for x in range(5)] for y in range(5)])
-        assert result == pytest.approx(expected.detach().numpy(), rel=1e-3, abs=1e-5)
-
-
 def test_the_window_of_a_label_is_outlined(photos: Path, tmp_path: Path) -> None:
     make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
     model = {"backbone": "test_convnext", "weights": str(tmp_path / "weights.safetensors"), "frozen": "yes"}
     model["local"] = "on"
     folder = train_on(photos, tmp_path / "run", method="auto", data={"size": 96}, model=model)
-    files = sorted(photos.parent.glob("*.png"))[:3]
+    analysis = maps([folder], images=3, threshold=1e-6, top=2)
+    files = [photos.parent / Path(name).name for name in dict.fromkeys(analysis.table["image"])]
     predicted = spml.load(folder).predict(files, where=True, top_k=2)
     expected = [window for where in predicted.where for window in where]
-    figure = maps([folder], files=[str(file) for file in files], threshold=1e-6, top=2).figure
+    figure = analysis.figure
     width, height = figure.get_size_inches()
     outlined = [
         [patch.get_width() * width / SIDE, patch.get_height() * height / SIDE]

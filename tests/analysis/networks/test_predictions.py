@@ -98,11 +98,11 @@ def test_columns_follow_the_names_of_the_classes(trained: Path, photos: Path, tm
     turned.write_text("\n".join(rows) + "\n")
     folder = train_on(turned, tmp_path / "turned", method="em", data={"separator": None})
     assert spml.load(folder).classes == ("red", "green", "blue")
-    files = [str(photos.parent / f"0{number}.png") for number in range(3)]
-    analysis = predictions([trained / "em", folder], files=files, threshold=0.5)
+    analysis = predictions([trained / "em", folder], images=3, threshold=0.5)
     rows = list(zip(*analysis.table.values(), strict=True))
-    expected = spml.load(folder).predict(files).scores[:, ::-1]
     mine = [row for row in rows if row[0] == "turned"]
+    files = [str(photos.parent / Path(name).name) for name in dict.fromkeys(row[1] for row in mine)]
+    expected = spml.load(folder).predict(files).scores[:, ::-1]
     assert [row[2] for row in mine] == list(CLASSES) * 3
     assert [row[3] for row in mine] == pytest.approx(expected.ravel(), abs=1e-6)
     assert [row[4] for row in mine] == (expected.ravel() >= 0.5).astype(int).tolist()

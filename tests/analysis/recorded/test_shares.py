@@ -51,19 +51,6 @@ def test_eq_6():
     assert selected_completely_at_random(np.array([0.3]), 1.0) == [0]
 
 
-def test_eq_6_holds_where_labels_are_hidden_at_random(tmp_path):
-    """The points lie on the curve if p is right and each positive is observed with probability 1 / K."""
-    generator = np.random.default_rng(0)
-    p = generator.uniform(0.02, 0.98, (40_000, 4))
-    truth = generator.random(p.shape) < p
-    observed = np.where(truth & (generator.random(p.shape) < 1 / 2), 1, 0)
-    logits = np.log(p) - np.log1p(-p)
-    run = save_recording(tmp_path / "run", [logits, logits], observed, truth, classes="abcd")
-    table = posterior([run], buckets=20).table
-    assert table["ratio"] == pytest.approx(table["k"], abs=0.04)
-    assert max(abs(np.array(table["ratio"]) - table["p_low"])) > 0.1
-
-
 def test_mean_labels_are_those_of_the_truth_or_as_stated(tmp_path):
     observed, truth = make_labels()
     run = save_recording(tmp_path / "run", make_logits(truth), observed, truth)

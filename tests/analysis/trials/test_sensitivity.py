@@ -103,47 +103,6 @@ def test_a_panel_for_each_epoch(lines):
         sensitivity([lines], x="hp.sigma", epochs=[4])
 
 
-def test_two_settings_are_a_map(tmp_path):
-    grid = [(q2, q3) for q2 in (0.01, 1.0) for q3 in (0.01, 1.0, 1.5)]
-    rows = [
-        trial("gr", seed, number, 0.4 + q3 / 10 - q2 / 50 + noise(seed), hp={"q2": q2, "q3": q3})
-        for seed in SEEDS
-        for number, (q2, q3) in enumerate(grid)
-    ]
-    rows += [trial("an", seed, 0, 0.4) for seed in SEEDS]
-    result = sensitivity([store_in(tmp_path / "map", rows)], x="hp.q2", y="hp.q3", references=["an"])
-    points = {(line["hp.q2"], line["hp.q3"]): line["test_mAP"] for line in rows_of(result)[:-1]}
-    for q2, q3 in grid:
-        assert points[q2, q3] == pytest.approx(0.41 + q3 / 10 - q2 / 50, abs=1e-12)
-    image = result.figure.axes[0].images[0].get_array()
-    assert image.shape == (3, 2)  # rows are q3, from below
-    assert image[2, 0] == pytest.approx(100 * points[0.01, 1.5])
-    cells = {text.get_text(): text.get_fontweight() for text in result.figure.axes[0].texts}
-    assert [text for text, weight in cells.items() if weight == "bold"] == ["56.0"]  # 41 + 15 - 0.02
-    assert len(cells) == 6 + 1  # all have the same standard deviation
-    assert "\N{PLUS-MINUS SIGN}1.0" in cells
-
-
-def test_the_colours_of_a_map_do_not_show_noise(tmp_path):
-    def limits(name, scores):
-        grid = {(q2, q3): scores[2 * q2 + q3] for q2 in (0, 1) for q3 in (0, 1)}
-        rows = [
-            trial("gr", 0, number, score - 0.01, hp={"q2": q2, "q3": q3})
-            for number, ((q2, q3), score) in enumerate(grid.items())
-        ]
-        result = sensitivity([store_in(tmp_path / name, rows)], x="hp.q2", y="hp.q3")
-        (image,) = result.figure.axes[0].images
-        return image.norm.vmin, image.norm.vmax, image.colorbar.extend
-
-    assert limits("noise", [0.5, 0.501, 0.502, 0.503]) == (
-        pytest.approx(48.3),
-        pytest.approx(50.3),
-        "neither",
-    )
-    assert limits("apart", [0.5, 0.51, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "neither")
-    assert limits("collapsed", [0.1, 0.5, 0.55, 0.56]) == (pytest.approx(50), pytest.approx(56), "min")
-
-
 def test_an_mAP_that_has_collapsed_leaves_room_for_the_others(tmp_path):
     scores = {0.6: 0.3, 0.8: 0.92, 0.9: 0.925, 0.95: 0.92}
     rows = [
@@ -243,7 +202,6 @@ def test_ways_of_hiding_are_an_axis(tmp_path):
 def test_bad_input(lines, tmp_path):
     for options, words in (
         ({"x": "hp.sigmo"}, "no trials that differ in hp.sigmo. Settings that differ: hp.sigma, optim.lr"),
-        ({"x": "hp.sigma", "y": "hp.mu"}, "no trials that differ in hp.sigma and hp.mu"),
         ({"x": "hp.sigma", "candidates": ["an"]}, "differ in hp.sigma for candidate 'an'.*differ: none"),
         ({"x": "hp.sigma", "candidates": ["gx"]}, "the comparison has no candidate 'gx'.*gr"),
         ({"x": "hp.sigma", "references": ["ah"]}, "the comparison has no candidate 'ah'.*an"),

@@ -30,12 +30,9 @@ def test_friedman_as_printed_by_demsar():
     assert 0.01 < found.p < 0.05  # the paper rejects at F(3, 39) = 2.85
 
 
-def test_friedman_equals_scipy_without_ties():
+def test_friedman_equals_scipy_without_ties_and_in_extreme_cases():
     table = np.random.default_rng(0).random((9, 5))
     assert friedman(table).chi2 == pytest.approx(friedmanchisquare(*table.T).statistic, rel=1e-12)
-
-
-def test_friedman_in_extreme_cases():
     alike = friedman([[1, 2, 3]] * 4)
     assert alike.chi2 == 8
     assert alike.f == np.inf
@@ -55,11 +52,6 @@ def test_critical_differences_as_printed_by_demsar(methods, q05, q10):
     scale = np.sqrt(methods * (methods + 1) / 6 / 20)
     assert nemenyi_cd(methods, 20) / scale == pytest.approx(q05, abs=1.1e-3)
     assert nemenyi_cd(methods, 20, alpha=0.1) / scale == pytest.approx(q10, abs=1.1e-3)
-
-
-def test_critical_difference_of_demsars_example():
-    assert nemenyi_cd(4, 14) == pytest.approx(1.25, abs=0.005)
-    assert nemenyi_cd(4, 14, alpha=0.1) == pytest.approx(1.12, abs=0.005)
 
 
 def test_cliques():
@@ -94,8 +86,9 @@ def test_paired_p_by_hand():
     assert paired_p([1.0, 1.0], np.ones((2, 9))) == 0.0
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize(("by_seeds", "by_samples"), [(1.0, 0.0), (1.0, 1.0), (0.3, 1.0), (0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("seeds", "by_seeds", "by_samples"), [(3, 1.0, 0.0), (3, 1.0, 1.0), (5, 0.3, 1.0), (5, 0.0, 1.0)]
+)
 def test_paired_p_is_below_5_percent_in_5_percent_of_cases_without_a_difference(seeds, by_seeds, by_samples):
     rng = np.random.default_rng(seeds)
     found = []

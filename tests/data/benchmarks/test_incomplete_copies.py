@@ -71,9 +71,7 @@ def test_missing_images(tmp_path, caplog):
         open_dataset(DataConfig(path=str(path), observe="protocol"), size=8)
     for file in images.iterdir():
         file.unlink()
-    with pytest.raises(
-        InputError, match=r"contains none of the 20 images, such as 2008_000000\.jpg\. Download"
-    ):
+    with pytest.raises(InputError, match=r"none of the 20 images, such as 2008_000000\.jpg\. Download"):
         prepare("voc2012", tmp_path)
 
 
@@ -144,12 +142,8 @@ def test_damaged_formatted_lists(prepared, tmp_path, file, array, match):
         prepare("nuswide", tmp_path / "copy")
 
 
-def test_too_few_images_to_split(tmp_path):
-    expected = LAYOUTS["nuswide"](tmp_path)
-    formatted_nuswide(tmp_path, expected, slice(0, 2))
-    with pytest.raises(InputError, match="has 2 images, too few"):
-        prepare("nuswide", tmp_path)
-    formatted_nuswide(tmp_path, expected, slice(0, 0))
+def test_an_empty_list(tmp_path):
+    formatted_nuswide(tmp_path, LAYOUTS["nuswide"](tmp_path), slice(0, 0))
     with pytest.raises(InputError, match="the official train list of NUS-WIDE is empty"):
         prepare("nuswide", tmp_path)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.data.images.image_files import ImageFiles
 from spml.data.names import FilesBelow, PackedNames, RowNames, take
 
 
@@ -87,17 +86,3 @@ def test_files_below_a_folder_equal_a_tuple_of_paths():
     assert isinstance(take(files, [2, 0]), FilesBelow)
     assert take(files, [2, 0]) == (expected[2], expected[0])
     assert FilesBelow(Path("."), ("a.jpg",))[0] == Path("a.jpg")
-
-
-def test_image_files_keep_names_packed(tmp_path):
-    names = ["a.png", "b.png", "c.png"]
-    for number, name in enumerate(names):
-        (tmp_path / name).write_bytes(b"x" * number)
-    packed = ImageFiles(FilesBelow(tmp_path, PackedNames.of(names)), ["1", "2", "3"], size=8)
-    plain = ImageFiles([tmp_path / name for name in names], ["1", "2", "3"], size=8)
-    assert packed.stamp() == plain.stamp()
-    assert packed.fingerprint() == plain.fingerprint()
-    some = packed.take([2, 0])
-    assert isinstance(some.paths, FilesBelow)
-    assert (some.paths, some.digests) == ((tmp_path / "c.png", tmp_path / "a.png"), ("3", "1"))
-    assert some.stamp() == plain.take([2, 0]).stamp()

@@ -1,4 +1,4 @@
-"""Files that are missing: hints at where they may be, and leaving them out."""
+"""Files: listing of folders, hints at where missing ones may be, and leaving them out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import files as places
-from spml.data import inspect, open_dataset
-from spml.data.files import find_folder, images_folder, locate_names
+from spml.data import open_dataset
+from spml.data.files import find_folder, images_folder, list_images, locate_names, note_unread
 from spml.data.readers import find_files
 from tests.helpers.records import opened
 
@@ -19,21 +19,14 @@ from tests.helpers.records import opened
 @pytest.mark.parametrize(
     ("there", "name", "hint"),
     [
-        ("a.jpg", "a.JPG", "Did you mean 'a.jpg'? If the images are elsewhere, pass data.images with"),
-        ("images/A.jpg", "images\\a.jpg", "Did you mean 'A.jpg'?"),
-        ("a.jpeg", "a.jpg", "Did you mean 'a.jpeg'?"),
-        ("cafe\u0301.jpg", "caf\u00e9.jpg", "Did you mean 'cafe\\u0301.jpg'?"),
-        ("caf\u00e9.jpg", "cafe\u0301.jpg", "Did you mean 'caf\u00e9.jpg'?"),
-        ("dog_1.jpg", "dogs_1.jpg", "Did you mean 'dog_1.jpg'?"),
+        ("a.jpg", "a.JPG", "That folder holds 'a.jpg'. If the images are elsewhere, pass data.images with"),
+        ("images/A.jpg", "images\\a.jpg", "That folder holds 'A.jpg'."),
+        ("cafe\u0301.jpg", "caf\u00e9.jpg", "holds 'cafe\\u0301.jpg'."),
+        ("caf\u00e9.jpg", "cafe\u0301.jpg", "holds 'caf\u00e9.jpg'."),
         ("0007.jpg", "7", "That folder holds '0007.jpg'. If the images are elsewhere"),
-        ("007.jpg", "17.jpg", "That folder holds '007.jpg'. If"),
-        ("sub/a.jpg", "a.jpg", "They are in another folder: pass data.images="),
+        ("sub/a.jpg", "a.jpg", "That folder holds 'sub'."),
         ("a.jpg", "nowhere/b.jpg", "There is no folder 'nowhere' in it. If"),
-        ("a.jpg", "sub/a.jpg", " holds 'a.jpg': remove 'sub/' from the names"),
-        ("x/a.jpg", "data\\x\\a.jpg", " holds 'x/a.jpg': remove 'data\\\\' from the names"),
         ("photo.jpg", "https://host/a.jpg", "This is an address: download the images, and write"),
-        ("a.jpg", "https://host/a.jpg", " holds 'a.jpg': remove 'https://host/' from the names"),
-        ("a.jpg", "file:///C:/me/a.jpg", " holds 'a.jpg': remove 'file:///C:/me/' from the names"),
     ],
 )
 def test_what_may_be_meant_by_a_missing_file(tmp_path, there, name, hint):
@@ -46,7 +39,7 @@ def test_what_may_be_meant_by_a_missing_file(tmp_path, there, name, hint):
     assert hint in str(caught.value)
 
 
-def test_names_like_a_missing_one_are_found_in_a_large_folder(tmp_path, monkeypatch):
+def test_a_missing_file_in_a_large_folder(tmp_path, monkeypatch):
     """Which is listed instead of asked for each file."""
     looked_for, real = [], places.is_file
     monkeypatch.setattr(places, "is_file", lambda path: looked_for.append(path.name) or real(path))
@@ -54,7 +47,7 @@ def test_names_like_a_missing_one_are_found_in_a_large_folder(tmp_path, monkeypa
     for name in names:
         (tmp_path / name).touch()
     names[123] = "photo_123.JPG"
-    with pytest.raises(InputError, match=r"Did you mean 'photo_123\.jpg' or "):
+    with pytest.raises(InputError, match=r"'photo_123\.JPG' in .* That folder holds 'photo_0\.jpg', "):
         locate_names(tmp_path, [[name] for name in names], "row {}".format)
     assert locate_names(tmp_path, [[name] for name in names], "row {}".format, "skip") == names
     assert {*looked_for} == {"photo_123.JPG"}
@@ -74,27 +67,6 @@ def test_a_name_that_fits_two_files_is_refused(tmp_path, monkeypatch, many):
     with pytest.raises(InputError, match=r"x: fits '.*1\.jpg' and '.*a/1\.jpg'\. Pass data\.images"):
         find_folder([tmp_path, tmp_path / "a"], [["1.jpg"]], "x")
     assert find_folder([tmp_path, tmp_path / "a" / ".."], [["1.jpg"]], "x") == tmp_path
-
-
-TABLE = ("file,label", "a.png,cat", "x.png,dog", "b.png,dog", "y.png,cat", "c.png,cat", "d.png,dog")
-
-
-def test_missing_files_are_skipped(table):
-    config = DataConfig(path=str(table(*TABLE)), missing="skip", max_unreadable=0)
-    data = open_dataset(config, size=8)
-    ids = {name for samples in data.splits.values() for name in samples.ids}
-    assert ids == {"a.png", "b.png", "c.png", "d.png"}
-    assert data.skipped == tuple(
-        (name, "can't be read: No such file or directory") for name in ("x.png", "y.png")
-    )
-    assert "2 of 6 files do not exist; skipped: x.png, y.png." in data.notes
-    inspection = inspect(config)
-    assert inspection.refused == ""
-    assert "2 of 6 files do not exist; skipped: x.png, y.png." in inspection.training
-    (table("file,label").parent / "b.png").write_bytes(b"broken")
-    table(*TABLE, images="")
-    with pytest.raises(InputError, match="1 of 6 images can't be used, more than"):
-        open_dataset(config, size=8)
 
 
 def test_labels_do_not_depend_on_what_is_missing(table):
@@ -188,3 +160,54 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
         except InputError as error:
             found.append(str(error))
     assert found[0] == found[1]
+
+
+# -- listing ---------------------------------------------------------------------------------------------
+
+
+def test_folders_and_the_positions_of_their_images(tmp_path, picture):
+    for name in ("b/2.png", "b/a/3.png", "b/a/1.png", "a.png", "c/d/4.JPG", "b-/5.png"):
+        picture(name)
+    (tmp_path / "b" / "notes.txt").write_text("")
+    (tmp_path / "e").mkdir()
+    listing = list_images(tmp_path)
+    assert listing.images == ["a.png", "b/2.png", "b/a/1.png", "b/a/3.png", "b-/5.png", "c/d/4.JPG"]
+    folders = {
+        folder.prefix: (list(folder.images), list(folder.below), folder.files, folder.name)
+        for folder in listing.root.walk()
+    }
+    assert folders == {
+        "": ([0], [0, 1, 2, 3, 4, 5], [], ""),
+        "b/": ([1], [1, 2, 3], ["notes.txt"], "b"),
+        "b/a/": ([2, 3], [2, 3], [], "a"),
+        "b-/": ([4], [4], [], "b-"),
+        "c/": ([], [5], [], "c"),
+        "c/d/": ([5], [5], [], "d"),
+        "e/": ([], [], [], "e"),
+    }
+    assert [folder.name for folder in listing.root.full] == ["b", "b-", "c"]
+    assert listing.notes() == ["1 file is not read: 1 .txt."]
+    assert listing.notes(["b/notes.txt"]) == []
+
+
+def test_notes_by_suffix():
+    names = ["a.cr2", "b.CR2", "x", "c.svg", "d.txt", "e.txt", "f.txt", "archive.tar.gz"]
+    assert note_unread(names) == ("8 files are not read: 3 .txt, 2 .cr2, 1 without a suffix, 1 .svg, 1 .gz.")
+    assert note_unread(["a.HEIC"]) == "1 file is not read: 1 .heic; pip install pillow-heif reads .heic."
+    assert note_unread([]) == ""
+
+
+def test_links_to_folders_are_followed_on_demand(tmp_path, picture):
+    picture("a/1.png")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a" / "up").symlink_to("..")
+    listing = list_images(tmp_path)
+    assert listing.images == ["a/1.png"]
+    assert listing.notes() == ["2 hidden, system or linked entries are left out: b, a/up."]
+    listing = list_images(tmp_path, follow=2)
+    assert listing.images == ["a/1.png", "b/1.png"]
+    assert listing.links == [tmp_path / "b"]
+    (tmp_path / "loop").symlink_to("loop")
+    assert list_images(tmp_path).root.files == ["loop"]
+    with pytest.raises(InputError, match="missing: can't be listed: No such file"):
+        list_images(tmp_path / "missing")

@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, hypergeom, kstest
+from scipy.stats import kstest
 
 from spml.common.draws import raw, uniform
 from spml.data import hiding as rules
 from spml.data.records import Objects
+from spml.labels import ObservedLabels
 from tests.helpers.hidden import full, random_matrix
 from tests.helpers.true_labels import leaks
 
@@ -189,36 +190,6 @@ def test_size_and_position_weigh_boxes(power):
         assert columns_of(observed) == expected
 
 
-# -- distribution ----------------------------------------------------------------------------------------
-
-
-def fits(observed, probability):
-    """Whether counts are compatible with probabilities (chi-squared test at level 0.001)."""
-    expected = np.sum(observed) * np.asarray(probability)
-    assert expected.sum() == pytest.approx(np.sum(observed))
-    return float(((observed - expected) ** 2 / expected).sum()) < chi2.ppf(0.999, len(expected) - 1)
-
-
-def test_salience_is_one_number_per_class_and_seed():
-    labels = full(np.ones((9000, 3), int))
-    for seed in range(3):
-        salience = np.exp(1.5 * rules.normal(3, "observe", "salience", seed))
-        observed = rules.biased_positive(labels, rules.log_weights(labels, "salience", 1.5, seed), seed).index
-        assert fits(np.bincount(observed, minlength=3), salience / salience.sum())
-
-
-def test_questions_stop_at_the_first_present_class():
-    """The number of negatives is negative-hypergeometric, and all positives are equally likely."""
-    matrix = np.tile([1, 0, 0, 1, 0, 0], (8000, 1))
-    observed = rules.questions(full(matrix), 0).to_ternary()
-    assert ((observed == 1).sum(axis=1) == 1).all()
-    assert fits((observed == 1).sum(axis=0)[[0, 3]], [0.5, 0.5])
-    negatives = (observed == -1).sum(axis=1)
-    chance = [hypergeom.pmf(0, 6, 2, n) * 2 / (6 - n) for n in range(5)]
-    assert fits(np.bincount(negatives, minlength=5), chance)
-    assert negatives.mean() == pytest.approx(4 / 3, abs=0.05)
-
-
 # -- properties of all rules -----------------------------------------------------------------------------
 
 
@@ -272,3 +243,82 @@ def test_labels_without_positives(rule):
     observed = RULES[rule](full(np.zeros((3, 4), int)), None, 0)
     assert (len(observed), observed.num_classes) == (3, 4)
     assert not observed.positives_per_class().any()
+
+
+# -- all negatives ---------------------------------------------------------------------------------------
+
+
+def test_the_negatives_are_added_and_no_hidden_positive_is():
+    truth = full([[1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
+    observed = ObservedLabels.from_ternary([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]])
+    expected = [[0, 1, -1, 0], [-1, -1, 1, -1], [-1, -1, -1, -1], [1, 0, 0, 0]]
+    labels = rules.with_all_negatives(observed, truth)
+    assert labels.to_ternary().tolist() == expected
+    assert labels == ObservedLabels.from_ternary(expected)
+    assert labels.positives_per_sample().tolist() == [1, 1, 0, 1]
+    assert labels.negatives_per_sample().tolist() == [1, 3, 4, 0]
+    assert labels.negatives_per_class().tolist() == [2, 2, 2, 2]
+    assert not labels.full
+
+
+def test_a_wrong_positive_stays_positive_and_the_replaced_one_is_unknown():
+    observed = ObservedLabels.from_index([2], 4)
+    assert rules.with_all_negatives(observed, full([[1, 1, 0, 0]])).to_ternary().tolist() == [[0, 0, 1, -1]]
+
+
+# -- wrong positives -------------------------------------------------------------------------------------
+
+
+def wrong_slowly(matrix, observed, share, seed):
+    """The labels with wrong positives, sample by sample."""
+    replace = uniform(len(matrix), "observe", "noise", seed)
+    pick = uniform(len(matrix), "observe", "noise", "label", seed)
+    result = observed.to_ternary()
+    for row, labels in enumerate(matrix):
+        absent = [column for column, label in enumerate(labels) if not label]
+        if result[row].any() and absent and replace[row] < share:
+            result[row] = 0
+            result[row, absent[int(pick[row] * len(absent))]] = 1
+    return result
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_against_a_loop(share, seed):
+    matrix = random_matrix()
+    observed = rules.single_positive(full(matrix), 1)
+    expected = wrong_slowly(matrix, observed, share, seed)
+    noisy, wrong = rules.with_wrong_positives(observed, full(matrix), share, seed)
+    assert (noisy.to_ternary() == expected).all()
+    assert wrong == ((expected == 1) & (matrix == 0)).sum() == (expected != observed.to_ternary()).sum() // 2
+    assert (noisy.positives_per_sample() == observed.positives_per_sample()).all()
+
+
+def test_a_sample_without_an_absent_label_keeps_its_positive():
+    truth = full([[1, 1, 1], [0, 0, 0]])
+    observed = ObservedLabels.from_ternary([[0, 1, 0], [0, 0, 0]])
+    for seed in range(5):
+        assert rules.with_wrong_positives(observed, truth, 0.999999, seed) == (observed, 0)
+
+
+# -- one positive -----------------------------------------------------------------------------------------
+
+
+def test_single_positive_is_uniform_over_the_positives():
+    observed = rules.single_positive(full(np.tile([1, 0, 1, 1, 0], (30_000, 1))), 3)
+    assert observed.single_positive
+    assert observed.positives_per_class() == pytest.approx([10_000, 0, 10_000, 10_000, 0], rel=0.03)
+
+
+def test_single_positive_of_single_positives_is_the_same():
+    labels = ObservedLabels.from_index([2, 0, 1], 3)
+    assert rules.single_positive(labels, 0) == labels
+
+
+def test_single_positive_does_not_depend_on_the_order_of_labels_within_a_sample():
+    """The result is that of the dense matrix, in whatever order the labels are stored."""
+    indptr, columns = np.array([0, 3, 6, 9]), np.array([3, 0, 2, 2, 3, 0, 1, 3, 0])
+    labels = ObservedLabels(indptr, columns, np.ones(9, np.int8), 4, unlisted=-1)
+    dense = full(labels.to_multi_hot())
+    for seed in range(5):
+        assert rules.single_positive(labels, seed) == rules.single_positive(dense, seed)

@@ -9,7 +9,6 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import DataConfig, read_yaml
 from spml.data import hiding as rules
@@ -20,6 +19,7 @@ from spml.data.hiding import USES, hide
 from spml.data.matrix import FeatureMatrix
 from spml.data.records import Objects, Records
 from spml.labels import ObservedLabels
+from tests.helpers.commands import execute
 
 RULES = get_args(get_type_hints(DataConfig)["observe"])
 LABELS = ObservedLabels.from_multi_hot(np.random.default_rng(0).random((50, 4)) < 0.5, unlisted="negative")
@@ -223,35 +223,24 @@ def test_the_strongest_preference_is_absolute(power):
 # -- runs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "rule", "settings"),
-    [
-        ("iu", "questions", {}),
-        ("an", "salience", {"observe_power": 0.5}),
-    ],
-)
-def test_a_run_on_the_observed_labels(method, rule, settings, features, tmp_path, capsys):
-    main([
-        "train", str(features), "--data.unlisted", "negative", "--data.observe", rule, "--method", method,
-        *(text for name, value in settings.items() for text in (f"--data.{name}", str(value))),
-        "--epochs", "12", "--batch_size", "16", "--optim.lr", "0.01", "--threads", "1",
-        "--output", str(tmp_path / "run"),
-    ])  # fmt: skip
+def test_a_run_on_the_observed_labels(features, tmp_path, capsys):
+    config = DataConfig(path=str(features), unlisted="negative", observe="salience", observe_power=0.5)
+    options = "--epochs 12 --batch_size 16 --optim.lr 0.01 --threads 1 --method an --output"
+    rule = "--data.unlisted negative --data.observe salience --data.observe_power 0.5"
+    execute("train", features, rule, options, tmp_path / "run")
     log = capsys.readouterr().err
-    assert read_yaml(tmp_path / "run" / "config.yaml").data == replace(
-        DataConfig(), path=str(features), unlisted="negative", observe=rule, workers=0, size=0, **settings
-    )
+    assert read_yaml(tmp_path / "run" / "config.yaml").data == replace(config, workers=0, size=0)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    data = open_dataset(DataConfig(path=str(features), unlisted="negative", observe=rule, **settings))
+    data = open_dataset(config)
     (note,) = [note for note in data.notes if "drawn with seed 0." in note]
     assert note in log
     assert summary["data"]["observed"] == {name: part.observed.extent for name, part in data.splits.items()}
-    assert summary["data"]["observed"]["train"] == ("single-positive" if rule == "salience" else "partial")
+    assert summary["data"]["observed"]["train"] == "single-positive"
     assert summary["selected"]["mode"] == "observed"
     # K is a default unless the user states it; it must not come from the hidden labels.
     assert (summary["head_bias"]["source"], summary["threshold"]["source"]) == ("default", "default")
     assert summary["selected"]["mean_labels_source"] == "default"
     assert summary["test"]["mAP"] > 0.85
-    main(["evaluate", str(tmp_path / "run"), str(features), "--data.unlisted", "negative"])
+    execute("evaluate", tmp_path / "run", features, "--data.unlisted negative")
     metrics = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert metrics["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)

@@ -134,7 +134,7 @@ def test_random_state_is_restored_after_an_error(monkeypatch):
 def test_worker_processes_make_the_same_views(picture):
     paths = [picture(f"{row}.png") for row in range(6)]
     observed = ObservedLabels.from_index(np.arange(6), 6)
-    samples = Samples(tuple(map(str, range(6))), opened(paths), observed)
+    samples = Samples(tuple(map(str, range(6))), opened(paths, decoder="torchvision"), observed)
 
     def load(workers):
         batches = EpochBatches(6, 4, seed=1)

@@ -12,7 +12,6 @@ from PIL import Image
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.class_names import TWIN, Proposal
 from spml.data.inspection import LabelMeans, count_positives, label_means
 from spml.labels import ObservedLabels
 from tests.helpers import write_odd_photos
@@ -48,7 +47,6 @@ def test_a_table_of_images(photos):
     assert inspection.without_positive["train"] == ("traffic_light", "horses")
     assert inspection.without_positive["val"] == ("Traffic Light", "traffic_light", "horses")
     assert inspection.rare == ("horse", "Traffic Light", "traffic_light")
-    assert inspection.names == (Proposal("traffic_light", "Traffic Light", TWIN),)
     assert any("4 columns stand for a class" in note for note in inspection.notes)
     groups = [(d.ids, d.splits, d.across, d.labels_differ) for d in inspection.duplicates]
     assert groups == [
@@ -177,7 +175,6 @@ def test_feature_sets(tmp_path):
     assert (f.smallest, f.largest) == (-1, 7)
     assert [(d.ids, d.across) for d in inspection.duplicates] == [(("r", "t"), True)]
     assert inspection.nothing_known == 1
-    assert inspection.names == ()
     assert inspection.thumbnails is None
 
 
@@ -234,23 +231,6 @@ def test_progress_counts_every_sample(photos, monkeypatch):
     monkeypatch.setattr("spml.data.inspection.progress", progress)
     inspect(DataConfig(path=str(photos)))
     assert counts == [6, 6]
-
-
-@pytest.mark.shared
-def test_real_data(shared):
-    """Duplicates, constant features and absent classes as the README of the data states them."""
-
-    def inspect_shared(name):
-        return inspect(DataConfig(path=str(shared / "data" / name), unlisted="negative"))
-
-    for name, across in (("enron", 54), ("bibtex", 18)):
-        assert sum(d.across for d in inspect_shared(f"features/mulan/{name}_X.npz").duplicates) == across
-    genbase = inspect_shared("features/mulan/genbase_X.npz")
-    assert len(genbase.features.constant) == 1074
-    coco = inspect_shared("images/coco128")
-    assert {split: len(names) for split, names in coco.without_positive.items()} == {"train": 9, "val": 7}
-    assert coco.labels_per_sample[0] == 2
-    assert (coco.refused, coco.unreadable, coco.duplicates) == ("", (), ())
 
 
 def test_counts_are_those_of_dense_matrices():

@@ -63,32 +63,3 @@ def test_splits_use_different_source_images():
         assert len(used[name]) == pytest.approx(share * len(target), abs=10)
         for digit in range(10):
             assert (target[pools[name][digit]] == digit).all()
-
-
-def test_enlargement_is_bilinear():
-    source = np.random.default_rng(0).integers(0, 17, (1, 8, 8))
-    from torch import from_numpy
-    from torch.nn.functional import interpolate
-
-    for side in digits.SIDES:
-        expected = (
-            interpolate(from_numpy(source)[None].float(), (side, side), mode="bilinear")[0, 0] * 255 / 16
-        )
-        assert np.abs(digits._enlarge(source, side)[0] - expected.numpy()).max() < 6
-
-
-def test_scenes_show_their_labels():
-    """The area of ink grows with the number of labels."""
-    records = digits.make_digits(200, 1, 1)
-    pixels = records.inputs.fetch(np.arange(200), None).numpy()[:, 0].astype(int)
-    ink = (pixels > np.median(pixels, axis=(1, 2))[:, None, None] + 60).sum(axis=(1, 2))
-    present = records.labels.positives_per_sample()[:200]
-    assert np.corrcoef(ink, present)[0, 1] > 0.5
-    assert (ink > 0).all()
-
-
-def test_digits_are_placed_with_little_overlap():
-    boxes = [(0, 0, 10)]
-    assert digits._place([[0, 0], [12, 5]], 10, 40, boxes) == (12, 5, 10)
-    assert digits._place([[0, 0], [4, 0]], 10, 40, boxes) == (4, 0, 10)
-    assert digits._place([[9, 9], [20, 20]], 10, 40, boxes) == (9, 9, 10)

@@ -105,6 +105,8 @@ def content(path):
              "robin,wren/3.png": ("robin,wren", ""), "wren/1.png": ("wren", "")},
             "^The folder name 'robin,wren' looks like several labels, but is one class[^!]*in a table.$",
         ),
+        (["a/1.png", "b/2.png", ".\n/3.png"], {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
+         r"^1 hidden, system or linked entry is left out: \.\\n\.$"),
         (["a/1.png", "b/2.png", "__MACOSX/a/._1.png", "a/@eaDir/1.png/t.png", "b/Thumbs.db"],
          {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
          r"1 \.db\. 2 hidden, system or linked entries are left out: __MACOSX, a/@eaDir\."),

@@ -12,7 +12,6 @@ import pytest
 from spml.common.errors import InputError, SpmlError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.images.image_files import FilePart
 from spml.data.readers import Source
 from spml.data.readers import huggingface as reader
 from spml.data.readers.huggingface import is_huggingface, read_huggingface
@@ -93,9 +92,7 @@ def test_splits(tmp_path):
         opened(tmp_path)
     write(tmp_path / "test", INDICES.slice(3, 1), {"labels": [{**NAMES, "names": ["a", "b", "c"]}]})
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    with pytest.raises(
-        InputError, match=r"test/dataset_info\.json: its image and label columns or classes diff"
-    ):
+    with pytest.raises(InputError, match=r"test/dataset_info\.json: its image and label columns or"):
         opened(tmp_path)
 
 
@@ -186,7 +183,6 @@ def test_bad_sets(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("state.json", '{"_data_files": [{"filename": "../x.arrow"}]}', "lies outside the folder"),
         ("state.json", '{"_data_files": [{"filename": "x.arrow"}]}', "there is no file 'x.arrow'"),
         ("state.json", '{"_data_files": [3]}', r"_data_files\[0\]: expected an object, got an integer"),
         ("state.json", '{"_data_files": [], "_indices_data_files": [{"filename": "i"}]}', "flatten_indices"),
@@ -233,14 +229,6 @@ def test_image_parts_are_those_of_the_rows(tmp_path):
     elsewhere = pa.array([{"bytes": bytes(5000), "path": None}], STORED)
     with pytest.raises(InputError, match="images lie outside the file"):
         reader._image_parts(elsewhere, whole.slice(0, 10), file, 0)
-
-
-def test_parts_of_files(tmp_path):
-    (tmp_path / "x").write_bytes(b"0123456789")
-    part = FilePart(str(tmp_path / "x"), 3, 4)
-    assert part.read_bytes() == b"3456"
-    assert str(part) == f"{tmp_path}/x, bytes 3 to 7"
-    assert FilePart(str(tmp_path / "x"), 8, 9).read_bytes() == b"89"
 
 
 def test_without_pyarrow(tmp_path, monkeypatch):

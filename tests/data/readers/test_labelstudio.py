@@ -95,13 +95,6 @@ def test_taxonomies_and_questions(write):
             opened(write(tasks))
 
 
-def test_the_note_on_results_without_labels_stays_short(write):
-    others = [{"type": f"kind {k}", "value": {}} for k in range(30)]
-    records = opened(write([task("a.png", [choice("cat"), *others])]))
-    assert "1 of type 'kind 0', 1 of type 'kind 1', " in records.notes[-1]
-    assert records.notes[-1].endswith(", 1 of type 'kind 19', ....")
-
-
 @pytest.mark.parametrize(
     ("text", "file"),
     [
@@ -155,20 +148,16 @@ FIRST = [0, "annotations", 1, "result", 0]
         ([1, "data", "image"], "x.png", r"\[1\]\.data\.image: there is no file 'x\.png' in"),
         ([0, "data", "image"], "x.png", r"\[0\]\.data\.image: there is no file 'x\.png' in .*data\.images"),
         ([1, "data", "image"], "../a.png", r"\[1\]\.data\.image: '\.\./a\.png' lies outside"),
-        ([1, "data", "image"], "/data/local-files/?d=../a.png", r"'\.\./a\.png' lies outside"),
         ([1, "data", "image"], "/data/local-files/?d=%2e%2e/a.png", r"'\.\./a\.png' lies outside"),
-        ([1, "data", "image"], "/data/local-files/?d=/etc/passwd", "'/etc/passwd' lies outside"),
         ([1, "data", "image"], "/data/local-files/?x=1", "the name of a file is empty"),
-        ([1, "data", "image"], "/data/upload/../../x.png", r"'\.\./\.\./x\.png' lies outside"),
         ([1, "data", "image"], "https://x.org/a.png", r"data\.image: 'https://x.org/a.png' is an address"),
         ([1, "data", "image"], "s3://bucket/a.png", "is an address"),
         ([1, "data", "image"], "data:image/png;base64," + "A" * 10_000, "'data:image/png.*' is an address"),
-        ([1, "annotations"], {}, r"\[1\]\.annotations: expected a list, got an object"),
         ([0, "annotations", 1, "result"], None, r"\[0\]\.annotations\[1\]\.result: expected a list"),
         ([*FIRST, "type"], DELETE, r"result\[0\]: there is no field `type`"),
         ([*FIRST, "type"], ["x"], r"result\[0\]\.type: expected a string, got a list"),
         ([*FIRST, "value"], DELETE, r"result\[0\]\.value: expected an object, got null"),
-        ([*FIRST, "value", "choices"], "cat", r"result\[0\]\.value\.choices: expected a list, got a string"),
+        ([*FIRST, "value"], "\ud800", r"result\[0\].value: '.ud800' is half of a surrogate pair"),
         ([*FIRST, "value", "choices"], ["a", 1], r"\[0\]\.value\.choices\[1\]: expected a string, got an"),
         ([*FIRST, "value", "choices"], [""], r"value\.choices\[0\]: the class name '' is empty"),
     ],

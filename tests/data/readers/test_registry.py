@@ -11,7 +11,7 @@ from spml.common import plugins
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import Records, Source, readers, register_reader
+from spml.data.readers import Records, readers, register_reader
 from spml.labels import ObservedLabels
 from tests.helpers.records import names_of, observed_of, opened
 
@@ -98,13 +98,6 @@ def test_readers_are_tried_in_the_order_of_their_priority(registered, table):
     assert {"folder", "table"} == {name for name, reader in readers().items() if reader.priority == -1}
 
 
-def test_a_name_is_registered_once(registered):
-    register("coco2", ".x", "cat")
-    register("coco2", ".y", "cat")  # the same module, which may be imported again
-    with pytest.raises(ValueError, match=r"reader 'coco' is already registered by spml\.data\.readers\.coco"):
-        register("coco", ".x", "cat")
-
-
 def test_a_reader_that_fails_to_recognise_is_left_out(registered, table):
     def fail(source):
         raise KeyError(source.suffix)
@@ -119,18 +112,3 @@ def test_a_reader_that_fails_to_recognise_is_left_out(registered, table):
     register_reader("strict", "a strict reader", recognises=refuse, priority=10)(lambda path, config: None)
     with pytest.raises(InputError, match=r"data\.csv: damaged\."):
         opened(path)
-
-
-def test_no_reader_recognises(registered, tmp_path):
-    register("tags", ".tags", "cat")
-    (tmp_path / "data.tgs").write_text("")
-    with pytest.raises(InputError, match=r"data\.tgs: \.tgs is not a known format\. Name a folder"):
-        opened(tmp_path / "data.tgs")
-
-
-def test_a_source_is_a_file_or_a_folder(tmp_path):
-    (tmp_path / "x.CSV").write_text("")
-    (tmp_path / "d.csv").mkdir()
-    file, folder = Source(tmp_path / "x.CSV"), Source(tmp_path / "d.csv")
-    assert (file.is_folder, file.suffix) == (False, ".csv")
-    assert (folder.is_folder, folder.suffix) == (True, "")

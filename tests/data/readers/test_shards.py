@@ -12,6 +12,7 @@ from spml.data.matrix import FeatureMatrix
 from spml.data.names import RowNames
 from spml.data.readers import Source, read
 from spml.data.readers.shards import is_shards, read_shards, read_unlabelled
+from tests.helpers.commands import refusal
 from tests.helpers.records import sizes_of
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float16)
@@ -38,11 +39,7 @@ def write(tmp_path):
 
 
 def refused(folder, **settings):
-    with pytest.raises(InputError) as error:
-        read_shards(folder, DataConfig(**settings))
-    message = str(error.value)
-    assert "\n" not in message
-    return message
+    return refusal(read_shards, folder, DataConfig(**settings))
 
 
 def test_class_indices(write):
@@ -169,9 +166,7 @@ def test_prediction_needs_no_labels(write):
     assert isinstance(features, FeatureMatrix)
     ids, features = list_inputs([str(folder)])
     assert features.fetch([11, 4]).tolist() == X[[11, 4]].tolist()
-    with pytest.raises(
-        InputError, match="shards: a folder of feature shards must be given alone, but there are 2"
-    ):
+    with pytest.raises(InputError, match="shards: a folder of feature shards must be given alone, but"):
         list_inputs([str(folder), str(folder)])
     np.save(folder / "names_0.npy", np.array(list("abcde")))
     with pytest.raises(InputError, match=r"has X_0\.npy, but no names_1\.npy \(2 of 3 are missing"):

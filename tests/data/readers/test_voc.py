@@ -228,3 +228,8 @@ def test_other_encodings(devkit):
     text = '<?xml version="1.0" encoding="{}"?>' + annotation(thing("bébé"))
     path = devkit({name: text.format(name).encode(name) for name in ("utf-16", "latin-1")})
     assert opened(path).classes == ("bébé",)
+
+
+def test_a_hundred_thousand_attributes_are_read(devkit):
+    attributes = "".join(f' k{number}=""' for number in range(100_000))
+    assert opened(devkit({"a": annotation(thing("cat"), f"<a{attributes}/>")})).classes == ("cat",)

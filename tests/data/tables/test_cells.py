@@ -40,19 +40,13 @@ def labels(*cells, rules=TAGS):
         ("['cat', 'dog']", ("cat", "dog")),
         ('["cat", "traffic light, red"]', ("cat", "traffic light, red")),
         (r'["caf\u00e9", "a \"b\""]', ("café", 'a "b"')),
-        ("['cat' 'dog']", ("cat", "dog")),
-        ("['cat'\n 'dog']", ("cat", "dog")),
-        ("['it''s']", ("it", "s")),
         ("[\"dog's\", 'x']", ("dog's", "x")),
-        ("['dog's', 'boys' room']", ("dog's", "boys' room")),
         (r"['dog\'s', 'caf\xe9', 'a\\b']", ("dog's", "café", r"a\b")),
         ("('cat', 'dog')", ("cat", "dog")),
         ("('cat',)", ("cat",)),
         ("{'cat', 'dog'}", ("cat", "dog")),
         ("set()", ()),
         ("frozenset({'cat'})", ("cat",)),
-        ("array(['cat', 'dog'], dtype=object)", ("cat", "dog")),
-        ("array(['cat', 'dog'], dtype='<U3')", ("cat", "dog")),
         ('{"choices":["cat","dog"]}', ("cat", "dog")),
         ("[3, 7]", ("3", "7")),
         ("[1 0 0]", ("1", "0", "0")),
@@ -83,7 +77,7 @@ def test_what_may_be_a_list_or_a_name(cell, names):
 
 
 @pytest.mark.parametrize(
-    "cell", ["cat", "cat]", "[cat", "['cat' ... 'dog']", "[{'id': 1, 'name': 'cat'}]", "##", "<>", "["]
+    "cell", ["cat", "cat]", "[cat", "['dog's', 'x']", "[{'id': 1, 'name': 'cat'}]", "##", "<>", "["]
 )
 def test_what_is_no_list(cell):
     assert parse_list(cell) is None
@@ -116,17 +110,15 @@ READ = {  # besides the examples of docs/data.md
     # hard separators, in any column
     "Arabic commas": ({}, ["كلب، شاطئ", "بحر"], [("كلب", "شاطئ"), ("بحر",)]),
     "full-width bars": ({}, ["a｜b"], [("a", "b")]),
-    "bullets": ({}, ["a • b", "a"], [("a", "b"), ("a",)]),
     "lines": ({}, ["a b\nc", "c"], [("a b", "c"), ("c",)]),
     "tabs": ({}, ["a\tb"], [("a", "b")]),
-    "at the ends": ({}, ["a;", "b;"], [("a",), ("b",)]),
     "nothing between two": ({}, ["a;;b", "c;d"], [None, ("c", "d")]),
     "a comma beside a hard one": ({}, ["a, x;b", "b"], [("a, x", "b"), ("b",)]),
     # commas: by the name of the column
     "commas in a stated column": ({"stated": True}, ["a, b"], [("a", "b")]),
     # blanks
     "blanks in a singular": ({}, ["light rain", "rain"], [("light rain",), ("rain",)]),
-    "faces": ({"plural": True}, ["1girl long_hair ;)", ";_;"], [("1girl", "long_hair", ";)"), (";_;",)]),
+    "a face": ({"plural": True}, ["1girl long_hair ;)"], [("1girl", "long_hair", ";)")]),
     # one label
     "marks inside names": ({}, ["C#", "C++", "R&B", "AC/DC"], [("C#",), ("C++",), ("R&B",), ("AC/DC",)]),
     "single names in brackets": ({}, ["(small)", "{other}", "[removed]", "cat"],
@@ -136,10 +128,7 @@ READ = {  # besides the examples of docs/data.md
     "lists and names with a comma": ({"plural": True}, ["['a', 'b']", "a, b"], [("a", "b"), ("a", "b")]),
     "lists and names with a blank": ({"plural": True}, ["['a b', 'c']", "d e"], [("a b", "c"), ("d e",)]),
     "names in lists are whole": ({}, ['["a, b"]', "a, b"], [("a, b",), ("a, b",)]),
-    "arrays of PostgreSQL": ({}, ["{a,b}", "{c}"], [("a", "b"), ("c",)]),
-    "hashtags": ({}, ["#a #b", "#c"], [("a", "b"), ("c",)]),
-    "tags in angles": ({}, ["<a><b>", "<c>"], [("a", "b"), ("c",)]),
-    "damaged lists": ({}, ["['a']", "['b'", "['a' ... 'b']"], [("a",), ("['b'",), None]),
+    "damaged lists": ({}, ["['a']", "['b'", "['dog's', 'x']"], [("a",), ("['b'",), None]),
     "entries": ({}, [("a, b", "c"), ("c;d",), ()], [("a, b", "c"), ("c;d",), ()]),
     # what is stated wins
     "stated whole": (ONE, ["a;b", "[1, 2]", "a b"], [("a;b",), ("[1, 2]",), ("a b",)]),
@@ -165,20 +154,20 @@ REFUSED = {
     "two kinds": ({}, ["a;b", "c|d"], r"separator=''; or .*semicolons.*=';'; or .*bars.*='\|'"),
     "a comma in a singular": ({}, ["a, b", "b"], r"commas, such as 'a', 'b': pass data\.separator=,; or one"),
     "a comma in names": ({}, ["Cattle, domestic"], "commas.*; or one label per cell"),
-    "blanks in a plural": ({"plural": True}, ["a b", "b"], r"spaces, such as 'a', 'b': .* or one"),
     "plain names in a plural": ({"plural": True}, ["living room", "fried rice"], "spaces.*; or one label"),
     "and": ({}, ["a and b", "a", "b"], r"`and` or &, such as 'a', 'b': pass data\.separator='&'; or"),
     "with": ({"plural": True}, ["a with b_c"], "separated by `and` or &.*; or .*'a with b_c'"),
-    "slashes": ({"plural": True}, ["a / b", "a"], r"slashes, such as 'a', 'b': pass data\.separator=/; or"),
     "backslashes": ({}, ["a\\b", "a", "b"], r"backslashes, such as 'a', 'b': pass data\.separator='\\'; or"),
     "a taxonomy": ({"plural": True}, ["a > b", "a > c"], r"separated by >, such as 'a', 'b'.*; or one"),
     "middle dots": ({"plural": True}, ["a · b", "a"], r"middle dots, such as 'a', 'b'"),
-    "#": ({}, ["a#b", "a", "b"], r"separated by #, such as 'a', 'b': pass data\.separator='#'; or"),
     "one-hot": ({}, ["1,0,0", "0,1,0"], r"3 zeros and ones, such as '1 0 0'.*one_hot=CLASS1,CLASS2,CLASS3"),
     "one-hot digits": ({}, ["100", "010"], r"rows of 3 zeros and ones.*If they are names, .*separator=''"),
     "one-hot in lists": ({}, ["[1 0]", "[0 1]"], r"rows of 2 zeros and ones"),
     "one-hot in entries": ({}, [("1", "0"), ("1", "1")], r"rows of 2 zeros and ones"),
     "one-hot of others": ({"one_hot": ("x", "y")}, ["1 0 1"], "names 2 classes, but not every cell"),
+    "printed by NumPy": ({}, ["['cat' 'dog']"], r"arrays as NumPy prints them\. Write lists with commas"),
+    "shortened by NumPy": ({}, ["['cat'\n ... 'dog']"], "arrays as NumPy prints them"),
+    "arrays": ({}, ["array(['cat', 'dog'], dtype=object)"], "arrays as NumPy prints them"),
     "nested JSON": ({}, ['{"a": {"b": true}}'], "nested JSON, such as .*Write the names of each row"),
     "a list of objects": ({}, ["[{'a': 1}]"], "nested JSON"),
     "objects in entries": ({}, [("{'a': 1}",)], "nested JSON"),
@@ -211,12 +200,9 @@ def test_marks_at_names():
     assert names == [("sea",), (), (), ("dog",), ()]
     assert doubtful == [("dog",), ("dog",), ("dog",), (), ("cat",)]
     assert "'dog?' says that 'dog' is unknown" in notes
-    names, absent, doubtful, _ = labels(
-        "kein Hund", "Hund", "non-Hund", "Hund absent", "maybe Hund", "Hund (likely)"
-    )
-    assert names == [(), ("Hund",), (), (), (), ()]
-    assert absent == [("Hund",), (), ("Hund",), ("Hund",), (), ()]
-    assert doubtful == [(), (), (), (), ("Hund",), ("Hund",)]
+    names, absent, _, _ = labels("maybe Hund;Hund", "non-Hund", "Hund absent", rules=Rules())
+    assert names == [("maybe Hund", "Hund"), (), ()]
+    assert absent == [(), ("Hund",), ("Hund",)]
     # without the bare name they are names
     assert labels("cf. Parus major;maybe cat;sin city")[0] == [("cf. Parus major", "maybe cat", "sin city")]
     assert labels("No Finding;Mass", "-x")[0] == [("No Finding", "Mass"), ("-x",)]
@@ -239,14 +225,6 @@ def test_scores_and_counts_are_no_labels(cells):
     with pytest.raises(InputError, match=r"scores or counts.*pass data\.marks=cut; .*pass data\.marks=keep"):
         labels(*cells)
     assert labels(*cells, rules=Rules(plural=True, marks="cut"))[0] == [("dog", "sea")]
-
-
-def test_names_that_all_begin_with_a_number():
-    with pytest.raises(InputError, match=r"every name begins with a number, such as '2 dogs'.*marks=keep"):
-        labels("2 dogs; 1 sea", "3 dogs")
-    assert labels("2 dogs", "sea", rules=Rules())[0] == [("2 dogs",), ("sea",)]
-    keep = Rules(plural=True, separator=";", marks="keep")
-    assert labels("2 dogs;1 sea", rules=keep)[0] == [("2 dogs", "1 sea")]
 
 
 def test_numbers_in_names_are_no_scores():

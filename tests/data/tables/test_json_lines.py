@@ -81,7 +81,5 @@ def test_nested_values(tmp_path):
     table = open_json_lines(path)
     assert table.names == ("file", "label")
     assert [cells for _, cells in table.rows([1])] == [("cat",)] * 4 + [("dog",)]
-    with pytest.raises(
-        InputError, match=r"x.jsonl: line 5: 'file' is .*'4.png'.*, but must be text, a number"
-    ):
+    with pytest.raises(InputError, match=r"x.jsonl: line 5: 'file' is .*'4.png'.*, but must be text"):
         list(table.rows([0]))

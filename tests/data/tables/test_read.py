@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import tracemalloc
 
 import pytest
 
@@ -97,6 +96,7 @@ def test_rows_without_label(table):
     lines = ("file,labels", "a.png,cat;dog", "b.png,", "c.png,dog")
     records = read_table(table(*lines), DataConfig())
     assert records.labels.to_ternary().tolist() == [[1, 1], [0, 0], [0, 1]]
+    assert "2 classes, 1.50 labels per sample" in " ".join(records.notes)
     records = read_table(table(*lines), DataConfig(unlisted="negative"))
     assert records.labels.to_ternary().tolist() == [[1, 1], [-1, -1], [-1, 1]]
     assert records.labels.full
@@ -118,6 +118,8 @@ def test_rows_without_label(table):
          "row 2 has 3 cells, but the header has 2: 'a.png', 'cat', 'dog'. Put"),
         (["file,label", "a.png,cat", "", "b.png"], "row 4 has 1 cell, but the header has 2: 'b.png'"),
         (["file,label", '"a.png,cat'], "not valid CSV near line 2: .* Is a quote"),
+        (["file,label", "a.png,cat", "b.png," + "x" * 200_000],
+         "not valid CSV near line 3: field larger than field limit"),
         (["file,label", "a.png,cat", ",dog"], "row 3: the name of a file is empty"),
         (["file,label", "a.png,"], r"no row has a label\. At least one row must have one\.$"),
         (["file,labels,cat,dog,season", "a.png,,1,0,summer"],
@@ -127,7 +129,6 @@ def test_rows_without_label(table):
         (["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
          r"row 3: there is no file 'x.png' in .* \(2 of 3 files are missing: 'x\.png', 'y\.png'\)\. That"),
         (["file,label", "../a.png,cat"], "row 2: '../a.png' lies outside the folder"),
-        (["file,label", "..\\a.png,cat"], "row 2: .* lies outside the folder"),
         (["file,label,split", "a.png,cat,train", "b.png,dog,tset"],
          r"'split' is called like .*'train', 'tset'.*write train, val or test"),
         (["file,label,split", "a.png,cat,train", "b.png,dog,"], "row 3: the split is ''"),
@@ -212,9 +213,7 @@ def test_rows_of_one_file_are_merged(table):
         )
     lines = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,cow")
     assert names_of(read_table(table(*lines), DataConfig()))["a.png"] == ["cat", "cow", "dog"]
-    with pytest.raises(
-        InputError, match=r"rows 2 and 4 both name 'a\.png', with different labels.*cat;cow;dog"
-    ):
+    with pytest.raises(InputError, match=r"rows 2 and 4 both name 'a\.png', .*different labels.*cat;cow;dog"):
         read_table(table(*lines), DataConfig(unlisted="negative"))
     same = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,dog;cat")
     assert read_table(table(*same), DataConfig(unlisted="negative")).ids == ("a.png", "b.png")
@@ -229,13 +228,6 @@ def test_folder_of_images(table, tmp_path):
     assert records.ids == ("a.png", "b.png")
 
 
-def test_links_that_leave_the_folder(table, tmp_path):
-    path = table("file,label", "a.png,cat", "out.png,dog")
-    (tmp_path / "out.png").symlink_to("/etc/hostname")
-    with pytest.raises(InputError, match=r"row 3: .*out\.png' is a link to .* outside the folder"):
-        read_table(path, DataConfig())
-
-
 LINES = b"file,label\na.png,cat\n"
 DAMAGED = {
     "a NUL byte": (LINES + b"b.png,d\0g", r"data\.csv: line 3 holds a NUL byte.*UTF-16"),
@@ -244,8 +236,6 @@ DAMAGED = {
     "half a character": (LINES + "b.png,kä".encode()[:-1], "not UTF-8: byte 0xc3 at position 28, line 3"),
     "a byte far from the beginning": (codecs.BOM_UTF8 + LINES + 150_000 * b"a.png,cat\n" + b"a.png,\xff\n",
         "byte 0xff at position 1500030, line 150003"),
-    "Latin-1": (LINES + "b.png,kätzchen\n".encode("latin-1"),
-        r"not UTF-8: byte 0xe4 at position 28, line 3\. .*iconv -f CP1252"),
     "half of UTF-16": ("file,label\na.png,kätzchen".encode("utf-16")[:-1], "is damaged UTF-16"),
 }  # fmt: skip
 
@@ -255,29 +245,6 @@ def test_damaged_text(tmp_path, content, message):
     (tmp_path / "data.csv").write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_table(tmp_path / "data.csv", DataConfig())
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_encodings(table, encoding):
-    path = table("file,label", "a.png,kätzchen", "b.png,犬", encoding=encoding)
-    assert read_table(path, DataConfig()).classes == ("kätzchen", "犬")
-
-
-def test_too_many_columns_and_too_long_lines(table, monkeypatch):
-    path = table("file,label" + ",1" * 1_000_000, "a.png,cat" + ",1" * 1_000_000)
-    tracemalloc.start()
-    try:
-        with pytest.raises(InputError, match="the header has 1,000,002 columns, more than 100,000"):
-            read_table(path, DataConfig())
-        assert tracemalloc.get_traced_memory()[1] < 100e6
-    finally:
-        tracemalloc.stop()
-    path = table("file,label", "a.png,cat", "b.png," + "x" * 200_000)
-    with pytest.raises(InputError, match="not valid CSV near line 3: field larger than field limit"):
-        read_table(path, DataConfig())
-    monkeypatch.setattr(delimited, "MAX_LINE", 1000)
-    with pytest.raises(InputError, match="line 3 is longer than 1,000 characters"):
-        read_table(path, DataConfig())
 
 
 def test_name_of_a_file_called_labels(table):
@@ -295,29 +262,12 @@ def test_a_first_line_that_states_the_separator(table):
     assert names_of(read_table(path, DataConfig()))["a.png"] == ["cat", "dog"]
 
 
-def test_broken_rows_are_left_out_if_they_are_few(table):
-    lines = ["file,label", *[f"{name}.png,cat" for name in "abcde"] * 40]
-    lines[3] += ",limited"
-    records = read_table(table(*lines), DataConfig())
-    assert sorted(records.ids) == [f"{name}.png" for name in "abcde"]
-    assert records.notes[0] == (
-        "data.csv: 1 row was left out, since it is broken: row 4 has 3 cells, but the header has 2: 'c.png', "
-        "'cat', 'limited'. Put a cell that contains the delimiter in quotes, for example \"cat,dog\"."
-    )
-    lines[5:9] = [f"{line},limited" for line in lines[5:9]]
-    with pytest.raises(
-        InputError, match=r"row 4 has 3 .* 5 of 200 rows are broken .* data\.max_unreadable=0\.03\.$"
-    ):
+def test_the_first_broken_row_is_refused(table):
+    lines = ["file,label", *[f"{name}.png,cat" for name in "abcde"] * 400]
+    lines[1300] += ",limited"
+    message = r"row 1301 has 3 cells, but the header has 2: .*Put a cell .* on_bad_lines=\"skip\"\)\.to_csv"
+    with pytest.raises(InputError, match=message):
         read_table(table(*lines), DataConfig())
-    assert len(read_table(table(*lines), DataConfig(max_unreadable=0.03)).ids) == 5
-
-
-def test_broken_rows_are_left_out_where_cells_of_classes_are_looked_at(table):
-    lines = ("a.png,1,x", "b.png,0,1,more", "c.png,1,", "d.png,0,5,more")
-    config = DataConfig(max_unreadable=0.5)
-    assert read_table(table("file,cat,many", *lines), config).classes == ("cat", "many")
-    with pytest.raises(InputError, match="row 4: column 'many' holds 'two', but a column"):
-        read_table(table("file,cat,many", *lines[:2], "c.png,1,two", "d.png,0,1", "e.png,0,1"), config)
 
 
 def test_words_for_missing_values_and_numbers(table):

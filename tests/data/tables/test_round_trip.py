@@ -97,8 +97,9 @@ def folder_of_images(folder: Path) -> Path:
 
 def test_tables_are_read_as_they_were_written(tmp_path):
     counts: Counter[str] = Counter()
+    place = folder_of_images(tmp_path)
     for k in range(300):
-        result, what = outcome(folder_of_images(tmp_path), f"test {k}")
+        result, what = outcome(place, f"test {k}")
         assert result != "wrong", what
         counts[result] += 1
     assert counts["read"] > 100

@@ -5,30 +5,26 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
-import os
 import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import spml.data.writers as registry
-from spml.common import plugins
-from spml.common.errors import InputError, SpmlError
+from spml.common.errors import InputError
 from spml.common.safe import CONTROL
-from spml.common.spreadsheets import csv_cells, unguarded
 from spml.config import DataConfig
 from spml.data.readers import read
+from spml.data.readers.digits import make_digits
 from spml.data.tables.names import LABEL_COLUMNS, has_other_meaning
 from spml.data.writers import (
     Inferred,
     find_writer,
     image_names,
     named_from,
-    register_writer,
     write,
     writers,
 )  # fmt: skip
@@ -153,14 +149,6 @@ def test_features_come_back(tmp_path_factory, sparse, drawn):
         assert ("X" in file) != sparse
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("form", OUTPUTS)
-@settings(relaxed, max_examples=200)
-@given(drawn=labelled())
-def test_images_come_back_many_times(folder, form, drawn):
-    test_images_come_back.hypothesis.inner_test(folder, form, drawn)
-
-
 def test_given_labels_win():
     further = leave_out_known(GUESSED, ObservedLabels.from_ternary(MATRIX))
     assert list(zip(further.rows.tolist(), further.columns.tolist(), strict=True)) == [(1, 0), (2, 1), (2, 2)]
@@ -178,19 +166,6 @@ def test_inferred_labels_in_csv(folder):
         ["sub/ä,ö;ü.png", "", "", "", r"d\;o\:g:", "fox:"],
     ]
     assert_same(opened(folder / "out.csv"), image_records(folder, MATRIX, CLASSES))
-
-
-@relaxed
-@given(drawn=labelled())
-def test_csv_for_spreadsheets_is_read_with_a_note(folder, drawn):
-    classes, matrix, split, inferred = drawn
-    records, path = image_records(folder, matrix, ["=sum", *classes[1:]], split), folder / "out.csv"
-    with csv_cells(True):
-        write(records, path, "csv", inferred if len(inferred.rows) else None, overwrite=True)
-    found = opened(path)
-    assert tuple(map(unguarded, found.classes)) == records.classes
-    assert found.classes[0] == "'=sum"
-    assert any('such as "\'=sum" may be from a file that was written with' in note for note in found.notes)
 
 
 def test_inferred_labels_in_coco(folder):
@@ -315,7 +290,7 @@ def test_features_are_not_images(tmp_path):
     for form in ("csv", "coco", "labelstudio"):
         with pytest.raises(InputError, match="these samples are not image files"):
             write(feature_records(MATRIX, CLASSES), tmp_path / OUTPUTS[form], form)
-    notes = write(read(DataConfig(path="digits")), tmp_path / "digits.npz", "nan")
+    notes = write(make_digits(20, 5, 5), tmp_path / "digits.npz", "nan")
     assert notes == (
         "The images are not in files of their own, so only their names and labels are written.",
         "Every label is known: read it with data.unlisted=negative.",
@@ -375,42 +350,36 @@ def test_coco_with_a_split_is_a_folder(folder, tmp_path):
         write(less, tmp_path / "coco", "coco", overwrite=True)
 
 
-def test_a_failure_keeps_the_old_file(folder, tmp_path, monkeypatch):
-    (tmp_path / "out.csv").write_text("old")
-    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.raises(SpmlError, match="No space left"):
-        write(image_records(folder, MATRIX, CLASSES), tmp_path / "out.csv", "csv", overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
-    assert (tmp_path / "out.csv").read_text() == "old"
-
-
 def test_names_of_features_come_back(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.eye(2), Y=np.eye(2), classes=["a", "b"], feature_names=["red", "green"])
     write(opened(tmp_path / "x.npz"), tmp_path / "y.npz", "nan")
     assert opened(tmp_path / "y.npz").feature_names == ("red", "green")
 
 
-def test_two_modules_can_not_register_the_same_name(monkeypatch):
-    monkeypatch.setattr(registry._REGISTRY, "entries", {})
+def test_a_root_relative_to_the_current_folder_and_with_a_space(folder, tmp_path, monkeypatch):
+    (tmp_path / "my photos").mkdir()
+    (tmp_path / "my photos" / "a.png").write_bytes((folder / "a.png").read_bytes())
+    records = image_records(tmp_path / "my photos", MATRIX[:1], CLASSES)
+    monkeypatch.chdir(tmp_path)
+    names, notes = image_names(named_from(records, tmp_path / "my photos" / ".."), tmp_path / "elsewhere")
+    assert names == ["my photos/a.png"]
+    names, notes = image_names(named_from(records, (tmp_path / "my photos").relative_to(tmp_path)), tmp_path)
+    assert names == ["a.png"]
+    assert notes == (
+        f"File names are relative to my photos: read it with data.images='{tmp_path}/my photos'",
+    )
 
-    def write(records, inferred, output):
-        return {}, ()
 
-    write.__module__ = "elsewhere"
-    register_writer("x", "X")(write)
-    register_writer("x", "X")(write)  # a module that is imported again
-    with pytest.raises(ValueError, match="writer 'x' is already registered by elsewhere"):
-        register_writer("x", "X")(lambda records, inferred, output: ({}, ()))
-
-
-def test_a_broken_package_is_named_and_the_others_work(monkeypatch):
-    class Point:
-        value = "their_module"
-
-        def load(self):
-            raise RuntimeError("no such luck")
-
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
-    plugins.import_plugins.cache_clear()
-    with pytest.warns(UserWarning, match=r"spml\.writers: their_module can't be imported \(no such luck\)"):
-        assert "csv" in writers()
+def test_roots_that_are_refused(folder, tmp_path):
+    records = image_records(folder, MATRIX, CLASSES)
+    outside = dataclasses.replace(records, inputs=tuple(tmp_path / folder.name / name for name in FILES[:3]))
+    sibling = tmp_path / folder.name[:-1]  # a path that begins like that of the images
+    sibling.mkdir()
+    for made, root, message in (
+        (records, folder / "none", r"root=.*none: is not a folder\. Name a folder that holds all images"),
+        (records, folder / "sub", rf"2 images lie outside this .*, such as .*a\.png'.* such as {folder}\."),
+        (outside, sibling, "3 images lie outside this folder"),
+        (feature_records(MATRIX, CLASSES), folder, r"samples are not image files, .* without `root`\."),
+    ):
+        with pytest.raises(InputError, match=message):
+            named_from(made, root)

@@ -105,6 +105,7 @@ def arff(data: str, relation: str = "x: -C 1", attributes: str = "@attribute l {
 
 
 LABELS = '<!DOCTYPE x [<!ENTITY a SYSTEM "../secret.txt">]><labels><label name="&a;"/></labels>'
+RECORDS = program("{'descr': [('a', 'O')], 'fortran_order': False, 'shape': (1,)}")
 ATTACKS = (
     Attack("Python objects in an array", objects, INSPECT, "Python objects are not read"),
     Attack("a feature file that is a pickle", file("x.npz", pickle.dumps(RunsCode())), INSPECT,
@@ -114,15 +115,8 @@ ATTACKS = (
         "x.npz: is not a .npz file, or can't be read: malformed node or string on line 1: <ast.Call"),
     Attack("an array header of 10,000 levels", member(program("[" * 10_000)), INSPECT,
         "x.npz: is not a .npz file, or can't be read: Header info length (10001) is large and may"),
-    Attack(
-        "an array of records with objects",
-        member(
-            program("{'descr': [('a', 'O')], 'fortran_order': False, 'shape': (1,)}")
-            + pickle.dumps(RunsCode())
-        ),
-        INSPECT,
-        "x.npz: is not a .npz file, or can't be read: Object arrays cannot be loaded when",
-    ),
+    Attack("an array of records with objects", member(RECORDS + pickle.dumps(RunsCode())), INSPECT,
+        "x.npz: is not a .npz file, or can't be read: Object arrays cannot be loaded when"),
     Attack("three gigabytes of zeros in an array", zeros, INSPECT,
         "its arrays unpack to 3,221,225,600 bytes, more than the limit of 2,147,483,648"),
     Attack("an archive that lists one member a thousand times", overlapping, INSPECT,

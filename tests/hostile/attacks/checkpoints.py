@@ -13,6 +13,7 @@ RESUME = (
     "16 --checkpoint_steps 1 --resume"
 )
 CHECKPOINT = "stopped/checkpoint.safetensors"
+PREVIOUS = "stopped/checkpoint.previous.safetensors"
 STATE = '{"tensor": "no/such/tensor"}'
 
 
@@ -25,7 +26,7 @@ ATTACKS = (
     Attack("a checkpoint with a flipped bit", flipped(CHECKPOINT, -3), RESUME,
         "(its content does not match its checksum); continuing from checkpoint.previous.safetensors", 0),
     Attack("two checkpoints with flipped bits",
-        all_of(flipped(CHECKPOINT, -3), flipped("stopped/checkpoint.previous.safetensors", -3)), RESUME,
+        all_of(flipped(CHECKPOINT, -3), flipped(PREVIOUS, -3)), RESUME,
         "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (its content does not"),
     Attack("a checkpoint of 100,000 levels", with_metadata(CHECKPOINT, version="2", state=_sealed(DEEP)),
         RESUME, "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (lists or objects in it"),
@@ -38,14 +39,9 @@ ATTACKS = (
     Attack("a checkpoint of another content",
         with_metadata(CHECKPOINT, version="2", state=_sealed('{"dict": [["loop", 1], ["identity", null]]}')),
         RESUME, "checkpoint.safetensors: is of a run of an earlier version, but stopped is of run "),
-    Attack(
-        "a checkpoint that is a pickle",
-        all_of(
-            file(CHECKPOINT, pickle.dumps(RunsCode())), file("stopped/checkpoint.previous.safetensors", b"")
-        ),
-        RESUME,
-        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (Error while",
-    ),
+    Attack("a checkpoint that is a pickle",
+        all_of(file(CHECKPOINT, pickle.dumps(RunsCode())), file(PREVIOUS, b"")), RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (Error while"),
     Attack("a lock that names the process 1",
         file("stopped/.lock", "process 1 on x since 2026-01-01 00:00:00, start 1\n"), RESUME, "stopped: done",
         0),

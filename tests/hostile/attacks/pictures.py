@@ -78,18 +78,8 @@ def frames(folder: Path) -> None:
 
 def tiff(folder: Path) -> None:
     """A TIFF file of which one part claims 4 GB."""
-    tags = [
-        (256, 32),
-        (257, 32),
-        (258, 8),
-        (259, 1),
-        (262, 1),
-        (273, 8),
-        (277, 1),
-        (278, 32),
-        (279, 0xFFFFFFFF),
-    ]
-    entries = b"".join(struct.pack("<HHLL", tag, 4, 1, value) for tag, value in tags)
+    tags = {256: 32, 257: 32, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 32, 279: 0xFFFFFFFF}
+    entries = b"".join(struct.pack("<HHLL", tag, 4, 1, value) for tag, value in tags.items())
     (folder / "x.png").write_bytes(b"II*\0" + struct.pack("<LH", 8, len(tags)) + entries + bytes(4))
 
 
@@ -105,6 +95,9 @@ def weights(sidecar: object) -> Make:
     return all_of(file("w.safetensors", save({"a": torch.ones(1)})), file("w.json", text))
 
 
+LISTS = [
+    f"root/formatted_{part}.npy" for part in ("train_images", "train_labels", "val_images", "val_labels")
+]
 ATTACKS = (
     Attack("an image of 4e10 pixels", image(200_000, 200_000, pixels=40_000_000), PREDICT,
         "No usable image among 1 file: x.png (Image size (40000000000 pixels) exceeds limit of"),
@@ -148,18 +141,10 @@ ATTACKS = (
     Attack("a name of bytes that are not text",
         classes(lambda folder: picture(folder / "new" / "a" / "\udcff.png")), INSPECT,
         r"new/a: the name '\udcff.png' holds a line break, another control character, or a byte that is"),
-    Attack(
-        "lists of a benchmark that run code",
-        all_of(
-            *(
-                file(f"root/formatted_{part}_{kind}.npy", pickle.dumps(RunsCode()))
-                for part in ("train", "val")
-                for kind in ("images", "labels")
-            )
-        ),
+    Attack("lists of a benchmark that run code",
+        all_of(*(file(name, pickle.dumps(RunsCode())) for name in LISTS)),
         "data prepare nuswide --root root",
-        "root/formatted_train_images.npy: is not a .npy file, or is incomplete",
-    ),
+        "root/formatted_train_images.npy: is not a .npy file, or is incomplete"),
     Attack("weights that run code", file("w.pt", pickle.dumps(RunsCode())),
         f"train photos --model.backbone test_efficientnet --model.weights w.pt {OPTIONS}",
         "Other formats are not opened, because they can contain programs."),

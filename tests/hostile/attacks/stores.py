@@ -108,7 +108,11 @@ def in_review(statement: str) -> Make:
 
 
 ANSWER = (1, "0", "blue", "yes", "x", "now", 0, None)
-PREDICTED = "data convert rows.npz out.csv --format csv --predictions p.jsonl"
+PREDICTED = "data convert rows.npz out.csv --format csv --predictions p.csv"
+ENDLESS = (
+    "CREATE VIEW decisions AS WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+    "SELECT id, '0' AS file FROM n"
+)
 ATTACKS = (
     Attack("a run in a store that is not compressed", body(b"x" * 100), STATUS,
         "is damaged (its body can't be unpacked: Error -3 while decompressing data: incorrect header"),
@@ -127,16 +131,10 @@ ATTACKS = (
         "is damaged: it does not state its settings. Delete this row from the table `runs`"),
     Attack("a run in a store without versions", row(lambda run: run.update(versions={})), STATUS,
         "is damaged (its code is another one than its column `code` states). Restore the store from"),
-    Attack(
-        "a run in a store with a program in its message",
-        all_of(
-            sql("UPDATE runs SET status = 'failed'"),
-            row(lambda run: run.update(status="failed", message=f"<script>{ESCAPE}")),
-        ),
-        STATUS,
-        r"1 run (an): <script>\x1b]0;owned\x07",
-        0,
-    ),
+    Attack("a run in a store with a program in its message",
+        all_of(sql("UPDATE runs SET status = 'failed'"),
+            row(lambda run: run.update(status="failed", message=f"<script>{ESCAPE}"))), STATUS,
+        r"<script>\x1b]0;owned\x07", 0),
     Attack("a store that lacks a column", sql("ALTER TABLE runs DROP COLUMN body"), STATUS,
         "store.sqlite: can't be read ((sqlite3.OperationalError) no such column: runs.body).", 1),
     Attack("a store that is no database", file("bench/store.sqlite", b"x" * 100_000), STATUS,
@@ -175,32 +173,17 @@ ATTACKS = (
     Attack("a review of an unknown format",
         all_of(review(ANSWER), in_review("PRAGMA user_version = 2147483647")), EXPORT,
         "audit/review.sqlite: has the format 2147483647, but this version of spml reads the format 2 only."),
-    Attack(
-        "a review whose decisions never end",
-        all_of(
-            review(),
-            in_review("ALTER TABLE decisions RENAME TO other"),
-            in_review(
-                "CREATE VIEW decisions AS WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
-                "SELECT id, '0' AS file FROM n"
-            ),
-        ),
-        EXPORT,
-        "audit/review.sqlite: is damaged: its tables are not those of a review.",
-    ),
-    Attack(
-        "a review with a row of its own",
-        all_of(
-            review(ANSWER),
-            in_review("INSERT INTO decisions VALUES (2, '1', 'red', 'yes', 'x', 'now', 0, NULL, 'x')"),
-        ),
-        EXPORT,
-        "audit/review.sqlite: is damaged: row 2 is not as it was written.",
-    ),
+    Attack("a review whose decisions never end",
+        all_of(review(), in_review("ALTER TABLE decisions RENAME TO other"), in_review(ENDLESS)), EXPORT,
+        "audit/review.sqlite: is damaged: its tables are not those of a review."),
+    Attack("a review with a row of its own",
+        all_of(review(ANSWER),
+            in_review("INSERT INTO decisions VALUES (2, '1', 'red', 'yes', 'x', 'now', 0, NULL, 'x')")),
+        EXPORT, "audit/review.sqlite: is damaged: row 2 is not as it was written."),
     Attack("a review that is no database", file("audit/review.sqlite", SECRET), EXPORT,
         "audit/review.sqlite: can't be used as the database of a review (file is not a database)."),
-    Attack("predictions of 100,000 levels", file("p.jsonl", DEEP), PREDICTED,
-        "p.jsonl: line 1: expected an object with file, labels and scores, as `spml predict` writes"),
-    Attack("predictions of an unknown class", file("p.jsonl", json.dumps({"file": "0", "labels": [ESCAPE]})),
-        PREDICTED, "p.jsonl: has the class '\\x1b]0;owned\\x07', which rows.npz does not have. Known: blue,"),
+    Attack("predictions of 100,000 levels", file("p.csv", f"file,labels\n0,{DEEP}"), PREDICTED,
+        "p.csv: has the class '[[[["),
+    Attack("predictions of an unknown class", file("p.csv", f"file,labels\n0,{ESCAPE}"),
+        PREDICTED, "p.csv: has the class '\\x1b]0', which rows.npz does not have. Known: blue,"),
 )  # fmt: skip

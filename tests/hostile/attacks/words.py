@@ -27,6 +27,7 @@ def copied(name: str) -> Make:
     return make
 
 
+OBJECT = '{"class_path": "os.system", "init_args": {"command": "touch executed"}}'
 ATTACKS = (
     Attack("a terminal escape as name of missing data", nothing, ("data", "inspect", f"{ESCAPE}.npz"),
         r"\x1b]0;owned\x07.npz: no such file or folder. Did you mean rows.npz?"),
@@ -73,15 +74,7 @@ ATTACKS = (
     Attack("a program as a number", nothing,
         ("train", "rows.npz", "--epochs", "__import__('os').system('touch executed')"),
         "--epochs must be a whole number, got \"__import__('os').system('touch executed')\""),
-    Attack(
-        "a class to be made as a value",
-        nothing,
-        (
-            "train",
-            "rows.npz",
-            "--optim",
-            '{"class_path": "os.system", "init_args": {"command": "touch executed"}}',
-        ),
-        "unknown option --optim. Did you mean --optim.lr or --optim.l2?",
-    ),
+    Attack("a class to be made as a value", nothing,
+        ("train", "rows.npz", "--optim", OBJECT),
+        "unknown option --optim. Did you mean --optim.lr or --optim.l2?"),
 )  # fmt: skip

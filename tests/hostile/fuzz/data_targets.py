@@ -34,33 +34,10 @@ from tests.helpers.originals import (
 from tests.hostile.fuzz.change import WORDS, of_bytes, of_images, of_json, of_npz, of_text
 from tests.hostile.fuzz.judge import Target
 
-COLUMNS = (
-    b"file",
-    b"label",
-    b"labels",
-    b"split",
-    b"train",
-    b"val",
-    b"cat",
-    b"dog",
-    b"|",
-    b"cat;dog",
-    b"a.png",
-)
+COLUMNS = b"file label labels split train val cat dog | cat;dog a.png".split()
 KEYS = (
-    "X",
-    "Y",
-    "names",
-    "classes",
-    "split",
-    "test",
-    "data",
-    "indices",
-    "indptr",
-    "shape",
-    "Y_data",
-    "Y_shape",
-)
+    "X", "Y", "names", "classes", "split", "test", "data", "indices", "indptr", "shape", "Y_data", "Y_shape",
+)  # fmt: skip
 ARFF_WORDS = (
     b"@relation", b"@attribute", b"@data", b"numeric", b"{0,1}", b"-C 1", b"-C -9", b"%", b"?", b"{0 1}",
     b"string", b"date", b"{", b"}", b"0 1,",

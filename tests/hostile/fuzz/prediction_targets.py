@@ -1,4 +1,4 @@
-"""Targets for predictions as files, the journal of unfinished ones, pseudo-labels, and kept features."""
+"""Targets for predictions as files, the journal of unfinished ones, and kept features."""
 
 from __future__ import annotations
 
@@ -16,56 +16,28 @@ from spml.data.readers import read
 from spml.runs.decide.inferred_labels import read_inferred
 from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.messages import listening
-from tests.hostile.fuzz.change import of_bytes, of_json_lines, of_npz, of_text
-from tests.hostile.fuzz.data_targets import saved
+from tests.hostile.fuzz.change import of_bytes, of_json_lines, of_text
 from tests.hostile.fuzz.judge import Target
 from tests.hostile.fuzz.run_targets import command, make_run, of_file
 
 
 def predictions(folder: Path) -> list[Target]:
-    """Predictions as files, the journal of unfinished ones, pseudo-labels, and kept features."""
+    """Predictions as files, the journal of unfinished ones, and kept features."""
     run = make_run(folder, "ridge", "--head", "ridge")
     (folder / "out").mkdir()
-    for form in ("csv", "jsonl", "parquet"):
-        command(
-            [
-                "predict",
-                run,
-                folder / "rows.npz",
-                "--output",
-                folder / "out" / f"p.{form}",
-                "--format",
-                form,
-            ]
-        )
     records = read(DataConfig(path=str(folder / "rows.npz")))
     targets = []
-    changes = {"csv": of_text(), "jsonl": of_json_lines(), "parquet": of_bytes()}
-    for form, change in changes.items():
+    for form, change in {"csv": of_text(), "parquet": of_bytes()}.items():
         path = folder / "out" / f"p.{form}"
+        command(["predict", run, folder / "rows.npz", "--output", path, "--format", form])
         content = path.read_bytes()
         if form != "parquet":
             content = b"".join(content.splitlines(keepends=True)[:6])
-        targets.append(
-            of_file(
-                f"predictions-{form}",
-                path,
-                change,
-                lambda path=path: read_inferred(path, records),
-                seeds=[content],
-            )
-        )
-    pseudo = folder / "out" / "pseudo.npz"
-    arrays = {"ids": ["0", "1"], "classes": ["blue", "red"], "labels": np.array([[1, 0], [-1, 1]], np.int8)}
-    targets.append(
-        of_file(
-            "pseudo-labels",
-            pseudo,
-            of_npz((*arrays, "x")),
-            lambda: read_inferred(pseudo, records),
-            seeds=[saved(**arrays)],
-        )
-    )
+
+        def infer(path: Path = path) -> None:
+            read_inferred(path, records)
+
+        targets.append(of_file(f"predictions-{form}", path, change, infer, seeds=[content]))
     return [*targets, _journal(folder), *_kept_features(folder)]
 
 

@@ -30,17 +30,11 @@ from spml.runs.folder.contents import read_summary
 from spml.runs.folder.held_out import read_held_out
 from spml.runs.folder.layout import read_config
 from spml.runs.settle.init_from import _read_state
-from tests.hostile.fuzz.change import (
-    Change,
-    of_json,
-    of_json_lines,
-    of_safetensors,
-    of_text,
-    of_yaml,
-)  # fmt: skip
+from tests.hostile.fuzz.change import Change, of_json, of_json_lines, of_safetensors, of_text, of_yaml
 from tests.hostile.fuzz.data_targets import saved, sealed
 from tests.hostile.fuzz.judge import Target
 
+SMALL = "--backbone small_cnn --data.size 8 --epochs 1 --data.workers 0 --threads 1"
 _CHECKSUM = re.compile(rb"crc32:[0-9a-f]{8}")
 
 
@@ -160,24 +154,11 @@ def _model_files(name: str, run: Path, shape: tuple[int, ...], weight: float) ->
         return content
 
     return [
-        of_file(
-            f"{name}-card",
-            card,
-            of_json(),
-            lambda: predict(card_run),
-            finish=sealed,
-            seeds=[unsealed(card)],
-            weight=weight,
-        ),
-        of_file(
-            f"{name}-weights",
-            weights,
-            of_safetensors(),
-            lambda: predict(weights_run),
-            finish=describe,
-            weight=weight,
-        ),
-    ]
+        of_file(f"{name}-card", card, of_json(), lambda: predict(card_run), finish=sealed,
+                seeds=[unsealed(card)], weight=weight),
+        of_file(f"{name}-weights", weights, of_safetensors(), lambda: predict(weights_run), finish=describe,
+                weight=weight),
+    ]  # fmt: skip
 
 
 def _image_run(folder: Path) -> Path:
@@ -190,19 +171,7 @@ def _image_run(folder: Path) -> Path:
             pixels = noise.integers(0, 160, (8, 8, 3), dtype=np.uint8)
             pixels[..., 2 - channel] += 80
             Image.fromarray(pixels).save(folder / "photos" / name / f"{number}.png")
-    words = [
-        "--backbone",
-        "small_cnn",
-        "--data.size",
-        "8",
-        "--epochs",
-        "1",
-        "--data.workers",
-        "0",
-        "--threads",
-        "1",
-    ]
-    command(["train", folder / "photos", "--output", folder / "small", *words])
+    command(["train", folder / "photos", "--output", folder / "small", *SMALL.split()])
     return folder / "small"
 
 
@@ -230,27 +199,16 @@ def decisions(folder: Path) -> list[Target]:
     sheet.write_text("\n".join(["file,labels,complete", *rows, ""]))
     audited = spml.load(other)
     words = (b"|", b"yes", b"no", b"complete", b"red", b"red|blue", b"file", b"x")
+    summary = ridge / "summary.json"
     return [
         of_file("thresholds", thresholds, of_json(), decide, finish=sealed, seeds=[unsealed(thresholds)]),
-        of_file(
-            "summary",
-            ridge / "summary.json",
-            of_json(),
-            lambda: read_summary(ridge),
-            finish=sealed,
-            seeds=[unsealed(ridge / "summary.json")],
-        ),
-        of_file(
-            "held-out",
-            held_out,
-            of_safetensors(),
-            lambda: read_held_out(ridge, run.classes),
-            finish=with_checksum,
-        ),
-        of_file(
-            "audit-answers", sheet, of_text(words), lambda: use_audit(sheet, {"run": audited}), weight=0.5
-        ),
-    ]
+        of_file("summary", summary, of_json(), lambda: read_summary(ridge), finish=sealed,
+                seeds=[unsealed(summary)]),
+        of_file("held-out", held_out, of_safetensors(), lambda: read_held_out(ridge, run.classes),
+                finish=with_checksum),
+        of_file("audit-answers", sheet, of_text(words), lambda: use_audit(sheet, {"run": audited}),
+                weight=0.5),
+    ]  # fmt: skip
 
 
 def training(folder: Path) -> list[Target]:
@@ -261,50 +219,11 @@ def training(folder: Path) -> list[Target]:
     config = copies["a"] / "config.yaml"
     (copies["a"] / "summary.json").unlink()  # which would state the SHA-256 of the metrics
     settings = config.read_bytes().partition(b"\n#")[0] + b"\n"  # without their SHA-256
-    targets = [
-        of_file(
-            "metrics",
-            copies["a"] / "metrics.jsonl",
-            of_json_lines(),
-            lambda: epochs([copies["a"]]),
-            weight=0.3,
-        ),
-        of_file(
-            "config",
-            config,
-            of_yaml(),
-            lambda: check(read_config(copies["a"])),
-            seeds=[settings],
-            weight=0.5,
-        ),
-        of_file(
-            "recorded-samples",
-            copies["b"] / "scores" / "samples.safetensors",
-            of_safetensors(),
-            lambda: read_recording(copies["b"]),
-            finish=with_checksum,
-        ),
-        of_file(
-            "recorded-scores",
-            copies["c"] / "scores" / "epoch-001.safetensors",
-            of_safetensors(),
-            lambda: read_recording(copies["c"]).logits(1),
-            finish=with_checksum,
-        ),
-        of_file(
-            "inferred-state",
-            whole / "objective.safetensors",
-            of_safetensors(),
-            lambda: _read_state(whole / "objective.safetensors"),
-            finish=with_checksum,
-        ),
-    ]
-    checkpoint = copies["d"] / "checkpoint.safetensors"
+    a, checkpoint = copies["a"], copies["d"] / "checkpoint.safetensors"
     for name in ("checkpoint.previous.safetensors", "checkpoint.new.safetensors"):
         (copies["d"] / name).unlink(missing_ok=True)
     again = Path(shutil.copytree(copies["d"], folder / "again"))
     start = {path.name: path.read_bytes() for path in again.iterdir() if path.is_file()}
-    resumed = again / checkpoint.name
 
     def resume() -> None:
         for name, content in start.items():
@@ -312,16 +231,22 @@ def training(folder: Path) -> list[Target]:
                 (again / name).write_bytes(content)
         command(["train", "--output", again, "--resume"])
 
+    state = whole / "objective.safetensors"
+    samples, scores = copies["b"] / "scores/samples.safetensors", copies["c"] / "scores/epoch-001.safetensors"
+    with_checksums: dict[str, tuple[Path, Callable[[], object], float]] = {
+        "recorded-samples": (samples, lambda: read_recording(copies["b"]), 1.0),
+        "recorded-scores": (scores, lambda: read_recording(copies["c"]).logits(1), 1.0),
+        "inferred-state": (state, lambda: _read_state(state), 1.0),
+        "checkpoint": (checkpoint, lambda: load_checkpoint(copies["d"]), 1.0),
+        "resume": (again / checkpoint.name, resume, 0.02),
+    }
     return [
-        *targets,
-        of_file(
-            "checkpoint",
-            checkpoint,
-            of_safetensors(),
-            lambda: load_checkpoint(copies["d"]),
-            finish=with_checksum,
+        of_file("metrics", a / "metrics.jsonl", of_json_lines(), lambda: epochs([a]), weight=0.3),
+        of_file("config", config, of_yaml(), lambda: check(read_config(a)), seeds=[settings], weight=0.5),
+        *(
+            of_file(name, path, of_safetensors(), use, finish=with_checksum, weight=weight)
+            for name, (path, use, weight) in with_checksums.items()
         ),
-        of_file("resume", resumed, of_safetensors(), resume, finish=with_checksum, weight=0.02),
     ]
 
 

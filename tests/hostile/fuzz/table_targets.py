@@ -22,7 +22,7 @@ _COLUMNS = (
     ("['cat', 'dog']", "['dog\\'s']", "['caf\\xe9']", "[]", "sea"),
     ('["cat", "dog"]', '["caf\\u00e9"]', '{"choices": ["cat", "dog"]}', "cat", "[1, 2]"),
     ("{cat,dog}", '{"a b",cat}', "{}", "{dog}"),
-    ("['cat' 'dog']", "array(['cat', 'dog'], dtype=object)", "{'cat', 'dog'}", "set()", "('cat',)"),
+    ("{'cat', 'dog'}", "set()", "('cat',)"),
     ("<cat><dog>", "<dog>", "<sea><cat>"),
     ("#cat #dog", "#dog#sea", "#sea"),
     ("clear partly_cloudy", "clear", "haze partly_cloudy", "haze"),
@@ -30,106 +30,21 @@ _COLUMNS = (
     ("dog / beach", "dog / sea", "sea", "1girl solo ;)", "solo hat"),
     ("dog;-beach", "no dog", "dog?", "beach", "dog:0.82", "2x dog", "1 0 1"),
 )
-_WIDE = (
-    ("file", "cat", "dog", "width", "x", "a.png", "1", "0", "640", "yes", "b.png", "0", "1", "480", "no"),
-    (
-        "file",
-        "labels",
-        "split",
-        "cat",
-        "present",
-        "a.png",
-        "cat;dog",
-        "train",
-        "x",
-        "1",
-        "b",
-        "dog",
-        "val",
-        "",
-        "0",
-    ),
-    (
-        "image",
-        "species",
-        "is_valid",
-        "✓",
-        "#",
-        "a.png",
-        "Rosa",
-        "False",
-        "WAHR",
-        "-1",
-        "b.png",
-        "Poa",
-        "True",
-    ),
+_WIDE = (  # five columns
+    "file,cat,dog,width,x,a.png,1,0,640,yes,b.png,0,1,480,no",
+    "file,labels,split,cat,present,a.png,cat;dog,train,x,1,b,dog,val,,0",
+    "image,species,is_valid,✓,#,a.png,Rosa,False,WAHR,-1,b.png,Poa,True",
 )
+_PLAIN = r"""' " ',' "," \u00e9 \ud800 \ud83d\ude00 \U00110000 \x array( set( ( ) < > >< # ... None NA
+1.0 ; | , 、 ； ＃ + & x yes ja file label tags"""
 _WORDS = (
     *WORDS,
     *(
         word.encode()
-        for word in (
-            *(
-                END,
-                "'",
-                '"',
-                "', '",
-                '", "',
-                "' '",
-                "\\u00e9",
-                "\\ud800",
-                "\\ud83d\\ude00",
-                "\\U00110000",
-                "\\x",
-            ),
-            *(
-                "array(",
-                ", dtype=object)",
-                "set(",
-                "(",
-                ")",
-                "<",
-                ">",
-                "><",
-                "#",
-                " #",
-                "...",
-                "None",
-                "NA",
-                "1.0",
-            ),
-            *(
-                ";",
-                " ; ",
-                "|",
-                ",",
-                "、",
-                "；",
-                "＃",
-                "+",
-                "&",
-                "[" * 500,
-                "{" * 500,
-                "'" * 300,
-                " " * 2000,
-                "\u00a0",
-            ),
-            *(
-                "\u200b",
-                "\ufeff",
-                "\U0001f468\u200d",
-                "\u0301",
-                "\x85",
-                "x",
-                "yes",
-                "ja",
-                "file",
-                "label",
-                "tags",
-            ),
-        )
+        for word in (END, *_PLAIN.split(), "', '", '", "', "' '", ", dtype=object)", " #", " ; ")
     ),
+    *(word.encode() for word in ("[" * 500, "{" * 500, "'" * 300, " " * 2000, "\u00a0", "\u200b", "\ufeff")),
+    *(word.encode() for word in ("\U0001f468\u200d", "\u0301", "\x85")),
 )
 
 
@@ -145,7 +60,7 @@ def cell_targets(folder: Path) -> list[Target]:
         b'{"file": "c.png", "cat": 1, "dog": 1}\n{"file": "d.png", "cat": 0, "dog": 1}\n',
     )
     seeds = tuple(END.join(cells).encode() for cells in _COLUMNS)
-    wide = tuple(END.join(cells).encode() for cells in _WIDE)
+    wide = tuple(cells.replace(",", END).encode() for cells in _WIDE)
     return [
         Target("cells", ".txt", seeds, of_text(_WORDS), _read_cells, 3.0),
         Target("marks", ".txt", wide, of_text(_WORDS), _read_marks),

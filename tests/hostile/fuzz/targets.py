@@ -20,7 +20,7 @@ GROUPS: dict[Callable[[Path], list[Target]], str] = {
     run_targets.decisions: "thresholds summary held-out audit-answers",
     run_targets.training: "metrics config recorded-samples recorded-scores inferred-state checkpoint resume",
     run_targets.settings: "train-config train-settings beside-weights",
-    prediction_targets.predictions: "predictions-csv predictions-jsonl predictions-parquet pseudo-labels "
+    prediction_targets.predictions: "predictions-csv predictions-parquet "
     "journal features-index features-rows",
     review_targets.audits: "audit-audit-json audit-missing-csv audit-wrong-csv audit-classes-csv "
     "rows-to-show review-answers review-database",

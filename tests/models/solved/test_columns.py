@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import msgspec
 import numpy as np
 import pytest
@@ -37,7 +39,7 @@ def make_samples(count, seed=0, several=False):
 @pytest.fixture
 def shared(monkeypatch):
     """Function that makes classes share a column from now on."""
-    return lambda: monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", 10)
+    return lambda: monkeypatch.setattr("spml.models.solved.moments.MOST_COLUMNS", 10)
 
 
 def test_classes_without_a_known_positive_share_the_last_column(shared):
@@ -106,13 +108,22 @@ def fit(several=False, count=120, **settings):
     return fit_by_sp(*parts, mean_labels=K, score=score, forest=False, **settings), asked
 
 
+@pytest.fixture(scope="module")
+def both():
+    """The auto head with a column for each class, and with shared ones; tests only read them."""
+    every = fit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spml.models.solved.moments.MOST_COLUMNS", 10)
+        return every, fit()
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"cross_validate": True}, {"several": True}, {"classes": np.arange(C)}]
 )
-def test_the_auto_head_is_that_of_all_columns(settings, shared):
-    expected, all_asked = fit(**settings)
+def test_the_auto_head_is_that_of_all_columns(settings, shared, both):
+    expected, all_asked = fit(**settings) if settings else both[0]
     shared()
-    found, asked = fit(**settings)
+    found, asked = fit(**settings) if settings else both[1]
     assert len(asked) == len(all_asked) == 200
     assert (asked[0][1] == all_asked[0][1]).all()
     assert all_asked[0][2].tolist() == list(range(C))
@@ -135,9 +146,8 @@ def test_the_auto_head_is_that_of_all_columns(settings, shared):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_a_head_with_shared_columns_is_saved(shared, monkeypatch):
-    shared()
-    head = fit()[0].head
+def test_a_head_with_shared_columns_is_saved(both, monkeypatch):
+    head = copy.deepcopy(both[1][0].head)
     assert head.settings.columns == 5
     settings = msgspec.convert(msgspec.to_builtins(head.settings), EnsembleSettings)
     again = Ensemble(D, C, settings)
@@ -160,15 +170,15 @@ def test_a_head_with_shared_columns_is_saved(shared, monkeypatch):
         again.load_state_dict(wrong)
 
 
-def test_a_column_for_each_class_is_not_mentioned_in_the_settings():
-    head = fit()[0].head
+def test_a_column_for_each_class_is_not_mentioned_in_the_settings(both):
+    head = both[0][0].head
     assert "columns" not in msgspec.to_builtins(head.settings)
     assert not [name for name in head.state_dict() if "of_class" in name or "log_sizes" in name]
 
 
-def test_what_is_kept_of_the_held_out_logits(shared):
+def test_what_is_kept_of_the_held_out_logits(shared, both):
     shared()
-    every = fit()[0].held_out
+    every = both[1][0].held_out
 
     def keep(logits):
         parts = list(logits(np.array([3, 4])))
@@ -182,7 +192,7 @@ def test_what_is_kept_of_the_held_out_logits(shared):
 
 def test_more_samples_decide_where_few_classes_are_known(shared, monkeypatch):
     """Only scores of classes with a known positive count, and of all others no more are kept."""
-    monkeypatch.setattr(auto, "MOST_SCORES", 50 * len(SEEN))
+    monkeypatch.setattr(auto, "MOST_JUDGED", 50 * len(SEEN))
     whole, asked = fit()
     assert asked[0][0] == (50 * len(SEEN) // C, C)
     shared()

@@ -90,17 +90,24 @@ def test_the_search_ends_with_the_second_solution_that_is_worse():
     assert len(tried) == 7
 
 
-@pytest.mark.parametrize(("kind", "scaling"), [("wide", "unit"), ("sparse", "sqrtl2"), ("dense", "sqrtl2")])
 @pytest.mark.parametrize(
-    ("limit", "reason"), [("", ""), ("MOST_WEIGHTS", "too much memory"), ("MOST_WORK", "too much time")]
+    ("kind", "scaling", "limit", "reason"),
+    [
+        ("wide", "unit", "", ""),
+        ("sparse", "sqrtl2", "", ""),
+        ("dense", "sqrtl2", "", ""),
+        ("unlike counts", "", "", ""),
+        ("wide", "unit", "MOST_SOFTMAX_WEIGHTS", "too much memory"),
+        ("sparse", "sqrtl2", "MOST_WORK", "too much time"),
+    ],
 )
 def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, kind, scaling, limit, reason):
     if kind == "wide":
         monkeypatch.setattr(moments, "WIDE", 20)
     if limit:
         monkeypatch.setattr(spaces, limit, 10)
-    matrix, _ = make_data(density=0.15)
-    features = matrix.toarray() if kind == "dense" else matrix
+    matrix, _ = make_data(density=0.15 if scaling else 0.5)
+    features = matrix if kind in ("wide", "sparse") else matrix.toarray()
     index = np.random.default_rng(1).integers(0, C, N)
     parts = [
         Samples(
@@ -110,10 +117,10 @@ def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, kind, scaling,
     ]
     found = fit_auto(*parts, lambda scores, rows, classes: 0.5, cross_validate=False, mean_labels=1.0)
     in_spaces = {each["space"] for each in found.tried if each["head"] == MULTINOMIAL}
-    assert in_spaces == (set() if limit else {f"{scaling}, linear"})
+    assert in_spaces == (set() if limit or not scaling else {f"{scaling}, linear"})
     assert [line for line in lines if reason in line and "without softmax regression" in line] == lines
     assert bool(lines) == bool(limit)
-    if limit:
+    if not in_spaces:
         return
     # In the end it is solved on all labelled samples, at the strongest penalty here.
     layer = next(
@@ -125,20 +132,3 @@ def test_the_auto_head_solves_it_where_it_can(monkeypatch, lines, kind, scaling,
     mine = layer(torch.from_numpy(scaled.toarray())).log_softmax(1).detach()
     wanted = again.outputs(MULTINOMIAL_PENALTIES[0], scaled).log_softmax(1)
     np.testing.assert_allclose(mine, wanted, atol=2e-3)
-
-
-def test_features_that_do_not_look_like_counts_have_none():
-    matrix, (_, labels) = make_data(density=0.5)
-    samples = Samples(
-        tuple(map(str, range(N - 10))),
-        FeatureMatrix(matrix[: N - 10].toarray()),
-        ObservedLabels.from_index(labels[: N - 10], C),
-    )
-    found = fit_auto(
-        samples.take(np.arange(60)),
-        samples.take(np.arange(60, N - 10)),
-        lambda scores, rows, classes: 0.5,
-        cross_validate=False,
-        mean_labels=1.0,
-    )
-    assert {each["head"] for each in found.tried} == {"ridge", "lda"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 import numpy as np
 import pytest
@@ -58,6 +60,12 @@ def split(classes=C, count=160):
 
 def fit(train, val, names, **settings):
     return fit_by_sp(train, val, mean_labels=1.5, names=names, **{"forest": False, **settings})
+
+
+@cache
+def without_names(cross_validate=False):
+    """The auto head of the samples of `split()` without names, which tests only read."""
+    return fit(*split()[:2], None, cross_validate=cross_validate)
 
 
 def share_of(head):
@@ -133,7 +141,7 @@ def test_names_join_the_sum_where_they_help(cross_validate, lines):
     train, val, directions = split()
     names = evidence(directions)
     result = fit(train, val, names, cross_validate=cross_validate)
-    plain = fit(train, val, None, cross_validate=cross_validate)
+    plain = without_names(cross_validate)
     share = share_of(result.head)
     assert share in NAME_SHARES[1:]
     assert share_of(plain.head) == 0
@@ -201,7 +209,7 @@ def test_names_that_say_nothing_are_left_out():
     train, val, _ = split()
     generator = np.random.default_rng(3)
     result = fit(train, val, evidence(generator.normal(size=(C, D)).astype(np.float32)))
-    plain = fit(train, val, None)
+    plain = without_names()
     assert share_of(result.head) == 0
     assert msgspec.to_builtins(result.head.settings) == msgspec.to_builtins(plain.head.settings)
     np.testing.assert_array_equal(result.held_out, plain.held_out)
@@ -278,7 +286,7 @@ def test_a_saved_head_predicts_the_same_and_a_damaged_one_is_refused():
 
 
 def test_of_many_classes_names_are_left_out(monkeypatch, lines):
-    monkeypatch.setattr("spml.models.solved.moments.MANY_CLASSES", 2)
+    monkeypatch.setattr("spml.models.solved.moments.MOST_COLUMNS", 2)
     train, val, directions = split(classes=3)
     assert share_of(fit(train, val, evidence(directions)).head) == 0
     assert lines == [

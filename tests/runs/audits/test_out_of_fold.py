@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 import spml
 from spml.common.errors import InputError
@@ -103,14 +104,8 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     matrix, labels = samples.inputs.dense(range(160)).astype(np.float64), samples.observed.to_multi_hot()
     rest, shown = matrix[~held], labels[~held].astype(np.float64)
     mean, deviation = rest.mean(0), rest.std(0)
-    x = (rest - mean) / deviation
-    covariance = x.T @ x / len(x)
-    share = shown.mean(0)
-    weights = np.linalg.solve(
-        covariance + penalty * np.trace(covariance) / 10 * np.eye(10), x.T @ (shown - share) / len(x)
-    )
-    estimate = share + (matrix[held] - mean) / deviation @ weights
-    expected = 4 * (2.0 * estimate / share.sum() - 0.5)
+    model = Ridge(alpha=penalty * len(rest)).fit((rest - mean) / deviation, shown)
+    expected = 4 * (2.0 * model.predict((matrix[held] - mean) / deviation) / shown.mean(0).sum() - 0.5)
     np.testing.assert_allclose(found, expected, atol=2e-4)
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import spml
-from spml.audit.sampling import draw_sample, forecast_audit
+from spml.audit.sheets import draw_sample
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.common.files import sha256_file
-from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.runs.audits.sample import read_common_scores, sample_for_audit, scores_of_sample
 from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
-from tests.helpers.audits import CLASSES, read_sheet
+from tests.helpers.audits import CLASSES
 from tests.helpers.commands import execute, fails
+from tests.helpers.records import read_rows
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_scores_of_a_sample_are_the_mean_of_the_runs_in_its_order(runs):
 # -- the sample ------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_drawn_from_held_out_samples_and_its_worth_is_simulated(runs):
+def test_the_sample_is_drawn_from_held_out_samples(runs):
     common = read_common_scores(runs)
     sample = sample_for_audit(runs, rows=30, seed=5)
     rows = draw_sample(60, 30, 5)
@@ -74,23 +74,7 @@ def test_the_sample_is_drawn_from_held_out_samples_and_its_worth_is_simulated(ru
     known = [tuple(np.array(CLASSES)[common.labels[row] == 1]) for row in rows]
     assert sample.known == tuple(known)
     assert all(len(labels) == 1 for labels in known)
-    assert (sample.available, sample.mean_labels, sample.classes) == (60, 2.0, CLASSES)
-    priors = priors_from_shares((common.labels == 1).sum(0), 2.0)
-    scores = list(common.scores.values())
-    hidden = [
-        hidden_probabilities(values, common.labels, fit_calibration(values, common.labels, priors))
-        for values in scores
-    ]
-    expected = forecast_audit(scores, common.labels, np.mean(hidden, axis=0), 30, seed=5)
-    assert sample.forecast == expected
-    assert sample.forecast.simulated
-
-
-def test_a_stated_k_takes_the_place_of_that_of_the_run(runs):
-    stated = sample_for_audit(runs, rows=20, mean_labels=1.5)
-    assert stated.mean_labels == 1.5
-    assert stated.forecast.mean_labels == pytest.approx(1.5, rel=0.1)
-    assert stated.ids == sample_for_audit(runs, rows=20).ids
+    assert (sample.available, sample.classes) == (60, CLASSES)
 
 
 def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path, capsys):
@@ -98,7 +82,7 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
     before = sha256_file(folder / "ridge" / "held_out.safetensors")
     execute("audit sample", folder / "ridge", "--rows 25 --seed 2 --output", sheet)
     said = capsys.readouterr().out
-    rows = read_sheet(sheet)
+    rows = read_rows(sheet)
     held_out = read_held_out(folder / "ridge", CLASSES)
     known = {
         name: "|".join(np.array(CLASSES)[row == 1])
@@ -109,30 +93,15 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
     about = json.loads((tmp_path / "s.json").read_text())
     assert about["runs"] == [str(folder / "ridge")]  # absolute, for any working folder
     assert about["data"]["path"] == str(folder / "features.npz")
-    assert [about[key] for key in ("rows", "available", "seed", "mean_labels")] == [25, 60, 2, 2.0]
-    forecast = about["forecast"]
+    assert [about[key] for key in ("rows", "available", "seed")] == [25, 60, 2]
     assert (tmp_path / "s.classes.txt").read_text() == "a\nb\nc\nd\n"
     for text in (
         f"{sheet}: 25 samples, drawn at random (seed 2) from 60 samples with held-out scores",
-        f"K             ±{forecast['mean_labels_margin']:.2f} (",
-        f"mAP           ±{100 * forecast['map_margin']:.1f} points",
-        f"a difference of {100 * forecast['smallest_difference']:.1f} points of mAP",
-        "if the errors of the two models correlate by 0.9; name several runs",
+        "What such samples are worth was measured on data sets",
         f"spml audit use {sheet} {folder / 'ridge'}",
     ):
         assert text in said, text
     assert sha256_file(folder / "ridge" / "held_out.safetensors") == before
-
-
-def test_without_k_the_command_says_what_can_not_be_computed(folder, tmp_path, capsys):
-    output = ["--rows", "20", "--output", str(tmp_path / "s.csv")]
-    execute("audit sample", folder / "unknown", *output)
-    said = capsys.readouterr().out
-    assert "K, the mean labels per sample, is not known, so it can't be computed how precise" in said
-    assert "±" not in said
-    assert json.loads((tmp_path / "s.json").read_text())["forecast"] is None
-    execute("audit sample", folder / "unknown", *output, "--mean_labels 2 --overwrite")
-    assert "K             ±" in capsys.readouterr().out
 
 
 def test_samples_and_labels_of_data_that_is_named(folder, tmp_path, capsys):
@@ -148,7 +117,7 @@ def test_samples_and_labels_of_data_that_is_named(folder, tmp_path, capsys):
     sheet = tmp_path / "s.csv"
     execute("audit sample", folder / "ridge", data, "--rows 40 --output", sheet)
     assert "from 40 samples with held-out scores" in capsys.readouterr().out
-    rows = read_sheet(sheet)
+    rows = read_rows(sheet)
     assert {row["file"] for row in rows} == set(held_out.ids[:40])
     assert all("b" in row["labels"].split("|") for row in rows)
     assert json.loads((tmp_path / "s.json").read_text())["data"]["path"] == str(data)
@@ -170,7 +139,6 @@ def test_what_can_not_be_drawn(folder, tmp_path, capsys):
     assert "is named twice" in refused(ridge, ridge, "--rows", "20")
     assert "no such file" in refused(ridge, tmp_path / "none.npz", "--rows", "20").lower()
     assert "contains no trained model" in refused(tmp_path)
-    assert "between 0 and the 4 classes" in refused(ridge, "--rows", "20", "--mean_labels", "4.5")
     assert "name the data after the runs" in refused(ridge, "--rows", "20", "--data.unlisted", "negative")
     other = tmp_path / "other.npz"
     known = np.array([0, 1])
@@ -190,7 +158,7 @@ def test_a_table_that_exists_is_not_replaced(folder, tmp_path, capsys):
     assert "already exists. Replace it" in fails(capsys, *command)
     assert sheet.read_text() == "labels of an hour"
     execute(*command, "--overwrite")
-    assert len(read_sheet(sheet)) == 20
+    assert len(read_rows(sheet)) == 20
 
 
 def test_a_run_of_which_all_labels_are_known_needs_no_audit(folder, tmp_path, capsys):

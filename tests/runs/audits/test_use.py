@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
@@ -23,8 +22,9 @@ from spml.decisions import (
 from spml.runs.audits.use import use_audit
 from spml.runs.folder.held_out import read_held_out, write_held_out
 from spml.runs.folder.layout import clear
-from tests.helpers.audits import CLASSES, read_sheet
+from tests.helpers.audits import CLASSES, fill_in
 from tests.helpers.commands import execute, fails
+from tests.helpers.records import read_rows
 
 
 @pytest.fixture
@@ -42,17 +42,9 @@ def truth(folder):
         return {str(row): stored["Y"][row] == 1 for row in range(len(stored["Y"]))}
 
 
-def fill_in(path, truth, change=lambda number, row: row):
-    """Write all labels of each row of a table, as a person does."""
-    rows = read_sheet(path)
-    for number, row in enumerate(rows):
-        names = "|".join(np.array(CLASSES)[truth[row["file"]]])
-        rows[number] = change(number, {**row, "labels": names, "complete": "yes"})
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    return rows
+def names_of(truth):
+    """Names of the labels of each sample."""
+    return {name: np.array(CLASSES)[row] for name, row in truth.items()}
 
 
 @pytest.fixture
@@ -60,7 +52,7 @@ def sheet(runs, truth, tmp_path, capsys):
     """A table of 40 samples, filled in."""
     path = tmp_path / "sample.csv"
     execute("audit sample", runs["ridge"].folder, "--rows 40 --output", path)
-    fill_in(path, truth)
+    fill_in(path, names_of(truth))
     capsys.readouterr()
     return path
 
@@ -68,7 +60,7 @@ def sheet(runs, truth, tmp_path, capsys):
 def audited(sheet, run, truth):
     """Rows of a run's held-out samples that a table names, and their labels in the order of the run."""
     held_out = read_held_out(run.folder, run.classes)
-    names = [row["file"] for row in read_sheet(sheet)]
+    names = [row["file"] for row in read_rows(sheet)]
     columns = [CLASSES.index(name) for name in run.classes]
     rows = np.array([held_out.ids.index(name) for name in names])
     return held_out, rows, np.stack([truth[name] for name in names])[:, columns]
@@ -179,7 +171,7 @@ def test_preferred_classes_are_named_in_a_warning(tmp_path, capsys):
     run, sheet = tmp_path / "biased", tmp_path / "s.csv"
     execute("train", data, "--head ridge --threads 1 --output", run)
     execute("audit sample", run, "--rows 150 --output", sheet)
-    fill_in(sheet, {str(row): labels == 1 for row, labels in enumerate(truth)})
+    fill_in(sheet, names_of({str(row): labels == 1 for row, labels in enumerate(truth)}))
     capsys.readouterr()
     execute("audit use", sheet, run)
     said = capsys.readouterr().out
@@ -203,8 +195,9 @@ def test_nothing_changes_where_the_table_is_refused(runs, sheet, truth, tmp_path
         assert not any(path.name == "audited.json" for path in after)
         return said
 
-    incomplete = shutil.copy(sheet, tmp_path / "incomplete.csv")
-    fill_in(incomplete, truth, lambda number, row: {**row, "complete": ""} if number > 36 else row)
+    incomplete = tmp_path / "incomplete.csv"
+    lines = sheet.read_text().splitlines()
+    incomplete.write_text("\n".join([*lines[:-3], *(line.removesuffix("yes") for line in lines[-3:])]))
     before[incomplete] = incomplete.read_bytes()
     said = refused(incomplete, ridge)
     assert "incomplete.csv: row 39: " in said
@@ -234,7 +227,7 @@ def test_a_table_of_another_run_is_refused(runs, sheet, tmp_path, capsys):
     """The second run has held-out scores of fewer samples than the table names."""
     lda = runs["lda"]
     held_out = read_held_out(lda.folder, lda.classes)
-    named = {row["file"] for row in read_sheet(sheet)}
+    named = {row["file"] for row in read_rows(sheet)}
     kept = np.array([row for row, name in enumerate(held_out.ids) if name not in named])
     part = held_out._replace(
         ids=tuple(held_out.ids[row] for row in kept),
@@ -251,7 +244,7 @@ def test_a_table_of_another_run_is_refused(runs, sheet, tmp_path, capsys):
 def test_labels_that_contradict_known_ones_are_counted(runs, sheet, truth, tmp_path, capsys):
     held_out = read_held_out(runs["ridge"].folder, CLASSES)
     known = dict(zip(held_out.ids, held_out.labels.to_ternary(), strict=True))
-    wrong = [row["file"] for row in read_sheet(sheet)][:2]
-    fill_in(sheet, {**truth, **{name: truth[name] & (known[name] != 1) for name in wrong}})
+    wrong = [row["file"] for row in read_rows(sheet)][:2]
+    fill_in(sheet, names_of({**truth, **{name: truth[name] & (known[name] != 1) for name in wrong}}))
     execute("audit use", sheet, tmp_path / "ridge")
     assert "note: 2 known labels are not in the table" in capsys.readouterr().out

@@ -243,13 +243,6 @@ def test_without_its_file_a_run_has_one_threshold_and_no_probabilities(run):
     assert loaded.calibration is None
 
 
-def test_thresholds_of_another_run_are_refused(run, features, tmp_path, capsys):
-    file = train_hidden(features, tmp_path / "lda", "--head lda") / "thresholds.json"
-    assert "was decided for another model" in fails(capsys, "predict", run, features, "--thresholds", file)
-    shutil.copy(file, run / "thresholds.json")
-    assert "was decided for another model" in fails(capsys, "predict", run, features)
-
-
 # -- probabilities ---------------------------------------------------------------------------------------
 
 

@@ -133,15 +133,6 @@ def test_a_run_on_a_frozen_backbone_and_one_on_all_weights(tmp_path):
     torch.testing.assert_close(starts[0], starts[1], rtol=1e-3, atol=1e-6)
 
 
-def test_a_resumed_run_has_the_same_weights(features, linear, tmp_path):
-    options = "--method an --epochs 2", CORRELATED, "--init-from", linear
-    run = train_hidden(features, tmp_path / "run", *options)
-    before = weights_of(run)
-    train_hidden(features, run, *options, "--resume")
-    for name, value in weights_of(run).items():
-        assert torch.equal(value, before[name]), name
-
-
 def test_what_does_not_go_together_is_refused(features, tmp_path, capsys):
     command = "train", features, *HIDE, "--method an --output", tmp_path / "run", CORRELATED
     said = fails(capsys, *command, "--optim.name lbfgs")

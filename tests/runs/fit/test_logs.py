@@ -15,13 +15,12 @@ import timm
 from safetensors.torch import save_model
 
 import spml
-from spml.cli.main import parse
 from spml.common.errors import InputError
-from spml.engine import Interrupted, Trainer
 from spml.runs.fit.logs import _LOGS
-from tests.helpers.commands import execute
+from tests.helpers.commands import fails
 from tests.helpers.features import make_features
 from tests.helpers.photos import make_photos
+from tests.helpers.training import stopping_after
 
 
 @pytest.fixture
@@ -33,21 +32,6 @@ def settings(tmp_path):
 def train(settings, output, logger, **options):
     settings = {**settings, "data": dict(settings["data"])}
     return spml.train(settings["data"].pop("path"), output=str(output), logger=logger, **settings, **options)
-
-
-def train_until(epoch, monkeypatch, *arguments):
-    """Train, and stop as a signal in the epoch after `epoch` does."""
-    real = Trainer._train_epoch
-
-    def stop(self):
-        if self.state.epoch == epoch:
-            raise Interrupted("stopped")
-        return real(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", stop)
-        with pytest.raises(Interrupted):
-            train(*arguments)
 
 
 def numbers_of(record):
@@ -111,11 +95,10 @@ def test_a_log_changes_neither_numbers_nor_settings(settings, tmp_path):
     assert further == {"tensorboard", "logs.json"}
 
 
-def test_a_resumed_run_continues_its_event_files_and_another_one_replaces_them(
-    settings, tmp_path, monkeypatch
-):
+def test_a_resumed_run_continues_its_event_files_and_another_one_replaces_them(settings, tmp_path):
     pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
-    train_until(2, monkeypatch, settings, tmp_path / "run", "tensorboard")
+    with stopping_after(2):
+        train(settings, tmp_path / "run", "tensorboard")
     (tmp_path / "run" / "tensorboard" / "notes.txt").write_text("of the user")
     train(settings, tmp_path / "run", "tensorboard", resume=True)
     scalars, texts = events_of(tmp_path / "run")
@@ -133,7 +116,7 @@ def test_both_runs_of_a_fine_tuning_have_a_log(tmp_path):
     weights = tmp_path / "weights.safetensors"
     save_model(timm.create_model("test_efficientnet"), weights)
     spml.train(
-        make_photos(tmp_path / "photos", per_class=20), method="auto", epochs=1, threads=1, quiet=True,
+        make_photos(tmp_path / "photos", per_class=8), method="auto", epochs=1, threads=1, quiet=True,
         model={"backbone": "test_efficientnet", "weights": str(weights), "frozen": "no"}, pictures=False,
         data={"size": 32, "workers": 0}, output=str(tmp_path / "run"), logger="tensorboard",
     )  # fmt: skip
@@ -193,8 +176,9 @@ def test_the_calls_of_wandb(settings, tmp_path, wandb):
     assert wandb.finish == [({"exit_code": 0},)]
 
 
-def test_a_resumed_run_is_the_same_for_wandb_and_another_one_is_not(settings, tmp_path, wandb, monkeypatch):
-    train_until(2, monkeypatch, settings, tmp_path / "run", "wandb")
+def test_a_resumed_run_is_the_same_for_wandb_and_another_one_is_not(settings, tmp_path, wandb):
+    with stopping_after(2):
+        train(settings, tmp_path / "run", "wandb")
     assert wandb.finish == [({"exit_code": 1},)]
     train(settings, tmp_path / "run", "wandb", resume=True)
     assert [options["id"] for (options,) in wandb.init] == [None, "id1"]
@@ -288,8 +272,9 @@ def test_the_calls_of_mlflow(settings, tmp_path, mlflow, monkeypatch):
     assert mlflow.runs[1] == ("2", str(tmp_path / "other"))
 
 
-def test_a_resumed_run_is_the_same_for_mlflow(settings, tmp_path, mlflow, monkeypatch):
-    train_until(1, monkeypatch, settings, tmp_path / "run", "mlflow")
+def test_a_resumed_run_is_the_same_for_mlflow(settings, tmp_path, mlflow):
+    with stopping_after(1):
+        train(settings, tmp_path / "run", "mlflow")
     train(settings, tmp_path / "run", "mlflow", resume=True)
     assert len(mlflow.runs) == 1
     assert [status for _, status in mlflow.status] == ["RUNNING", "FAILED", "RUNNING", "FINISHED"]
@@ -305,10 +290,8 @@ def test_a_missing_package_is_named_before_the_training(settings, tmp_path, name
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda each, *rest: None if each == name else real(each, *rest)
     )
-    with pytest.raises(SystemExit) as caught:
-        execute("train", settings["data"]["path"], "--output", tmp_path / "run", "--logger", name)
-    assert caught.value.code == 2
-    assert f"pip install {name} (the extra `{name}`)." in capsys.readouterr().err
+    said = fails(capsys, "train", settings["data"]["path"], "--output", tmp_path / "run", "--logger", name)
+    assert f"pip install {name} (the extra `{name}`)." in said
     assert not (tmp_path / "run").exists()
 
 
@@ -316,8 +299,3 @@ def test_a_logger_that_does_not_exist(settings, tmp_path):
     with pytest.raises(InputError, match=r"logger 'tensorbord' is unknown. Did you mean tensorboard\?"):
         train(settings, tmp_path / "run", "tensorbord")
     assert not (tmp_path / "run").exists()
-
-
-def test_the_command_line_has_every_logger():
-    for name in ("none", *_LOGS):
-        assert parse(["train", "x", "--logger", name]).logger == name

@@ -137,7 +137,7 @@ def test_features_of_a_network_have_no_forest(steps, tmp_path, monkeypatch):
         raise InputError("stopped")
 
     monkeypatch.setattr(solve.models, "fit_auto", stop)
-    photos, weights = make_photos(tmp_path / "photos"), make_weights(tmp_path / "tiny.safetensors")
+    photos, weights = make_photos(tmp_path / "photos", 6), make_weights(tmp_path / "tiny.safetensors")
     options = ["--model.weights", weights, "--model.backbone", BACKBONE, "--data.workers 0"]
     for source, extra in ((photos, options), (steps, HIDE)):
         with pytest.raises(SystemExit):
@@ -213,16 +213,6 @@ def test_training_goes_on_from_the_linear_member(auto_run, features, tmp_path):
     assert summary_of(output)["init_from"]["objective"] == "none"
 
 
-def test_lda_is_a_head_of_its_own(features, tmp_path):
-    output = train_hidden(features, tmp_path / "run", "--head lda")
-    summary = summary_of(output)
-    assert (summary["method"], summary["selected"]["of"]) == ("lda", 12)
-    assert read_yaml(output / "config.yaml").model.scores == "log_softmax"
-    assert summary["test"]["mAP"] > 0.85
-    logits = load_classifier(output)[0](torch.zeros(2, 10)).logits
-    torch.testing.assert_close(logits.exp().sum(1), torch.ones(2))
-
-
 def settled(source, **settings):
     config = from_dict(
         {"data": {"path": str(source), "unlisted": "negative", "observe": "single"}, **settings}
@@ -262,7 +252,7 @@ def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("photos")
-    photos, weights = make_photos(folder / "photos"), make_weights(folder / "tiny.safetensors")
+    photos, weights = make_photos(folder / "photos", 16), make_weights(folder / "tiny.safetensors")
     options = "--method auto --model.frozen no --epochs 2 --threads 1 --data.workers 0 --model.backbone"
     said = io.StringIO()
     with contextlib.redirect_stderr(said):

@@ -23,20 +23,15 @@ from tests.helpers.run_folders import SUMMARY, change, save_run
     [
         ("threshold", None, "Object missing required field `threshold`"),
         ("threshold", 0.5, "Expected `object`, got `float` - at `$.threshold`"),
-        ("threshold.logit", "0.5", "Expected `float`, got `str` - at `$.threshold.logit`"),
         ("threshold.labels_per_sample", 0, "Expected `float` > 0.0 - at `$.threshold.labels_per_sample`"),
-        ("threshold.source", 1, "Expected `str`, got `int` - at `$.threshold.source`"),
-        ("threshold.curve", None, "Object missing required field `curve` - at `$.threshold`"),
         ("threshold.curve", [], "Expected `array` of length >= 1 - at `$.threshold.curve`"),
         ("threshold.curve", [[1.0]], "Expected `array` of length 2, got 1 - at `$.threshold.curve[0]`"),
         (
             "threshold.curve", [[2, 1.0], [1, 0.0]],
             "the numbers of labels per sample must rise - at `$.threshold.curve`",
         ),
-        ("method", "an", "Expected `object`, got `str` - at `$.method`"),
         ("method.name", None, "Object missing required field `name` - at `$.method`"),
         ("without_positives", None, "Object missing required field `without_positives`"),
-        ("without_positives", 5, "Expected `array`, got `int` - at `$.without_positives`"),
         ("without_positives", ["a", "x"], "there is no class 'x' - at `$.without_positives[1]`"),
         ("feature_names", ["x", "y"], "2 names for 64 features - at `$.feature_names`"),
     ],
@@ -66,7 +61,6 @@ def test_a_summary_that_was_damaged_is_refused(tmp_path):
     ("changes", "words"),
     [
         ({"selected": None}, "Expected `object`, got `null` - at `$.selected`"),
-        ({"selected": 1}, "Expected `object`, got `int` - at `$.selected`"),
         ({"data": 1}, "Expected `object`, got `int` - at `$.data`"),
         ({"selected": {}}, "Object missing required field `metric` - at `$.selected`"),
         ({"selected": {"metric": "val/mAP"}}, "there is no number of 'val/mAP' - at `$.validation`"),

@@ -66,7 +66,7 @@ def test_the_extent_of_labels_is_kept(labels, tmp_path):
 
 def test_a_random_part_is_kept_where_there_are_many(toy, monkeypatch):
     dataset, labels = toy
-    monkeypatch.setattr(held_out, "MOST_SCORES", 14)  # four rows of three classes, and a rest
+    monkeypatch.setattr(held_out, "MOST_KEPT", 14)  # four rows of three classes, and a rest
     rows, scores = np.arange(9)[::-1], np.arange(27, dtype=np.float32).reshape(9, 3)
     parts = [gather_held_out(dataset, scores, rows, seed=seed) for seed in (0, 0, 1)]
     assert [len(part.ids) for part in parts] == [4, 4, 4]
@@ -148,7 +148,7 @@ LABELS_OF_MANY = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.i
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """The highest scores of samples that are named by numbers, written to a folder."""
-    monkeypatch.setattr("spml.runs.folder.held_out.MOST_SCORES", 40)
+    monkeypatch.setattr("spml.runs.folder.held_out.MOST_KEPT", 40)
     monkeypatch.setattr("spml.runs.folder.held_out.MOST_CLASSES", 5)
     samples = make_samples("", LABELS_OF_MANY)
     parts = (

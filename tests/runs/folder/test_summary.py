@@ -127,7 +127,7 @@ def test_where_they_do_not_a_part_of_the_samples_is_kept(data, monkeypatch):
     monkeypatch.setattr(forms, "MOST_SCORES", 12 * 12)
     whole = summary.final_scores(Builds(dataset), SimpleNamespace(held_out=None))
     np.testing.assert_array_equal(whole.val, logits["val"])  # few classes: all scores of a sample
-    monkeypatch.setattr(held_out, "MOST_SCORES", 12 * 10)
+    monkeypatch.setattr(held_out, "MOST_KEPT", 12 * 10)
     part = summary.final_scores(Builds(dataset), SimpleNamespace(held_out=None))
     rows = part.held_out.rows - 5
     assert (len(rows), (np.diff(rows) > 0).all(), rows.max() < 40) == (10, True, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from types import SimpleNamespace
@@ -90,13 +89,6 @@ def test_runs_are_compared_by_observed_labels_by_default(folder, names, tmp_path
     assert any("K = 2.6 labels per sample are 22%" in warning for warning in found["warnings"])
     assert "mAP" not in found["candidates"][0]
 
-    rows = list(csv.DictReader((output / "comparison.csv").open()))
-    assert [row["run"] for row in rows] == names
-    for row, mine in zip(rows, found["candidates"], strict=True):
-        assert float(row["SP"]) == mine["SP"]
-        assert float(row["SP_low"]) == mine["SP_interval"][0]
-        assert int(row["rank_naive_mAP"]) == mine["ranks"]["naive_mAP"]
-        assert row["in_tie_set"] == str(int(mine["in_tie_set"]))
     assert (output / "comparison.png").read_bytes()[:4] == b"\x89PNG"
 
     lines = said.splitlines()
@@ -250,12 +242,6 @@ def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(
     score = found["runs"][best]["intervals"]
     assert f" {100 * score['mAP']['value']:.2f} ±{100 * score['mAP']['margin']:.2f} " in line
     assert f" {100 * score['R@3']['value']:.2f} ±{100 * score['R@3']['margin']:.2f} " in line
-    rows = list(csv.DictReader((output / "comparison.csv").open()))
-    assert len(rows) == 3 * len(score)
-    row = next(row for row in rows if row["run"] == names[0] and row["metric"] == "macro_recall")
-    expected = found["runs"][names[0]]["intervals"]["macro_recall"]
-    assert float(row["behind_high"]) == expected["behind_interval"][1]
-    assert row["tied"] == str(int(expected["tied"]))
     assert (output / "comparison.png").read_bytes()[:4] == b"\x89PNG"
     again = spml.compare(names, data, observed=False, unlisted="negative", draws=50)
     assert again["runs"] == found["runs"]
@@ -326,26 +312,18 @@ def other_classes(folder, path, *, full):
     return arrays_of(path)["Y"]
 
 
-def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsys):
+def test_classes_that_the_run_lacks_are_refused_unless_left_out_by_name(folder, tmp_path, capsys):
     run, path = str(folder / "gr"), tmp_path / "other.npz"
     truth = other_classes(folder, path, full=True)
     said = fails(capsys, "evaluate", run, path, "--data.unlisted negative")
     assert f"{path}: has the class 'new' (and 1 more), which the model in {run} does not know" in said
-    assert "pass unknown_classes=leave_out" in said
-    options = ["--data.unlisted", "negative", "--unknown_classes", "leave_out"]
+    assert "give them an empty name in data.rename: data.rename={'new': ''}" in said
+    (tmp_path / "names.csv").write_text("new,\nother,\n")
+    options = ["--data.unlisted negative --data.rename", tmp_path / "names.csv"]
     execute("evaluate", run, path, *options, "--output", tmp_path / "e.json")
     said = capsys.readouterr().out
     found = json.loads((tmp_path / "e.json").read_text())
-    lost = ((truth[:, :2].sum(1) > 0) & (truth[:, 2:].sum(1) == 0)).sum()
-    assert lost > 0
-    assert found["left_out"] == {
-        "classes": ["new", "other"],
-        "labels": int(truth[:, :2].sum()),
-        "samples": 0,
-        "samples_without_label": lost,
-    }
-    assert f"left out: 2 classes with {truth[:, :2].sum()} labels (new, other)." in said
-    assert f"{lost} samples with labels of these classes only: kept" in said
+    assert f"2 classes left out with {truth[:, :2].sum()} labels: 'new', 'other'." in said
     assert found["classes_not_in_data"] == ["b", "a"]  # the order of the run
     assert found["samples"] == 160
     logits, _ = predicted(run, folder)
@@ -353,26 +331,15 @@ def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsy
     assert found["mAP"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_by_observed_labels_samples_whose_labels_are_left_out_are_left_out(folder, names, tmp_path, capsys):
+def test_by_observed_labels_classes_may_be_left_out_by_name(folder, names, tmp_path, capsys):
     path = tmp_path / "other.npz"
     known = other_classes(folder, path, full=False)
     assert "does not know" in fails(capsys, "evaluate", *names, path)
-    execute("evaluate", *names, path, "--unknown_classes leave_out --output", tmp_path / "e.json")
-    said = capsys.readouterr().out
+    (tmp_path / "names.csv").write_text("new,\nother,\n")
+    options = ["--data.rename", tmp_path / "names.csv", "--output", tmp_path / "e.json"]
+    execute("evaluate", *names, path, *options)
     found = json.loads((tmp_path / "e.json").read_text())
-    lost = int((known < 2).sum())
-    assert found["left_out"] == {
-        "classes": ["new", "other"], "labels": lost, "samples": lost, "samples_without_label": 0
-    }  # fmt: skip
-    assert f"{lost} samples left out: only labels of these classes are known of them." in said
-    assert found["samples"] == found["samples_with_a_positive"] == 160 - lost
-    rows = known > 1
-    rest = spml.compare(names, arrays_of(path)["X"][rows], known[rows], classes=CLASSES)
-    for mine, theirs in zip(found["candidates"], rest["candidates"], strict=True):
-        assert mine["SP"] == pytest.approx(theirs["SP"], abs=1e-9)
-    none = copy_features(path, tmp_path / "none.npz", Y=known * 0, classes=["x"])
-    said = fails(capsys, "evaluate", *names, none, "--unknown_classes leave_out")
-    assert "has none of the classes that the model in" in said
+    assert found["samples_with_a_positive"] == int((known > 1).sum())
 
 
 def test_a_score_on_few_samples_is_not_shown_and_one_above_100_is_capped(folder, names, tmp_path, capsys):
@@ -390,7 +357,7 @@ def test_a_score_on_few_samples_is_not_shown_and_one_above_100_is_capped(folder,
     assert "tie set" not in said.split("warning:")[0]
     found = json.loads((output / "comparison.json").read_text())
     assert found["candidates"][0]["SP"] > 0
-    assert sorted(path.name for path in output.iterdir()) == ["comparison.csv", "comparison.json"]
+    assert sorted(path.name for path in output.iterdir()) == ["comparison.json"]
     execute("evaluate", names[0], tmp_path / "50.npz", "--output", tmp_path / "one.json")
     assert "SP-score not shown" not in capsys.readouterr().out
     assert shown_score(1.2345) == "100.00"

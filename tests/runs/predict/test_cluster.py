@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pickle
 import shutil
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,11 +16,10 @@ from spml.common.errors import InputError, SpmlError
 from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
 from spml.engine.loader import Batches
 from spml.models.backbones import Backbone
-from spml.runs.audits import find as auditing
 from spml.runs.predict import cluster as stream
 from spml.runs.predict.batches import Engine
 from spml.runs.predict.cluster import Job, portable, versions, work_on
-from tests.helpers.commands import execute, refusal
+from tests.helpers.commands import execute, fails, refusal
 from tests.helpers.photos import make_photos
 from tests.helpers.run_folders import save_run
 
@@ -139,51 +135,11 @@ def test_an_error_comes_after_the_batches_before_it(model):
 # -- the feature store and the order of batches, with a ray that this process plays; messages ------------
 
 
-class FakeRay:
-    """A cluster of one machine with two cores and a GPU."""
-
-    @staticmethod
-    def nodes():
-        return [{"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}}, {"Alive": False, "Resources": {}}]
-
-
-@pytest.fixture
-def played(monkeypatch):
-    """This process computes what the cluster would, and hands it over in the form that Ray transports.
-
-    Returns:
-        What was computed by each job: `logits` or `features`.
-    """
-    jobs = []
-
-    class PlayedRay(FakeRay):
-        exceptions = SimpleNamespace(RayError=ConnectionError)
-
-        @staticmethod
-        def remote(**resources):
-            def start(job, rows, values):
-                return pickle.loads(pickle.dumps(work_on(job, rows, values)))
-
-            return lambda function: SimpleNamespace(remote=start)
-
-        @staticmethod
-        def put(job):
-            jobs.append("features" if isinstance(job.network, Backbone) else "logits")
-            return job
-
-        get = staticmethod(lambda results: results)
-        cancel = staticmethod(lambda results: None)
-
-    monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(PlayedRay))
-    monkeypatch.setattr(auditing, "connected", lambda *_: contextlib.nullcontext())
-    return jobs
-
-
-@pytest.fixture(scope="module", params=["yes", "no"])
+@pytest.fixture(scope="module")
 def run(request, photos, tmp_path_factory):
-    """A run whose backbone is frozen, or not."""
+    """A run whose backbone is trained, or frozen if a test asks for that."""
     output = tmp_path_factory.mktemp("runs") / "run"
-    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": request.param}
+    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": getattr(request, "param", "no")}
     spml.train(
         photos, method="an", epochs=1, model=model, data={"size": 32, "workers": 0}, threads=1,
         output=str(output), quiet=True, pictures=False,
@@ -209,6 +165,7 @@ def predict(run, samples, output, *more):
     return output.read_bytes()
 
 
+@pytest.mark.parametrize("run", ["yes", "no"], indirect=True)
 def test_the_output_is_that_of_one_process(run, samples, tmp_path, played, monkeypatch):
     forward = Backbone.forward
     # Like a library that sums in another order, features depend on the other images of the batch.
@@ -255,6 +212,7 @@ def test_features_of_a_training_are_those_of_one_process(photos, tmp_path, playe
     assert "engine" not in (two / "config.yaml").read_text()
 
 
+@pytest.mark.parametrize("run", ["yes"], indirect=True)
 def test_the_scores_of_an_audit(run, photos, tmp_path, played):
     written = []
     for engine in ("local", "ray"):
@@ -329,10 +287,7 @@ def test_slots_of_a_cluster():
 
 @pytest.mark.parametrize("command", [["predict", "run", "a.png"], ["audit", "run"], ["train", "photos"]])
 def test_an_address_needs_the_engine(command, capsys):
-    with pytest.raises(SystemExit) as caught:
-        execute(*command, "--address 10.0.0.1:6379")
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
+    assert fails(capsys, *command, "--address 10.0.0.1:6379") == (
         f"spml {command[0]}: `address` is the address of a Ray cluster: pass engine=ray as well.\n"
     )
 

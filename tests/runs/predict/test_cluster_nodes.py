@@ -143,24 +143,6 @@ def connection(cluster):
         yield ("--engine", "ray")
 
 
-def test_audits_are_those_of_one_process(run, connection, tmp_path):
-    for name, more in (("one", ()), ("ray", connection)):
-        execute("audit", run, "--workers 0", *more, "--output", tmp_path / name)
-    names = sorted(path.name for path in (tmp_path / "one").iterdir() if path.suffix in (".csv", ".json"))
-    assert names == ["audit.json", "classes.csv", "missing.csv", "wrong.csv"]
-    for name in names:
-        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "one" / name).read_bytes(), name
-
-
-def test_features_of_a_training_are_those_of_one_process(photos, connection, tmp_path):
-    one = train(photos, tmp_path / "one" / "run", "yes")
-    two = train(photos, tmp_path / "two" / "run", "yes", engine="ray")
-    (rows,), (same,) = list(one.rglob("*.rows")), list(two.rglob("*.rows"))
-    assert rows.stat().st_size == 4 * 238 * 256  # without the damaged image and the copy
-    assert rows.read_bytes() == same.read_bytes()
-    assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
-
-
 def test_windows_are_scored_as_by_one_process(photos, connection, tmp_path):
     run = train(photos, tmp_path / "run", "yes", size=96, local="on")
     assert spml.load(run).classifier.top.local.settings.windows.height == 3

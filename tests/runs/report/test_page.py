@@ -15,10 +15,12 @@ from PIL import Image
 
 import spml
 from spml.common.notebook import SHOWN_SIDE
-from spml.runs.folder.held_out import read_held_out, write_held_out
+from spml.labels import ObservedLabels
+from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.report import page as report_page
-from spml.runs.report.page import labels_together, renew_report
+from spml.runs.report.page import MOST_SHOWN, choose_samples, renew_report
+from spml.scores import InMemory
 from tests.helpers import write_image
 from tests.helpers.commands import execute
 from tests.helpers.features import train_hidden
@@ -218,8 +220,8 @@ def test_hostile_names_are_text(tmp_path):
 
 def test_a_thousand_classes_of_noise_stay_small(tmp_path):
     generator = np.random.default_rng(0)
-    images = generator.integers(0, 256, (2500, 24, 24, 3), np.uint8)
-    labels = np.arange(2500) % 1000
+    images = generator.integers(0, 256, (1500, 24, 24, 3), np.uint8)
+    labels = np.arange(1500) % 1000
     spml.train(
         images, labels, classes=[f"class number {number}" for number in range(1000)], epochs=1, threads=1,
         quiet=True, data={"size": 24}, backbone="small_cnn", weights="random", output=tmp_path / "run",
@@ -232,9 +234,9 @@ def test_a_thousand_classes_of_noise_stay_small(tmp_path):
 
 def test_many_large_photos_stay_small(tmp_path):
     """Of noise, which JPEG shortens least."""
-    images = np.random.default_rng(0).integers(0, 256, (200, 300, 300, 3), np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (160, 200, 200, 3), np.uint8)
     spml.train(
-        images, np.arange(200) % 20, epochs=1, threads=1, quiet=True, data={"size": 24, "val_share": 0.5},
+        images, np.arange(160) % 20, epochs=1, threads=1, quiet=True, data={"size": 24, "val_share": 0.5},
         backbone="small_cnn", weights="random", output=tmp_path / "run",
     )  # fmt: skip
     page = report_of(tmp_path / "run")
@@ -271,21 +273,6 @@ def test_a_report_that_can_not_be_renewed_is_removed(ridge_run, tmp_path, capsys
     assert "report.html was removed, because it could not be made again" in capsys.readouterr().err
 
 
-def test_labels_that_go_together(local_run):
-    """Shares among predictions, with rows and columns in one order."""
-    run, held_out = spml.load(local_run), read_held_out(local_run)
-    predicted = held_out.scores.gather() >= np.asarray(run.thresholds.logits, np.float32)
-    together = labels_together(run, held_out, run.thresholds.logits)
-    columns = [run.classes.index(name) for name, _, _ in together]
-    assert [count for _, count, _ in together] == sorted((predicted.sum(0)[c] for c in columns), reverse=True)
-    for name, count, shares in together:
-        of_row = predicted[:, run.classes.index(name)]
-        for column, share in zip(columns, shares, strict=True):
-            if share is not None:
-                assert share == pytest.approx((of_row & predicted[:, column]).sum() / count)
-    assert 'class="together"' in report_of(local_run)
-
-
 def test_photos_lead_to_their_files(local_run):
     links = re.findall(r'<a class="frame" href="([^"]+)"', report_of(local_run))
     assert links
@@ -296,3 +283,52 @@ def test_photos_lead_to_their_files(local_run):
 @pytest.mark.parametrize("name", ["local_run", "ridge_run"])
 def test_the_report_fits_a_computer_and_a_phone_and_is_accessible(name, request):
     check_report(request.getfixturevalue(name) / "report.html")
+
+
+SCORES = np.array(
+    [[3.0, 0.1], [2.0, 0.2], [1.0, 0.3], [0.5, 0.4], [-1.0, 5.0], [0.6, -3.0], [0.9, 0.0]], np.float32
+)
+LABELS = np.array([[1, 0], [1, 0], [1, 0], [1, -1], [1, 0], [0, 1], [0, 0]], np.int8)
+
+
+def held_out(scores, labels):
+    ids = tuple(f"s{row}" for row in range(len(scores)))
+    return HeldOut(ids, InMemory(np.asarray(scores, np.float32)), ObservedLabels.from_ternary(labels))
+
+
+def test_best_worst_and_uncertain_samples_of_a_class():
+    first, second = choose_samples(held_out(SCORES, LABELS), [0.7, 0.25])
+    assert (first.column, first.best, first.worst) == (0, [0, 1, 2], [4, 3])
+    # Of the two samples whose label is unknown, 0.6 is nearer to 0.7 than 0.9 is.
+    assert first.uncertain == [5, 6]
+    # The only known positive is the best one, not the worst one, too; row 3 is known to lack the label.
+    assert (second.column, second.best, second.worst) == (1, [5], [])
+    assert second.uncertain == [1, 2, 0]
+
+
+def test_a_class_that_is_never_predicted_has_no_uncertain_samples():
+    first, _ = choose_samples(held_out(SCORES, LABELS), [np.inf, 0.25])
+    assert first.uncertain == []
+    assert first.best == [0, 1, 2]
+
+
+def test_with_full_labels_samples_without_the_label_are_uncertain():
+    (only,) = choose_samples(held_out([[1.0], [0.2], [-0.1]], [[1], [-1], [-1]]), [0.0])
+    assert only.uncertain == [2, 1]
+
+
+@pytest.mark.parametrize(("classes", "shown", "each"), [(2, 2, 3), (20, 20, 2), (100, 40, 1)])
+def test_the_number_of_samples_is_bounded(classes, shown, each):
+    generator = np.random.default_rng(0)
+    labels = np.zeros((10 * classes, classes), np.int8)
+    labels[np.arange(10 * classes), np.arange(10 * classes) % classes] = 1
+    labels[:7, :2] = 1  # the first two classes have most known positives
+    found = choose_samples(held_out(generator.normal(size=labels.shape), labels), np.zeros(classes))
+    assert len(found) == shown
+    assert {each.column for each in found[:2]} == {0, 1}
+    assert {len(group) for one in found for group in (one.best, one.worst, one.uncertain)} == {each}
+    assert sum(len(group) for one in found for group in one[1:]) <= MOST_SHOWN
+
+
+def test_classes_without_a_known_positive_are_left_out():
+    assert choose_samples(held_out([[1.0, 2.0]], [[0, 0]]), [0.0, 0.0]) == []

@@ -216,15 +216,7 @@ def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: P
     none = {"code": 0, "codes_in_evaluation": 0, "embedding": 0, "posterior": False}
     assert first.card["top"]["queries"] == sizes | none
     shapes = shapes_of(first.classifier.top.head)
-    assert {name: shape for name, shape in shapes.items() if len(shape) == 2} == {
-        "project.weight": (8, 64),
-        "decoder.0.attention.in_proj_weight": (24, 8),
-        "decoder.0.attention.out_proj.weight": (8, 8),
-        "decoder.0.widen.weight": (6, 8),
-        "decoder.0.narrow.weight": (8, 6),
-        "queries": (10, 8),
-        "last.weight": (10, 8),
-    }
+    assert (shapes["project.weight"], shapes["decoder.0.widen.weight"]) == ((8, 64), (6, 8))
     settings["init_from"] = str(tmp_path / "first")
     second = spml.train("digits", output=tmp_path / "second", **settings)
     assert second.card["top"] == first.card["top"]
@@ -258,14 +250,8 @@ def test_a_code_per_class_belongs_to_the_model(tmp_path: Path) -> None:
     assert run.card["top"]["codes"] == {"code": 5, "codes_in_evaluation": 4}
     loaded = spml.load(run.folder).classifier.top
     assert loaded.settings() == run.card["top"]
-    assert shapes_of(loaded.head) == {
-        "hidden.weight": (21, 6),
-        "hidden.bias": (21,),
-        "code.weight": (30, 7),
-        "code.bias": (30,),
-        "last.weight": (1, 5),
-        "last.bias": (1,),
-    }
+    shapes = shapes_of(loaded.head)
+    assert [shapes[f"{name}.weight"] for name in ("hidden", "code", "last")] == [(21, 6), (30, 7), (1, 5)]
     features, network = torch.from_numpy(X), exportable(run).network
     assert torch.equal(network(features), network(features))  # what is exported repeats itself
     assert not torch.equal(run.model(features), run.model(features))

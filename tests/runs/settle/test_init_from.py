@@ -12,16 +12,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import spml
-from spml.config import from_dict, read_yaml
-from spml.data import Samples, open_dataset
+from spml.config import read_yaml
+from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.engine.checkpoint import BLANK, load_checkpoint, write_checked
 from spml.labels import ObservedLabels
-from spml.runs.settle.init_from import _read_state, fingerprint, write_state
-from tests.helpers.commands import execute, fails, refusal
+from spml.runs.settle.init_from import fingerprint
+from tests.helpers.commands import execute, fails
 from tests.helpers.features import BACKBONE, HIDE, arrays_of, copy_features, make_weights, train_hidden
 from tests.helpers.photos import make_photos
-from tests.helpers.run_folders import damaged_bits
 
 STILL = "--epochs 1 --optim.lr 1e-30"
 ROLE = "--method role --mean_labels 2"
@@ -210,18 +209,6 @@ def test_the_fingerprint_is_of_names_and_labels():
     samples = Samples(names, FeatureMatrix(np.eye(4)), ObservedLabels.from_index([0, 1, 0, 1], 2))
     expected = hashlib.sha256(json.dumps(names).encode() + samples.observed.fingerprint().encode())
     assert fingerprint(samples) == expected.hexdigest()
-
-
-def test_no_damaged_bit_of_a_state_is_carried(features, tmp_path):
-    data = {"path": str(features), "unlisted": "negative", "observe": "single"}
-    train = open_dataset(from_dict({"data": data}).data).splits["train"]
-    write_state(tmp_path, {"estimates": torch.arange(6.0), "counts": torch.arange(3)}, train)
-    path = tmp_path / "objective.safetensors"
-    state, labels = _read_state(path)
-    assert (state["estimates"].tolist(), labels) == ([0, 1, 2, 3, 4, 5], fingerprint(train))
-    message = "objective.safetensors: damaged, or not written by this version"
-    for bit in damaged_bits(path):
-        assert message in refusal(_read_state, path), bit
 
 
 def test_a_run_that_started_from_another_is_resumed_only_with_that_one(first, features, tmp_path, capsys):

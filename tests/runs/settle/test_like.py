@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 import spml
 from spml.config import differences, read_yaml
 from spml.runs.folder.layout import read_config, write_config
+from tests.helpers.audits import fill_in
 from tests.helpers.commands import execute, fails
 from tests.helpers.features import HIDE, arrays_of, copy_features, train_hidden
 
@@ -86,19 +86,12 @@ def test_what_is_refused(run, feature_run, tmp_path, capsys):
 
 def test_an_audit_and_its_target_are_repeated(features, tmp_path, capsys, caplog):
     """On the same data, and on a table of it in which the groups have another column."""
-    arrays = arrays_of(features)
     patients = np.array([f"p{row // 3}" for row in range(300)])
     grouped = copy_features(features, tmp_path / "x.npz", patient=patients)
     first = train_hidden(grouped, tmp_path / "first", "--data.group patient --head ridge")
     execute("audit sample", first, "--rows 30 --output", tmp_path / "s.csv")
-    with (tmp_path / "s.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    with (tmp_path / "s.csv").open("w", newline="") as stream:
-        table = csv.DictWriter(stream, rows[0])
-        table.writeheader()
-        for row in rows:
-            names = np.flatnonzero(arrays["Y"][int(row["file"])])
-            table.writerow(row | {"labels": "|".join("abcd"[c] for c in names), "complete": "yes"})
+    truth = arrays_of(features)["Y"]
+    fill_in(tmp_path / "s.csv", {str(row): np.array([*"abcd"])[own == 1] for row, own in enumerate(truth)})
     execute("audit use", tmp_path / "s.csv", first)
     execute("thresholds", first, "--target recall=0.8")
     caplog.set_level("INFO", "spml")

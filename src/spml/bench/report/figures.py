@@ -23,16 +23,14 @@ def draw(report: Report) -> Iterator[tuple[str, Any]]:
     """Draw all figures of a report.
 
     Yields:
-        Names and matplotlib figures: `scores-NN` for each task in the order of `Report.entries`, `ranks-NN`
-        for each mode with a critical difference, `selection` if there are losses.
+        Names and matplotlib figures: `scores-NN` for each task in the order of `Report.entries`, and
+        `ranks-NN` for each mode with a critical difference.
     """
     for number, task in enumerate(report.entries, 1):
         yield f"scores-{number:02d}", _scores(report, task)
     for number, mode in enumerate(report.modes, 1):
         if math.isfinite(report.rankings[mode].cd):
             yield f"ranks-{number:02d}", _ranks(report.rankings[mode], mode)
-    if report.losses:
-        yield "selection", _losses(report)
 
 
 def _scores(report: Report, task: Task) -> Any:
@@ -69,7 +67,11 @@ def _scores(report: Report, task: Task) -> Any:
     begins = f"; the axis begins at {start}" if start else ""
     axes.set_xlabel(f"test mAP, % (mean and standard deviation over seeds{begins})", fontsize=9)
     title = f"{cut(one_line(task[0]), 36)}, {cut(one_line(task[1]), 36)}; selected by:"
-    _head(figure, axes, title, 4)
+    handles, labels = axes.get_legend_handles_labels()
+    place = {"loc": "outside upper left", "ncols": 4, "frameon": False, "fontsize": 8.5}
+    legend = figure.legend(handles, labels, title=title, **place)
+    legend.get_title().set(fontsize=9.5, fontweight="bold", **_TEXT)
+    legend._legend_box.align = "left"
     return figure
 
 
@@ -119,47 +121,6 @@ def _lanes(groups: tuple[tuple[int, ...], ...]) -> list[int]:
     return lanes
 
 
-def _losses(report: Report) -> Any:
-    """Loss of each mode by task, within candidates (filled) and among them (hollow)."""
-    modes = list(dict.fromkeys(loss.mode for loss in report.losses))
-    tasks: list[tuple[str | None, str | None]] = sorted(
-        {(loss.data, loss.hiding) for loss in report.losses},
-        key=lambda task: (task[0] is not None, str(task)),
-    )
-    losses = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
-    height = 1.3 + max(_LINE, 0.13 * len(modes)) * len(tasks)
-    figure, axes = single_panel(7.4, height, whole=False, sideways=True)
-    axes.axvline(0, color=MISSED, linewidth=0.9)
-    for number, mode in enumerate(modes):
-        colour = COLOURS[(number + 1) % len(COLOURS)]  # the first is that of full labels
-        shift = (number - (len(modes) - 1) / 2) * 0.7 / len(modes)
-        for field, face in (("within", colour), ("among", "white")):
-            points = [
-                (100 * value, row + shift)
-                for row, task in enumerate(tasks)
-                if (loss := losses.get((mode, *task))) and (value := getattr(loss, field)) is not None
-            ]
-            label = f"{mode}: {'trial and epoch' if field == 'within' else 'candidate as well'}"
-            x, y = np.array(points).reshape(-1, 2).T
-            axes.scatter(
-                x, y, s=30, facecolors=face, edgecolors=colour, linewidths=1.3, label=label, zorder=3
-            )
-    axes.axhline(0.5, color=MISSED, linewidth=0.6)
-    _names(axes, ["all" if task[0] is None else cut(one_line(f"{task[0]}, {task[1]}"), 40) for task in tasks])
-    axes.set_xlabel("test mAP lost against selection by full labels, points", fontsize=9)
-    _head(figure, axes, "", 2)
-    return figure
-
-
 def _names(axes: Any, names: list[str]) -> None:
     axes.set_yticks(range(len(names)), names, fontsize=8, **_TEXT)
     axes.set_ylim(len(names) - 0.4, -0.6)
-
-
-def _head(figure: Any, axes: Any, title: str, columns: int) -> None:
-    """Title and legend above the axes."""
-    handles, labels = axes.get_legend_handles_labels()
-    place = {"loc": "outside upper left", "ncols": columns, "frameon": False, "fontsize": 8.5}
-    legend = figure.legend(handles, labels, title=title or None, **place)
-    legend.get_title().set(fontsize=9.5, fontweight="bold", **_TEXT)
-    legend._legend_box.align = "left"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from importlib.resources import files
 from typing import Any
 
 from ...common.phrases import counted
-from ..spec import Spec
 from .markdown import (
     UNKNOWN,
     one_line,
@@ -18,7 +14,6 @@ from .markdown import (
     plain,
     render,
     share,
-    table,
     task_name,
     with_sd,
 )  # fmt: skip
@@ -64,7 +59,6 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
             + [str(report.books.fingerprints.get(name, UNKNOWN))]
             for name, facts in report.books.facts.items()
         ],
-        edges=_edges(report),
         mode_columns=[f"`{mode}`" for mode in report.modes],
         absent=[
             ("Runs that failed", ["trial", "message"], failed, len(failures)),
@@ -72,22 +66,6 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
         ],
         versions=VERSIONS,
         code=[[*map(plain, names), str(runs)] for names, runs in report.books.versions],
-    )
-
-
-def cost_page(report: Report) -> str:
-    """Seconds and memory, on a page of their own: only they differ between repeated runs."""
-    rows = [
-        [plain(c.data), plain(c.candidate), str(c.runs)]
-        + [f"{c.seconds:.1f}", f"{c.seconds / c.runs:.2f}", f"{c.memory:.0f}"]
-        for c in report.books.costs
-    ]
-    machines = sorted({names[VERSIONS.index("machine")] for names, _ in report.books.versions})
-    total = sum(c.seconds for c in report.books.costs)
-    header = ["data", "candidate", "runs", "seconds", "seconds per run", "memory, MiB"]
-    return (
-        f"# Cost\n\nFinished runs, {total:.0f} seconds of run time in total. Memory: highest peak of a "
-        f"process. Machine: {'; '.join(map(plain, machines)) or UNKNOWN}.\n\n{table(header, rows, left=2)}\n"
     )
 
 
@@ -149,10 +127,6 @@ def _reservations(report: Report) -> list[str]:
             "another search and hold no draws of the test samples, or different ones: a missing ≈ has no "
             "meaning there."
         )
-    if edges := sum(bool(entry.edges) for _, entry in entries):
-        items.append(
-            f"In {counted(edges, 'cell')} a selected trial lies at the edge of its range; see Edges."
-        )
     return items
 
 
@@ -175,16 +149,14 @@ def _gains(report: Report) -> list[list[str]]:
 
 def _scores(report: Report, task: Task) -> list[list[str]]:
     """Header and rows of the scores by each mode."""
-    published = ["published"] if report.published else []
-    rows = [["candidate", "seeds", *published, *(f"`{mode}`: mAP" for mode in report.modes)]]
+    rows = [["candidate", "seeds", *(f"`{mode}`: mAP" for mode in report.modes)]]
     for name in report.candidates[task]:
         entries = [report.entries[task].get((name, mode)) for mode in report.modes]
         seeds = sorted({entry.test.n for entry in entries if entry is not None})
         mark = " °" if name in report.reference_only else ""
         mark += " †" if name in report.notes else ""
-        stated = [plain(report.published.get((task[0], name), UNKNOWN)) for _ in published]
         cells = [_score(entry) if entry else UNKNOWN for entry in entries]
-        rows.append([plain(name) + mark, "/".join(map(str, seeds)), *stated, *cells])
+        rows.append([plain(name) + mark, "/".join(map(str, seeds)), *cells])
     return rows
 
 
@@ -221,26 +193,11 @@ def _selected(report: Report, task: Task) -> Iterator[list[str]]:
             entry = report.entries[task].get((name, mode))
             if entry is not None:
                 trials = "/".join(map(str, sorted(set(entry.trials))))
-                edges = ", ".join(f"{s} {side} {n} of {entry.test.n}" for (s, side), n in entry.edges.items())
                 medians = ", ".join(
                     f"{setting} {value:.4g}" if isinstance(value, float) else f"{setting} {value}"
                     for setting, value in sorted(entry.params.items())
                 )
-                yield [plain(name), f"`{mode}`", plain(medians) or UNKNOWN, plain(edges) or UNKNOWN, trials]
-
-
-def _edges(report: Report) -> list[list[str]]:
-    counts: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    series: Counter[tuple[str, str]] = Counter()
-    for by_key in report.entries.values():
-        for (name, mode), entry in by_key.items():
-            series[name, mode] += entry.test.n
-            for (setting, side), times in entry.edges.items():
-                counts[name, setting, side][mode] += times
-    return [
-        [*map(plain, key), *(f"{by_mode[mode]} of {series[key[0], mode]}" for mode in report.modes)]
-        for key, by_mode in sorted(counts.items())
-    ]
+                yield [plain(name), f"`{mode}`", plain(medians) or UNKNOWN, trials]
 
 
 def _range(values: Sequence[object]) -> str:
@@ -288,28 +245,3 @@ def _cell(entry: Entry | None) -> str:
         mean = f"\\underline{{{mean}}}"
     deviation = percent(entry.test.sd)
     return mean if deviation == UNKNOWN else f"{mean}\\,{{\\scriptsize$\\pm${deviation}}}"
-
-
-# -- published results -------------------------------------------------------------------------------------
-
-
-def published_results(spec: Spec) -> dict[tuple[str, str], str]:
-    """What papers report for the candidates of a specification, by data set and candidate.
-
-    A candidate is found by its name alone, since another one of its method, such as a variant, is no row of a
-    paper. Table V of OPML counts where nothing is hidden.
-    """
-    text = (files("spml.bench") / "published.csv").read_text(encoding="utf-8")
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in csv.DictReader(text.splitlines()):
-        spread = f" ± {row['sd']}" if row["sd"] else ""
-        entry = f"{row['mAP']}{spread} ({row['source']} {row['table']}".rstrip() + ")"
-        key = row["data"], row["candidate"] + " " * (row["table"] == "V")
-        found[key].append(entry + "*" * bool(row["differs"]))
-    full = " " if all(hiding.settings.get("observe") == "none" for hiding in spec.hidings) else ""
-    result = {}
-    for data in spec.data:
-        for candidate in spec.candidates:
-            if entries := found[data.name, candidate.name + full]:
-                result[data.name, candidate.name] = "; ".join(entries)
-    return result

@@ -12,19 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..rows import Pick, Row, SeriesKey, picks, picks_of_runs
-from ..space import Range, Space, edges
 from .statistics import (
     ALPHA,
     Picks,
     Ranking,
-    SelectionLoss,
     Task,
     gap_closed,
     holm,
     last_epochs,
     paired_p,
     rank,
-    selection_losses,
 )  # fmt: skip
 
 FACTS = ("classes", "train", "val", "test", "mean_labels")
@@ -103,8 +100,6 @@ class Entry:
         best: Whether it is the best of the ranked candidates.
         params: By searched setting, the median of the picked values, or the most frequent one if they have no
             order.
-        edges: By (setting, side), how often a picked trial lies at the edge of its range, or a picked
-            solution at an end of its path of penalties.
         trials: Smallest and largest number of finished runs of a series.
     """
 
@@ -116,7 +111,6 @@ class Entry:
     p: float | None
     best: bool
     params: Mapping[str, Any]
-    edges: Mapping[tuple[str, str], int]
     trials: tuple[int, int]
 
     @property
@@ -136,11 +130,9 @@ class Report:
         reference_only: Candidates that are listed, but neither ranked nor ever the best.
         against: Candidate that p-values compare with; None = the best of each task and mode.
         notes: Footnotes by candidate.
-        published: Published results, as text, by data set and candidate; empty = they are not shown.
         entries: Results by task, then by (candidate, mode).
         candidates: By task, the candidates from the highest mAP by the first mode to the lowest.
         rankings: Ranking by mode.
-        losses: Loss of each mode except `oracle` against `oracle`; empty without `oracle`.
         books: Data, code, cost, failed and missing runs.
         trials: Epoch of every finished run that each mode picks.
     """
@@ -152,12 +144,10 @@ class Report:
     entries: Mapping[Task, Mapping[tuple[str, str], Entry]]
     candidates: Mapping[Task, tuple[str, ...]]
     rankings: Mapping[str, Ranking]
-    losses: tuple[SelectionLoss, ...]
     books: Bookkeeping
     trials: tuple[Pick, ...] = ()
     against: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
-    published: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def has_gap(self) -> bool:
@@ -173,10 +163,8 @@ def build_report(
     ceiling: str | None = None,
     reference_only: Sequence[str] = (),
     expected: Sequence[SeriesKey] = (),
-    spaces: Mapping[str, Space] | None = None,
     against: str | None = None,
     notes: Mapping[str, str] | None = None,
-    published: Mapping[tuple[str, str], str] | None = None,
 ) -> Report:
     """Compute all numbers of a report. The order of `rows` does not matter.
 
@@ -188,10 +176,8 @@ def build_report(
         reference_only: Candidates that are listed, but neither ranked nor ever the best.
         expected: Series that should have a result, in addition to those of `rows`. Empty = every candidate
             that occurs, on every seed of every task that occurs.
-        spaces: Search space of each candidate; without it no edges are reported.
         against: Candidate that p-values compare with; None = the best of each task and mode.
         notes: Footnotes by candidate.
-        published: Published results, as text, by data set and candidate.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
     picked, unranked = picks(rows, modes), frozenset(reference_only)
@@ -225,7 +211,6 @@ def build_report(
                     p=p_values.get(name),
                     best=name == best,
                     params=_medians([pick.row.params for pick in seeds.values()]),
-                    edges=_edges(seeds.values(), (spaces or {}).get(name, {})),
                     trials=(min(trials), max(trials)),
                 ),
             )
@@ -255,12 +240,10 @@ def build_report(
         entries=entries,
         candidates={task: _order(by_key, modes) for task, by_key in entries.items()},
         rankings={mode: ranking(mode) for mode in modes},
-        losses=selection_losses(picked, modes, unranked),
         books=keep_books(rows, picked, modes, expected, unranked),
         trials=tuple(picks_of_runs(rows, modes)),
         against=against,
         notes=notes or {},
-        published=published or {},
     )
 
 
@@ -305,18 +288,6 @@ def _medians(params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             texts = [repr(value) for value in values]
             result[name] = min(values, key=lambda value: (-texts.count(repr(value)), repr(value)))
     return result
-
-
-def _edges(picked: Iterable[Pick], space: Space) -> dict[tuple[str, str], int]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for pick in picked:
-        counts.update(edges(space, pick.row.params).items())
-        path = pick.row.history.get("penalty", [])
-        if path and math.isfinite(path[pick.epoch]):  # an infinite penalty can't be exceeded
-            counts.update(
-                edges({"penalty": Range(choices=tuple(path))}, {"penalty": path[pick.epoch]}).items()
-            )
-    return dict(sorted(counts.items()))
 
 
 def _order(by_key: Mapping[tuple[str, str], Entry], modes: Sequence[str]) -> tuple[str, ...]:

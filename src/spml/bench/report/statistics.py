@@ -1,9 +1,8 @@
-"""Statistics of a comparison: significance tests, mean ranks over tasks, losses of selection modes."""
+"""Statistics of a comparison: significance tests, mean ranks over tasks, scores of last epochs."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from scipy.stats import f as f_distribution
 from scipy.stats import rankdata, studentized_range
 from scipy.stats import t as student_t
 
-from ..rows import OBSERVED, ORACLE, TEST, Pick, Row, SeriesKey, column
+from ..rows import TEST, Pick, Row, SeriesKey, column
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -256,76 +255,7 @@ def rank(
     )
 
 
-# -- losses of selection ---------------------------------------------------------------------------------
-
-
-class SelectionLoss(NamedTuple):
-    """Test mAP that is lost by selecting with a mode instead of `oracle`, as a mean over series.
-
-    Attributes:
-        mode: The mode.
-        data: Name of the data set; None = all tasks together.
-        hiding: Name of the way of hiding labels; None = all tasks together.
-        within: Mean over candidates and seeds if trial and epoch are selected; None if no series has both
-            modes.
-        series: Number of these series.
-        among: Mean over seeds if the candidate is selected as well; by `observed` only among candidates with
-            the same K, which scales the SP-score.
-        pools: Number of seeds that this mean is taken over.
-        agreement: How many times both modes select the same candidate.
-    """
-
-    mode: str
-    data: str | None
-    hiding: str | None
-    within: float | None
-    series: int
-    among: float | None
-    pools: int
-    agreement: int
-
-
-def selection_losses(
-    picks: Picks, modes: Sequence[str], unranked: frozenset[str]
-) -> tuple[SelectionLoss, ...]:
-    """Losses of each mode, for each task and over all series (the entry without a task).
-
-    Without `oracle` among the modes the result is empty. Candidates that are not ranked, such as those
-    trained on full labels, can't be selected.
-    """
-    result = []
-    for mode in [mode for mode in modes if mode != ORACLE] if ORACLE in modes else ():
-        pools: dict[tuple[str, str, int], dict[str, Mapping[str, Pick]]] = {}
-        for series, by_mode in picks.items():
-            if series.candidate not in unranked and mode in by_mode and ORACLE in by_mode:
-                pool = pools.setdefault((series.data, series.hiding, series.seed), {})
-                pool[series.candidate] = by_mode
-        tasks: list[tuple[str | None, str | None]] = [*sorted({key[:2] for key in pools}), (None, None)]
-        for task in tasks:
-            chosen = [pool for key, pool in pools.items() if task in (key[:2], (None, None))]
-            within = [by[ORACLE].test - by[mode].test for pool in chosen for by in pool.values()]
-            best = [(_best(pool, ORACLE, mode), _best(pool, mode, mode)) for pool in chosen]
-            among = [by_oracle.test - by_this.test for by_oracle, by_this in best]
-            result.append(
-                SelectionLoss(
-                    mode,
-                    *task,
-                    float(np.mean(within)) if within else None,
-                    len(within),
-                    float(np.mean(among)) if among else None,
-                    len(chosen),
-                    sum(o.row.series.candidate == m.row.series.candidate for o, m in best),
-                )
-            )
-    return tuple(result)
-
-
-def _best(pool: Mapping[str, Mapping[str, Pick]], by: str, mode: str) -> Pick:
-    """Best pick of `by` among all candidates; for losses of `observed`, among those with the usual K."""
-    mean_labels = {name: by_mode[mode].row.config.get("mean_labels") for name, by_mode in pool.items()}
-    usual = Counter(mean_labels.values()).most_common(1)[0][0]
-    names = [name for name in sorted(pool) if mode != OBSERVED or mean_labels[name] == usual]
-    return max((pool[name][by] for name in names), key=lambda pick: pick.value)
+# -- last epochs -----------------------------------------------------------------------------------------
 
 
 def last_epochs(rows: Iterable[Row], modes: Sequence[str]) -> dict[tuple[SeriesKey, str], float]:

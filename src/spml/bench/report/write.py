@@ -11,18 +11,18 @@ from ...common.files import make_folder, write_rows, write_text
 from ...plots.style import save
 from .figures import draw
 from .markdown import to_html
-from .page import cost_page, report_page, to_latex
+from .page import report_page, to_latex
 from .results import Report
 
 
 def write_report(report: Report, folder: Path, *, title: str, about: Sequence[str] = ()) -> None:
-    """Write report.md, report.html, tables.tex, figures/, cost.md and tables of the numbers.
+    """Write report.md, report.html, tables.tex, figures/ and tables of the numbers.
 
     `results.csv` has a line per seed of each cell, `summary.csv` one per cell, `trials.csv` one per trial and
     mode, whether the mode selects it or not, and `cost.csv` one per data set and candidate.
 
     The same rows give the same files, in whatever order and whenever they are written. Only the cost of runs
-    differs when a comparison is repeated, so it has files of its own. No file is ever left half-written.
+    differs when a comparison is repeated, so it has a file of its own. No file is ever left half-written.
 
     Args:
         report: Numbers of the report.
@@ -41,12 +41,11 @@ def write_report(report: Report, folder: Path, *, title: str, about: Sequence[st
             save(figure, pictures / f"{name}.{kind}")
         drawn[name] = (pictures / f"{name}.svg").read_bytes()
     for path in pictures.iterdir():
-        of_report = re.fullmatch(r"(scores-\d+|ranks-\d+|selection)\.(png|svg)", path.name)
+        of_report = re.fullmatch(r"(scores|ranks)-\d+\.(png|svg)", path.name)
         if of_report and path.stem not in drawn:
             path.unlink(missing_ok=True)
     _write_csv(report, folder)
     write_text(folder / "tables.tex", to_latex(report))
-    write_text(folder / "cost.md", cost_page(report))
     page = report_page(report, title, about)
     write_text(folder / "report.md", page)
     write_text(folder / "report.html", to_html(title, page, drawn))
@@ -66,13 +65,12 @@ def _write_csv(report: Report, folder: Path) -> None:
                     + [_number(penalty), _json(pick.row.params), pick.row.key]
                 )
             mean, sd, seeds = entry.difference or (None, None, "")
-            edges = {f"{setting} {side}": times for (setting, side), times in entry.edges.items()}
             tests = {str(seed): round(pick.test, 6) for seed, pick in picks}
             summary.append(
                 [*task, *key, entry.test.n]
                 + [_number(x) for x in (entry.test.mean, entry.test.sd, entry.last, entry.gap, mean, sd)]
                 + [seeds, _number(entry.p), int(entry.best), *entry.trials]
-                + [_json(entry.params), _json(edges), _json(tests)]
+                + [_json(entry.params), _json(tests)]
             )
     trials = [
         [*pick.row.series[:3], pick.mode, pick.row.series.seed, pick.row.trial, pick.epoch + 1]
@@ -85,7 +83,7 @@ def _write_csv(report: Report, folder: Path) -> None:
     write_rows(folder / "results.csv", [*cell, *columns], results)
     columns = ["seeds", "mean_mAP", "sd_mAP", "last_epoch_mAP", "gap_closed", "difference"]
     columns += ["difference_sd", "difference_seeds", "p_holm", "best", "trials_least", "trials_most"]
-    columns += ["median_params", "edges", "test_mAP_by_seed"]
+    columns += ["median_params", "test_mAP_by_seed"]
     write_rows(folder / "summary.csv", [*cell, *columns], summary)
     columns = ["seed", "trial", "epoch", "score", "val_mAP", "test_mAP", "params", "key"]
     write_rows(folder / "trials.csv", [*cell, *columns], trials)

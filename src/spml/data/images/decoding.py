@@ -143,7 +143,7 @@ def refuse_unknown_range(image: Image.Image) -> None:
 def upright_rgb(image: Image.Image) -> Image.Image:
     """Decode an image and make it upright 8-bit RGB; damaged EXIF data is ignored.
 
-    16-bit grey is scaled (Pillow would clip it), by its 12 bits if it has no more (see `is_twelve_bits`);
+    16-bit grey is scaled (Pillow would clip it), by its 12 bits if it has no more;
     transparency is put on white. An image is refused if the range of its pixels is not known.
     """
     image.load()  # for TIFF this already applies the orientation and removes it
@@ -159,19 +159,12 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
 
 
-def is_twelve_bits(data: bytes, max_pixels: int) -> bool:
-    """Whether a grey image stores 12 bits per pixel in 16: its largest value is above 255 and at most 4095.
-
-    Cameras and medical devices write such files. The rule looks at one image only, so that training and
-    prediction agree about it. `data` is the encoded image.
-    """
-    if data[:2] == b"\xff\xd8":  # a JPEG, which need not be opened again
-        return False
-    return decode(data, max_pixels, lambda i: i.mode.startswith("I") and _shift(np.asarray(i)) == 4)
-
-
 def _shift(grey: npt.NDArray[np.integer[Any]]) -> int:
-    """Number of bits that a 16-bit image has more than 8."""
+    """Number of bits that a 16-bit image has more than 8.
+
+    Cameras and medical devices store 12 bits in 16. The rule looks at one image only, so that training and
+    prediction agree about it.
+    """
     return 4 if 255 < grey.max() <= TWELVE_BITS else 8
 
 

@@ -19,7 +19,6 @@ from PIL import Image
 
 from ...common.errors import InputError, SpmlError
 from ...common.messages import Advance
-from ...common.phrases import counted
 from ...common.safe import open_file, read_bytes
 from ..dataset import Augment, Inputs, Kind, Loaded, Rows
 from ..names import FilesBelow, take
@@ -37,8 +36,7 @@ SUFFIXES = frozenset(
 MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
 
-_NO_KEYS = np.empty(0, np.uint64)
-_TWELVE_BITS = " 12 bits"  # at the end of the digest of an image whose pixels are scaled by 12 bits
+NO_KEYS = np.empty(0, np.uint64)
 
 
 class FilePart(NamedTuple):
@@ -148,7 +146,7 @@ class ImageFiles:
         return regions(rows, augment, crop=self.crop, flip=self.flip)
 
     def load(
-        self, rows: Rows, known: npt.NDArray[np.uint64] = _NO_KEYS, boxes: Float32 | None = None
+        self, rows: Rows, known: npt.NDArray[np.uint64] = NO_KEYS, boxes: Float32 | None = None
     ) -> Loaded:
         """Images of a batch that need not have been checked; those that can't be used are left out.
 
@@ -166,7 +164,7 @@ class ImageFiles:
                 data, digest = b"", self.digests[row]
                 if not digest:
                     data = _read(self.paths[row])
-                    digest = _digest(data, self.max_pixels)
+                    digest = hashlib.sha256(data).hexdigest()
                 identities[i] = np.frombuffer(self._identity(digest), np.uint8)
                 key = identities[i, :8].view("<u8")[0]
                 place = int(np.searchsorted(known, key))
@@ -264,15 +262,14 @@ def check_images(
         advance: Called with 1 after each image.
 
     Returns:
-        The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
-        versions scaled in another way; and the reason for each row that can't be used.
+        The SHA-256 of the content of each file, and the reason for each row that can't be used.
     """
 
     def check(path: ImageSource | str) -> tuple[str, str]:
         try:
             data = _read(path)
             decoding.decode(data, max_pixels, decoding.check)
-            return _digest(data, max_pixels), ""
+            return hashlib.sha256(data).hexdigest(), ""
         except UnreadableImageError as error:
             return "", str(error)
 
@@ -287,17 +284,6 @@ def check_images(
         pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
-
-
-def note_twelve_bits(digests: Sequence[str]) -> str:
-    """Note on images that hold 12 bits in 16, given the digests of all; empty if there are none."""
-    count = sum(digest.endswith(_TWELVE_BITS) for digest in digests)
-    if not count:
-        return ""
-    return (
-        f"{counted(count, '16-bit image holds', '16-bit images hold')} 12 bits (values up to "
-        f"{decoding.TWELVE_BITS:,}), so that {'it is' if count == 1 else 'they are'} scaled by 12 bits."
-    )
 
 
 def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
@@ -335,12 +321,6 @@ def image_sides(sources: Sequence[ImageSource], max_pixels: int) -> list[tuple[i
         with suppress(UnreadableImageError):
             sides.append(decoding.decode(_read(source), max_pixels, lambda image: image.size))
     return sides
-
-
-def _digest(data: bytes, max_pixels: int) -> str:
-    """Digest of the content of a file and of the rule for its pixels; see `check_images`."""
-    addition = _TWELVE_BITS if decoding.is_twelve_bits(data, max_pixels) else ""
-    return hashlib.sha256(data).hexdigest() + addition
 
 
 def _read(path: ImageSource | str) -> bytes:

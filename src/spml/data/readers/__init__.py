@@ -25,7 +25,6 @@ from ..rename import read_as_stated
 from ..tables.formats import SUFFIXES
 from ..tables.rows import read_table
 from .digits import make_digits
-from .sources import is_sources, read_sources
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,11 @@ def find_reader(source: Source) -> Reader | None:
     return None
 
 
-def read(config: DataConfig, *, may_lack: bool = False) -> Records:
+def read(config: DataConfig) -> Records:
     """Read `config.path` with the reader that recognises it. The first note names the format.
 
     Classes are renamed, the split is ignored, and rows and classes are drawn, as `config` says. The path
-    `digits` always stands for the embedded data; a folder of that name is `./digits`. For `may_lack` see
-    `read_as_stated`.
+    `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
     Raises:
         InputError: The path does not exist or can't be read, no reader recognises it, or its content has a
@@ -138,7 +136,7 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
     from .unlabelled import read_unlabelled
 
     if config.path == "digits" and not config.classes:
-        return select(read_as_stated(lambda _: make_digits(), config, may_lack=may_lack), config)
+        return select(read_as_stated(lambda _: make_digits(), config), config)
     if config.path == MEMORY:
         raise InputError(
             f"{MEMORY}: it was passed to spml.train in Python and is in no file. Name a file or folder that "
@@ -148,19 +146,16 @@ def read(config: DataConfig, *, may_lack: bool = False) -> Records:
     check_readable(source.path)
     if config.classes or config.keywords:
         of_path = partial(read_unlabelled if config.classes else read_keywords, source.path)
-        return select(read_as_stated(of_path, config, may_lack=may_lack), config)
-    if is_sources(source.path):
-        return select(read_sources(source.path, config, read), config)
+        return select(read_as_stated(of_path, config), config)
     reader = find_reader(source)
     if reader is None or (reader.name == "table" and recognise(source)):
         raise not_read(source)
-    of_table = f"unlisted={config.unlisted}" if config.checked_column else f"text={config.text}"
-    if (config.checked_column or config.text) and reader.name != "table":
+    if config.text and reader.name != "table":
         raise InputError(
-            f"{source.path}: data.{of_table} names columns of a table, but this is {reader.title}. Leave it "
-            "out, or give a CSV, TSV, JSON Lines or Parquet file."
+            f"{source.path}: data.text={config.text} names columns of a table, but this is {reader.title}. "
+            "Leave it out, or give a CSV, TSV, JSON Lines or Parquet file."
         )
-    records = read_as_stated(partial(reader.read, source.path), config, may_lack=may_lack)
+    records = read_as_stated(partial(reader.read, source.path), config)
     note = f"{source.path.name or source.path} was read as {reader.title}."
     return select(replace(records, notes=(note, *records.notes)), config)
 

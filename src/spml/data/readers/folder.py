@@ -259,7 +259,7 @@ def _read_annotated(path: Path, config: DataConfig, listing: Listing, parts: Spl
         if all(names):
             records = replace(records, ids=names)
         read.append(replace(records, split=(split,) * len(records.ids)) if split else records)
-    whole = join_records(read, str(path), path.resolve().name, [config.default_label] * len(read))
+    whole = join_records(read, str(path), path.resolve().name, config.default_label)
     names = relative_names(whole, path)
     if whole.split is None and parts:
         prefixes = {part.prefix: split for part, split in parts.items()}

@@ -59,8 +59,8 @@ _KNOWN = (
     (".feather .arrow .orc", "", "not read. Save it as Parquet, or name the folder that `save_to_disk` of "
      "`datasets` wrote"),
     (".tfrecord .tfrecords", "", f"not read. Save its images as files. {_TABLE}"),
-    (".yaml .yml", "", f"YAML, of which only lists of `sources` are read. {_TABLE}. Of a YOLO export, name "
-     "the folder"),
+    (".yaml .yml", "", f"YAML, which is not read. {_TABLE}; several tables are joined by pandas.concat. Of a "
+     "YOLO export, name the folder"),
     (" ".join(SUFFIXES), "", f"an image. Name the folder of images. {_TABLE} if they have labels"),
 )  # fmt: skip
 """Suffixes; traits (see `_traits`), all of which it has; what it is, and the way out."""

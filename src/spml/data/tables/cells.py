@@ -7,6 +7,7 @@ decides is refused with the readings that the cells allow.
 
 from __future__ import annotations
 
+import csv
 import re
 from array import array
 from collections import Counter
@@ -30,9 +31,8 @@ Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""
 
 SEPARATORS = {
-    ";": ("semicolons", "[;；؛]"),
+    ";": ("semicolons", r"[;；؛](?!\))"),  # not in `;)`
     "|": ("bars", "[|｜]{1,2}"),  # `cat || dog`
-    "•": ("bullets", "•"),
     "\n": ("line breaks", r"[\r\n]\s*"),
     "\t": ("tabs", r"\t"),
     "、": ("ideographic commas", "、"),
@@ -49,15 +49,12 @@ SEPARATORS = {
 }
 """Name of each separator, and the pattern of its forms."""
 
-HARD = (";", "|", "•", "\n", "\t", "、", "،")
+HARD = (";", "|", "\n", "\t", "、", "،")
 """Separators that hardly occur in names: one of them in a cell separates labels."""
 
 _SOFT = ("#", "/", "\\", ">", "·", "+", "&")
 _CONJUNCTIONS = frozenset({"and", "or", "with", "&", "＆", "+", "/"})
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
-_FACE = re.compile(r"(?<!\S)(?!(.)\1)[;:=|][-^'_o]?[;:|()\[\]DPpO3*_]{1,2}(?!\S)")  # such as `;)`
-_HIDE = {ord(mark): 0xE000 + k for k, mark in enumerate(";|")}
-_SHOW = {hidden: chr(mark) for mark, hidden in _HIDE.items()}
 
 _ONE_HOT = re.compile(r"\s*[01](?:\.0?)?(?:[\s,;|]+[01](?:\.0?)?)+\s*")
 _BITS = re.compile(r"[01]{2,}")
@@ -74,16 +71,10 @@ _SCORE = re.compile(
 """A score or a count at a name: `dog:0.82`, `dog (0.98)`, `dog 82%`, `2x dog`, `dog x3`."""
 
 _ABSENT = re.compile(
-    r"(?:[-\u2212\u2013!~¬]\s*|(?:no|non|not|without|kein|keine|ohne|sans|sin|sem|senza)(?:\s+|_|-))(?P<name>\S.*)"
+    r"(?:[-\u2212\u2013!~¬]\s*|(?:no|non|not|without)(?:\s+|_|-))(?P<name>\S.*)"
     r"|(?P<other>.+?)(?:\s*\((?:no|absent|negative)\)|[\s_]absent)",
     re.IGNORECASE | re.DOTALL,
 )
-_UNSURE = re.compile(
-    r"(?:maybe|possibl[ey]|probabl[ey]|perhaps|likely|cf|aff)[\s_.]+(?P<name>\S.*)"
-    r"|(?P<other>.+?)\s*\((?:maybe|possibl[ey]|probabl[ey]|likely|unsure|uncertain)\)",
-    re.IGNORECASE | re.DOTALL,
-)
-_COUNTED = re.compile(r"\d{1,3}\s+[^\W\d].*", re.DOTALL)
 _DOUBT = re.compile(r"[?？]+\s*(?P<name>[^?？].*)|(?P<other>.*[^?？\s(])\s*(?:\([?？]+\)|[?？]+)", re.DOTALL)
 
 
@@ -131,7 +122,6 @@ class Rules(NamedTuple):
         separator: `data.separator`: empty = each cell is one label; None = not stated.
         plural: Whether the column has a name for several labels, such as `tags`.
         stated: Whether the user named the column.
-        known: Names of classes, which are whole wherever they occur.
         keep: Names that are neither words for a missing value nor marked, although they look like it.
         marks: `data.marks`: `read` what marks at names say, `cut` scores and counts off, or `keep` all.
         one_hot: `data.one_hot`: names of the places of lists of 0 and 1.
@@ -140,7 +130,6 @@ class Rules(NamedTuple):
     separator: str | None = None
     plural: bool = False
     stated: bool = False
-    known: Collection[str] = ()
     keep: Collection[str] = ()
     marks: str = "read"
     one_hot: tuple[str, ...] = ()
@@ -184,7 +173,6 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
     """
     cells, codes, rows = column.values, column.codes, column.first.tolist()
     counts = np.bincount(codes, minlength=len(cells))
-    rules = rules._replace(keep={*rules.keep, *rules.known})
     if rules.marks == "cut":
         cells = [_without_scores(cell) for cell in cells]
     blank = [isinstance(cell, str) and _is_missing(cell, rules) for cell in cells]
@@ -297,22 +285,17 @@ def _without_scores(cell: Cell) -> Cell:
 def _read_marks(names: Sequence[str], source: str, rules: Rules) -> dict[str, tuple[str, str]]:
     """Names with a mark: whether the name without it is `absent` or `doubtful`, and this name.
 
-    `-dog`, `no dog` and `maybe dog` say so only where `dog` is a class; elsewhere they are names, such as
+    `-dog` and `no dog` say so only where `dog` is a class; elsewhere they are names, such as
     `No Finding`.
     """
-    bare = {name.casefold().replace("_", " "): name for name in (*names, *rules.known)}
+    bare = {name.casefold().replace("_", " "): name for name in names}
     marked = {}
-    if len(names) > 1 and all(map(_COUNTED.fullmatch, names)) and not {*names} & {*rules.keep}:
-        raise InputError(
-            f"{source}: every name begins with a number, such as {quote(names[0])}, as if it were a count. "
-            "Write the names without it; if it is part of the names, pass data.marks=keep."
-        )
     for name in names:
         if name in rules.keep or len(name) > MAX_NAME:
             continue
         if _SCORE.search(name):
             raise _scored(source, name)
-        for kind, form in (("doubtful", _DOUBT), ("absent", _ABSENT), ("doubtful", _UNSURE)):
+        for kind, form in (("doubtful", _DOUBT), ("absent", _ABSENT)):
             if found := form.fullmatch(name):
                 rest = (found["name"] or found["other"]).strip()
                 of = bare.get(rest.casefold().replace("_", " "), rest if form is _DOUBT else "")
@@ -364,6 +347,11 @@ def parse_cells(cells: Sequence[Cell], source: str, rules: Rules) -> Reading:
     for k in filled:
         cell = cells[k]
         found = Listed(cell, True) if isinstance(cell, tuple) else parse_list(cell)
+        if not found and _PRINTED.fullmatch(str(cell)):
+            raise InputError(
+                f"{source}: cells such as {quote(cell)} are arrays as NumPy prints them. Write lists with "
+                'commas, such as ["cat", "dog"]: call .tolist() on the arrays first.'
+            )
         for part in cell if isinstance(cell, tuple) else () if found and found.certain else (cell,):
             if part and _is_nested(part):
                 raise InputError(
@@ -415,18 +403,15 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
             if _SCORE.search(cell):
                 raise _scored(source, cell)
     one = Reading([(cell,) for cell in cells], "one label per cell")
-    hidden = list(cells)
-    if _FACE.search(lines):
-        hidden = [_FACE.sub(lambda face: face[0].translate(_HIDE), cell) for cell in cells]
-    together = "".join(hidden)
+    together = "".join(cells)
     kinds = [kind for kind in HARD if re.search(SEPARATORS[kind][1], together)]
     if len(kinds) > 1:
-        raise _ambiguous(source, [one, *(_separated(hidden, kind) for kind in kinds)])
+        raise _ambiguous(source, [one, *(_separated(cells, kind) for kind in kinds)])
     if kinds:
-        return _separated(hidden, kinds[0], "a mark that separates")
+        return _separated(cells, kinds[0], "a mark that separates")
     if re.search(SEPARATORS[","][1], together):
         commas = _separated(
-            hidden, ",", "by the name of the column; for one label per cell, pass data.separator=''"
+            cells, ",", "by the name of the column; for one label per cell, pass data.separator=''"
         )
         if rules.plural or rules.stated:
             return commas
@@ -455,16 +440,13 @@ def _read_plain(cells: Sequence[str], source: str, rules: Rules, *, lists: bool)
 
 def _separated(cells: Sequence[str], separator: str, why: str = "") -> Reading:
     names = [split_cell(cell, separator) for cell in cells]
-    shown = names
-    if any("\ue000" <= mark <= "\ue001" for mark in {*"".join(cells)}):
-        shown = [some and tuple(name.translate(_SHOW) for name in some) for some in names]
     how = SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
-    return Reading(shown, f"separated by {how}", why, separator)
+    return Reading(names, f"separated by {how}", why, separator)
 
 
 def _is_marked(cell: str, cells: Collection[str]) -> bool:
     """Whether a cell is another one with a mark of absence or doubt, rather than several words."""
-    found = [form.fullmatch(cell) for form in (_DOUBT, _ABSENT, _UNSURE) if len(cell) <= MAX_NAME]
+    found = [form.fullmatch(cell) for form in (_DOUBT, _ABSENT) if len(cell) <= MAX_NAME]
     return any(each and (each["name"] or each["other"]) in cells for each in found)
 
 
@@ -515,17 +497,13 @@ def _one_hot(reading: Reading, source: str, rules: Rules) -> Reading:
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _CLOSING = {"[": "]", "(": ")", "{": "}", "<": ">"}
-_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*)\)", re.DOTALL)
-# A quote inside a name is none that a comma, another quote or the end follows.
-_QUOTED = re.compile(
-    r"""\s*(?:'((?:[^'\\]|\\.|'(?!\s*(?:[,'"]|$)))*)'|"((?:[^"\\]|\\.|"(?!\s*(?:[,'"]|$)))*)")\s*(?:,|(?=['"])|$)""",
-    re.DOTALL,
-)
-_BARE = re.compile(r"""\s*([^\s,'"][^,]*?)\s*(?:,|$)""")
-_UNQUOTED = re.compile(r"""\s*([^\s,"][^,]*?)\s*(?:,|$)""")  # an apostrophe is a letter in PostgreSQL
+_SET = re.compile(r"(?:frozen)?set\((.*)\)", re.DOTALL)
+_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_NUMBER = r"[-+]?\d+(?:\.\d*)?"
+_ENTRY = rf"(?:{_STRING}|None|nan|{_NUMBER})"
+_PYTHON = re.compile(rf"{_ENTRY}(?:\s*,\s*{_ENTRY})*(?:\s*,)?", re.DOTALL)
+_PRINTED = re.compile(rf"array\(.*\)|\[\s*{_STRING}(?:\s*(?:\.\.\.|{_STRING}))+\s*\]", re.DOTALL)  # by NumPy
 _HASHTAGS = re.compile(r"(?:#[^#\s]+\s*)+")
-_SHORTENED = re.compile(r"""['"]\s+\.\.\.\s+['"]""")  # as NumPy prints long arrays
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?")
 _NESTED = re.compile(r"""\s*(?:\{\s*(?:"[^"]*"|'[^']*')\s*:|\[\s*[\[{])""")
 
 
@@ -552,25 +530,22 @@ def _is_nested(cell: str) -> bool:
 
 
 def parse_list(cell: str) -> Listed | None:
-    """Parse a list as JSON, Python, NumPy and PostgreSQL write it, `<a><b>`, or `#a #b`.
+    """Parse a list as JSON, Python and PostgreSQL write it, `<a><b>`, or `#a #b`.
 
     Example:
-        >>> parse_list("['cat', \\"dog's\\"]")
-        Listed(names=('cat', "dog's"), certain=True)
+        >>> parse_list("['cat', 'dog']")
+        Listed(names=('cat', 'dog'), certain=True)
         >>> parse_list("{cat,dog}")
         Listed(names=('cat', 'dog'), certain=False)
         >>> parse_list("cat")
     """
-    wrapped = _WRAPPER.fullmatch(cell)
+    wrapped = _SET.fullmatch(cell)
     text = wrapped[1].strip() if wrapped else cell
-    before, _, kind = text.rpartition("dtype=")
-    if wrapped and before.rstrip().endswith(",") and not {*kind} & {*"])}"}:
-        text = before.rstrip()[:-1].rstrip()
     if wrapped and not text:
         return Listed((), True)
     if text[0] == "#":
         return Listed(tuple(re.findall(r"[^#\s]+", text)), False) if _HASHTAGS.fullmatch(text) else None
-    if text[-1] != _CLOSING.get(text[0]) or len(text) < 2:
+    if not is_bracketed(text) or len(text) < 2:
         return None
     if text[0] == "<":
         tags = tuple(part.strip() for part in re.split(r">\s*<", text[1:-1]))
@@ -596,34 +571,24 @@ def _from_json(text: str) -> tuple[str, ...] | None:
 
 
 def _entries(inner: str, opening: str) -> Listed | None:
-    """Entries between brackets, quoted or not; None if they can't be told apart."""
+    """Entries between brackets, as Python writes them or without quotes; None if they can't be told apart."""
     if not inner:
         return Listed((), opening != "(")
-    if _SHORTENED.search(inner):
+    words = tuple(inner.split())
+    if opening == "[" and all(re.fullmatch(_NUMBER, word) for word in words):
+        return Listed(words, True)
+    if _PYTHON.fullmatch(inner):
+        entries = re.findall(_ENTRY, inner, re.DOTALL)
+        texts = [_unescaped(each[1:-1]).strip() if each[0] in "'\"" else each for each in entries]
+        return Listed(tuple(texts), opening == "[" or any(each[0] in "'\"" for each in entries))
+    try:
+        (row,) = csv.reader([inner], skipinitialspace=True, escapechar="\\")
+    except (csv.Error, ValueError):
         return None
-    names: list[str] = []
-    quotes: list[tuple[int, str]] = []
-    position, certain = 0, True
-    while position < len(inner):
-        found = _QUOTED.match(inner, position)
-        if found:
-            quotes.append((len(names), found[0].strip().removesuffix(",")))
-            names.append(_unescaped(found[1] if found[1] is not None else found[2]).strip())
-        else:
-            found = (_BARE if opening != "{" else _UNQUOTED).match(inner, position)
-            if not found:
-                return None
-            words = found[1].split()
-            numbers = all(map(_NUMBER.fullmatch, words))
-            certain &= (numbers and opening == "[") or is_blank(found[1])
-            names += words if numbers else [found[1]]
-        position = found.end()
-    if not certain and opening == "{":  # PostgreSQL has apostrophes in names, and double quotes around them
-        for place, quoted in quotes:
-            names[place] = quoted.strip() if quoted[0] == "'" else names[place]
-    if not certain and opening == "(" and len(names) == 1:
+    names = tuple(map(str.strip, row))
+    if not all(names) or (opening == "(" and len(names) == 1):
         return None
-    return Listed(tuple(names), certain and (opening == "[" or bool(quotes)))
+    return None if opening != "{" and any(name[0] in "'\"" for name in names) else Listed(names, False)
 
 
 def _unescaped(text: str) -> str:

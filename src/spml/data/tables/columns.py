@@ -68,7 +68,6 @@ class Columns(NamedTuple):
     split_if: str = ""  # split of the rows where that column is true; empty if it holds names of splits
     presence: int = -1  # says whether the label of a row is present, where rows are labels
     notes: tuple[str, ...] = ()  # how columns were found, and which are not used
-    checked: int = -1  # column that lists the classes that were looked for
     text: tuple[int, ...] = ()  # columns that make up the text of a sample, where samples are texts
     group: int = -1  # column that names the group of each row
     folder: int = -1  # column of the folders that the files are in
@@ -103,7 +102,6 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
     texts = find_text(table, config.text)
     notes: list[str] = []
     file = find_id(table, config.file_column) if texts else find_file(table, config.file_column, root, notes)
-    checked = find_stated(names, config.checked_column, "unlisted", source) if config.checked_column else -1
     group = find_stated(names, config.group, "group", source) if config.group else -1
     folders = [k for k in _positions(names, _FOLDERS) if k in table.scalar and k != file and not texts]
     folder = folders[0] if folders else -1
@@ -112,16 +110,13 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
             f"{table.path.name}: files are those of {quote(names[file])} in the folders of "
             f"{quote(names[folder])}."
         )
-    taken = {file, checked, group, folder, *texts} - {-1}
+    taken = {file, group, folder, *texts} - {-1}
     for name in table.nested:
         if not config.label_column and canonical(name) in LABEL_COLUMNS[0]:
             find_stated((), name, "label_column", source, table.nested)
     unread = {*map(names.index, filter(names.__contains__, table.nested))}
     own = [k for k, name in enumerate(names) if is_named(name) and k not in taken | unread]
     cells = table.peek([k for k in own if k in table.scalar])
-    if not any(cells.values()):
-        for row in table.broken:
-            raise InputError(f"{table.where(row)} {table.broken[row]}")
     kinds = {k: _kind(cells[k], config.present_above) if k in table.scalar else "lists" for k in own}
     stated: tuple[int, ...] = ()
     if named := config.label_column:
@@ -156,9 +151,7 @@ def find_columns(table: Table, config: DataConfig, root: Path | None = None) -> 
         advice = " If one of them holds labels, name it with data.label_column." if words else ""
         listed = shorten(f"{names[k]} ({kinds[k]})" for k in sorted(left, key=lambda k: k not in words))
         notes.append(f"{table.path.name}: columns that are not used: {listed}.{advice}")
-    return Columns(
-        file, labels, marks, split, split_if, presence, tuple(notes), checked, texts, group, folder
-    )
+    return Columns(file, labels, marks, split, split_if, presence, tuple(notes), texts, group, folder)
 
 
 def _refuse_own(table: Table, config: DataConfig) -> None:

@@ -12,7 +12,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from itertools import compress, islice
@@ -62,14 +62,11 @@ class Table:
     blocks: Callable[[Sequence[int]], Iterator[Block]]  # rows of some columns
     counted: str = ""  # how rows are numbered; empty if as in a spreadsheet, whose header is row 1
     notes: tuple[str, ...] = ()  # what was inferred from the file, one line each
-    broken: dict[int, str] = field(default_factory=dict)  # what is wrong with rows that were left out
     nested: tuple[str, ...] = ()  # names of columns that are not read, since they hold objects
 
     def rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[object]]]:
         """Number of each row, and its cells in some columns."""
         for block in self.blocks(columns):
-            for number in self.broken:
-                raise InputError(f"{self.where(number)} {self.broken[number]}")
             yield from zip(block.numbers, zip(*block.cells, strict=True), strict=True)
 
     def peek(self, columns: Sequence[int]) -> dict[int, list[object]]:
@@ -121,14 +118,12 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
             "many classes, list those of an image in one column `labels`."
         )
     separated = f"{path.name}: columns are separated by {DELIMITERS.get(delimiter, repr(delimiter))}."
-    broken: dict[int, str] = {}
     return Table(
         path,
         names,
         frozenset(range(len(names))),
-        partial(_delimited_blocks, path, delimiter, len(names), skip, broken),
+        partial(_delimited_blocks, path, delimiter, len(names), skip),
         notes=() if delimiter == "," else (separated,),
-        broken=broken,
     )
 
 
@@ -142,24 +137,22 @@ def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str
 
 
 def _delimited_blocks(
-    path: Path, delimiter: str, width: int, skip: int, broken: dict[int, str], columns: Sequence[int]
+    path: Path, delimiter: str, width: int, skip: int, columns: Sequence[int]
 ) -> Iterator[Block]:
-    """Rows below the header; those that are longer or shorter than it are left out and named in `broken`."""
+    """Rows below the header; one that is longer or shorter than it is refused."""
     header = True
     size = max(1, min(_ROWS, _CELLS // width))
     for numbers, rows in _row_blocks(path, delimiter, size, skip):
         if header:
             numbers, rows, header = numbers[1:], rows[1:], False
         if {*map(len, rows)} - {width}:
-            for number, row in zip(numbers, rows, strict=True):
-                if len(row) != width:
-                    broken[number] = (
-                        f"has {counted(len(row), 'cell')}, but the header has {width:,}: "
-                        f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for "
-                        'example "cat,dog".'
-                    )
-            numbers = [number for number in numbers if number not in broken]
-            rows = [row for row in rows if len(row) == width]
+            number, row = next(each for each in zip(numbers, rows, strict=True) if len(each[1]) != width)
+            raise InputError(
+                f"{path}: row {number} has {counted(len(row), 'cell')}, but the header has {width:,}: "
+                f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for example "
+                f'"cat,dog"; or leave such rows out: pandas.read_csv("{path.name}", on_bad_lines="skip")'
+                '.to_csv("good.csv", index=False).'
+            )
         yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
 
 

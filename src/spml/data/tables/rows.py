@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -13,11 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.documents import class_name
-from ...common.errors import InputError, nearest
-from ...common.label_checks import rows_of
+from ...common.errors import InputError
 from ...common.phrases import counted, first_few, shorten
 from ...common.safe import is_file, quote, shown
-from ...common.spreadsheets import unguarded
 from ...config import DataConfig
 from ...labels import IntArray, ObservedLabels
 from ..files import IMAGE_SUFFIXES, are_listed, images_folder, locate_names
@@ -34,7 +32,6 @@ from .columns import Columns, bad_cells, find_columns, find_file, find_id, find_
 from .formats import Table, open_table
 from .names import EXPECTED, PRESENT_COLUMNS, canonical, is_plural, listed_names, names_files
 
-_NONE: IntArray = np.zeros(0, np.int64)
 NO_TEXT = "no text"
 """Reason why a sample is left out that is an empty text."""
 
@@ -63,7 +60,7 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
             f"{shorten(table.names)}. Rename the column that names the images to `file`."
         )
     try:
-        rows = ImageRows(table, Columns(find_file(table, "", root)), root, DataConfig(max_unreadable=0))
+        rows = ImageRows(table, Columns(find_file(table, "", root)), root, DataConfig())
         rows.read_columns([])
     except InputError as error:
         message, _, options = str(error).partition(" Pass data.file_column=")
@@ -80,7 +77,7 @@ def read_texts(table: Table, stated: str) -> tuple[Sequence[str], Texts, tuple[s
     Returns:
         Names of the samples, their texts, and notes on what was left out.
     """
-    config = DataConfig(text=stated, max_unreadable=0)
+    config = DataConfig(text=stated)
     rows = TextRows(table, Columns(find_id(table), text=find_text(table, stated)), Path(), config)
     rows.read_columns([])
     filled, _, notes = _split_by_text(rows.names, rows.inputs, str(table.path))
@@ -92,15 +89,6 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     path, columns = table.path, find_columns(table, config, root)
     rows = (TextRows if columns.text else ImageRows)(table, columns, root, config)
     content = _read_names(rows) if columns.labels else _read_marks(rows)
-    if columns.checked >= 0:
-        content = _add_checked(content, rows)
-    guarded = []
-    if names := [name for name in content.classes if unguarded(name) != name]:
-        guarded.append(
-            f"{path.name}: class names are read as they are: {counted(len(names), 'name')} such as "
-            f"{quote(names[0])} may be from a file that was written with `spreadsheet_safe`. Write it "
-            "without, or rename the classes with data.rename."
-        )
     records = Records(
         source=str(path),
         name=path.stem if path.stem != "labels" else path.resolve().parent.name,
@@ -115,7 +103,6 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
             *table.notes,
             *columns.notes,
             *content.notes,
-            *guarded,
             *rows.notes(),
         ),
     )
@@ -175,15 +162,6 @@ class ImageRows:
             for column, cells in zip(about.values(), block.cells[len(own) : known], strict=True):
                 column.extend(cells)
             yield block.cells[known:]
-        broken, total = self.table.broken, len(self.table.broken) + len(self._numbers)
-        if len(broken) > self.config.max_unreadable * total:
-            position, problem = next(iter(broken.items()))
-            count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
-            more = count if len(broken) > 1 else ""
-            raise InputError(
-                f"{self.table.where(position)} {problem}{more} Or leave such rows out: data.max_unreadable="
-                f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
-            )
         if not self._numbers:
             raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
         self._find_samples()
@@ -213,12 +191,8 @@ class ImageRows:
         return InputError(f"{rows}, but contradict each other about {name!r}. Correct one of them.")
 
     def notes(self) -> list[str]:
-        """Notes on rows that were left out and on images with several rows."""
+        """Notes on images with several rows."""
         notes = []
-        if broken := self.table.broken:
-            position, problem = next(iter(broken.items()))
-            rows = counted(len(broken), "row was left out, since it is", "rows were left out, since they are")
-            notes.append(f"{self.table.path.name}: {rows} broken: row {position} {problem}")
         if len(self.repeats):
             count = len(np.unique(self.of_row[self.repeats]))
             numbers, first = self._numbers, self.first
@@ -342,7 +316,6 @@ class _Content(NamedTuple):
     classes: tuple[str, ...]
     labels: ObservedLabels  # of each image
     notes: Sequence[str]  # how the labels were understood
-    unread: IntArray = _NONE  # images of which a label can't be read
 
 
 def _read_marks(rows: ImageRows) -> _Content:
@@ -445,7 +418,7 @@ def _read_names(rows: ImageRows) -> _Content:
     )
     shape = len(rows.names), len(classes)
     observed = label_entries(positive, shape, config.default_label, negative=negative, unknown=unknown)
-    return _Content(classes, observed, notes, images)
+    return _Content(classes, observed, notes)
 
 
 def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
@@ -463,60 +436,22 @@ def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
 
 
 def _cell_labels(
-    rows: ImageRows,
-    columns: Sequence[int],
-    cells: Column,
-    where: Callable[[int], str],
-    known: Collection[str] = (),
+    rows: ImageRows, columns: Sequence[int], cells: Column, where: Callable[[int], str]
 ) -> CellLabels:
-    """Labels in columns; with `known`, the classes that were looked for."""
+    """Labels in columns."""
     config, names = rows.config, [rows.table.names[k] for k in columns]
     column = "column" if len(names) == 1 else "columns"
     rules = Rules(
         separator=config.separator,
-        plural=bool(known) or any(map(is_plural, names)),
+        plural=any(map(is_plural, names)),
         stated=bool(config.label_column),
-        known=known,
         keep=wanted_names(config),
-        marks="keep" if known else config.marks,
+        marks=config.marks,
         one_hot=tuple(listed_names(config.one_hot)),
     )
     return label_cells(
         cells, f"{rows.table.path.name}: {column} {', '.join(map(quote, names))}", where, rules
     )
-
-
-def _add_checked(content: _Content, rows: ImageRows) -> _Content:
-    """Make the classes that a column lists, those that were looked for, known negatives where not present."""
-    table, column, cells = rows.table, rows.columns.checked, Column()
-    for block in table.blocks([column]):
-        cells.extend(block.cells[0])
-    looked = _cell_labels(rows, [column], cells, rows.where, content.classes)
-    for row in looked.unread.tolist():
-        raise InputError(f"{rows.where(row)}: {looked.notes[-1]} Correct it.")
-    names = wanted_names(rows.config)
-    occur = {names.get(name, name) for name in content.classes}
-    further = {name for name in looked.classes if names.get(name, name) in occur}
-    classes = (*content.classes, *sorted(further - {*content.classes}))
-    if rows.columns.labels:
-        classes = tuple(sorted(classes))
-    absent = sorted({*looked.classes}.difference(classes))
-    row, entry = looked.entries([*classes, *absent])
-    keep = (entry < len(classes)) & ~np.isin(rows.of_row[row], content.unread)
-    labels = content.labels.with_classes(rows_of(classes, content.classes), len(classes))
-    absent_rows, absent_columns = labels.entries(-1)
-    negative = np.append(absent_rows, rows.of_row[row[keep]]), np.append(absent_columns, entry[keep])
-    shape = len(labels), len(classes)
-    observed = label_entries(labels.entries(1), shape, "unknown", negative=negative)
-    name = quote(table.names[column])
-    notes = [*content.notes, *looked.notes]
-    notes.append(f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.")
-    if absent:
-        notes.append(
-            f"{table.path.name}: {name} lists classes that no sample has, so that they are left out: "
-            f"{shorten(absent)}. {nearest(absent[0], content.classes)}"
-        )
-    return _Content(classes, observed, notes)
 
 
 def _check_repeats(row: IntArray, column: IntArray, rows: ImageRows, classes: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ _FILES = (*_RUN, "preprocessor_config.json", "README.md", "config.json")
 
 
 @register_exporter("safetensors-hf", "a folder for the Hugging Face hub", output="huggingface", files=_FILES)
-def make_huggingface(model: Model, variant: str) -> Files:
+def make_huggingface(model: Model) -> Files:
     """Make the files of a folder.
 
     A linear head on a network of timm becomes a model that timm and transformers load. Any other model keeps
@@ -45,7 +45,7 @@ def make_huggingface(model: Model, variant: str) -> Files:
         "num_features": model.classifier.top.num_features,
         "id2label": {str(column): name for column, name in enumerate(model.classes)},
         "label2id": {name: column for column, name in enumerate(model.classes)},
-        "spml": {name: value for name, value in model.metadata(variant).items() if name in _METADATA},
+        "spml": {name: value for name, value in model.metadata().items() if name in _METADATA},
     }
     files = (model.folder / name for name in (_RUN if network is None else ("thresholds.json",)))
     try:

@@ -6,10 +6,8 @@ import contextlib
 import io
 import json
 import logging
-import tempfile
 import warnings
-from collections.abc import Iterator, Set
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,7 @@ import torch
 from ...common.errors import InputError, first_line, require_packages
 from ..graph import check_outputs, trace, without_stack_traces
 from ..model import Model
-from ..registry import FLOAT32, Files, register_exporter
-
-FLOAT16, INT8 = "float16", "int8"
+from ..registry import Files, register_exporter
 
 METADATA = "spml"
 """Key of the metadata among those of the file."""
@@ -32,13 +28,13 @@ _LARGEST = 2_000_000_000
 _AXES = {"images": ("batch", "height", "width"), "features": ("batch",)}
 
 
-@register_exporter("onnx", "an ONNX file", output="model.onnx", variants=(FLOAT32, FLOAT16, INT8))
-def make_onnx(model: Model, variant: str) -> Files:
+@register_exporter("onnx", "an ONNX file", output="model.onnx")
+def make_onnx(model: Model) -> Files:
     """Make an ONNX file, with the metadata as JSON under the key `spml`.
 
     Raises:
-        InputError: A package is missing, the model is too large, the format can't express a part of the
-            network, or there is no backbone to convert to another type.
+        InputError: A package is missing, the model is too large, or the format can't express a part of the
+            network.
         SpmlError: The file computes something else than the model.
     """
     require_packages("export", "onnx", "onnxscript", "onnxruntime")
@@ -48,28 +44,14 @@ def make_onnx(model: Model, variant: str) -> Files:
             f"{model.folder}: has {size / 1e9:.1f} GB of weights, but an ONNX file holds 2 GB at most: use "
             "format=torch-export or safetensors-hf."
         )
-    if variant != FLOAT32 and not model.size:
-        raise InputError(
-            f"{model.folder}: takes features, so it has no backbone to convert to {variant}: leave out "
-            "`variant`."
-        )
     proto = _convert(model)
-    backbone = set()
-    for node in proto.graph.node:
-        scopes = {entry.key: entry.value for entry in node.metadata_props}
-        if "'network.classifier.backbone" in scopes.get("pkg.torch.onnx.name_scopes", ""):
-            backbone.add(node.name)
-    if variant == FLOAT16:
-        proto = to_float16(proto, backbone)
-    elif variant == INT8:
-        proto = to_int8(proto, backbone)
     _tidy(proto, model)
     opset = next(int(entry.version) for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
-    metadata = {**model.metadata(variant), "opset": opset}
+    metadata = {**model.metadata(), "opset": opset}
     del proto.metadata_props[:]
     proto.metadata_props.add(key=METADATA, value=json.dumps(metadata, ensure_ascii=False))
     written = proto.SerializeToString()
-    note = check_outputs(model, _computing(written, model), variant, "onnxruntime")
+    note = check_outputs(model, _computing(written, model), "onnxruntime")
     return Files({"": written}, (f"ONNX opset {opset}", note))
 
 
@@ -126,7 +108,7 @@ def _tidy(proto: Any, model: Model) -> None:
         for entry in (*graph.node, *graph.input, *graph.output, *graph.initializer):
             entry.doc_string = ""
             del entry.metadata_props[:]
-    proto.producer_name, proto.producer_version = "spml", model.metadata(FLOAT32)["spml"]
+    proto.producer_name, proto.producer_version = "spml", model.metadata()["spml"]
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
@@ -136,48 +118,6 @@ def _graphs(graph: Any) -> Iterator[Any]:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from _graphs(attribute.g)
-
-
-def to_float16(proto: Any, backbone: Set[str]) -> Any:
-    """Convert the weights and the arithmetic of the backbone to float16.
-
-    Preparation, head, calibration and all outputs keep their types: distances of kernels and sums over
-    thousands of features would lose too much. `backbone` names the nodes of the backbone.
-    """
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    others = [node.name for node in proto.graph.node if node.name not in backbone]
-    return convert_float_to_float16(
-        proto, keep_io_types=True, node_block_list=others, op_block_list=[], disable_shape_infer=True
-    )
-
-
-def to_int8(proto: Any, backbone: Set[str]) -> Any:
-    """Quantise convolutions and products of matrices in the backbone, weights in advance and inputs as they
-    come.
-
-    Depthwise convolutions stay as they are: they hold few weights, and one scale for those of all channels,
-    which is all that ONNX Runtime has here, costs a MobileNetV2 most of its mAP (benchmarks/export.py).
-    """
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    others = [node.name for node in proto.graph.node if node.name not in backbone or _groups_of(node) > 1]
-    with tempfile.TemporaryDirectory() as folder, _silent():  # it recommends what torch has done
-        output = Path(folder) / "model.onnx"
-        quantize_dynamic(
-            proto,
-            output,
-            op_types_to_quantize=["Conv", "MatMul", "Gemm"],
-            nodes_to_exclude=others,
-            weight_type=QuantType.QUInt8,
-        )
-        return onnx.load(output)
-
-
-def _groups_of(node: Any) -> int:
-    """Number of groups of a convolution; 1 for other nodes."""
-    return next((int(entry.i) for entry in node.attribute if entry.name == "group"), 1)
 
 
 def _computing(written: bytes, model: Model) -> Any:

@@ -20,7 +20,7 @@ METADATA = "spml.json"
 
 
 @register_exporter("torch-export", "a program of torch.export", output="model.pt2")
-def make_torch_export(model: Model, variant: str) -> Files:
+def make_torch_export(model: Model) -> Files:
     """Make a .pt2 file with the metadata as the extra file `spml.json`.
 
     Raises:
@@ -28,7 +28,7 @@ def make_torch_export(model: Model, variant: str) -> Files:
         SpmlError: The program computes something else than the model.
     """
     stream = io.BytesIO()
-    content = json.dumps(model.metadata(variant), ensure_ascii=False)
+    content = json.dumps(model.metadata(), ensure_ascii=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about weights that are shared on other devices
         torch.export.save(trace(model), stream, extra_files={METADATA: content})
@@ -40,4 +40,4 @@ def make_torch_export(model: Model, variant: str) -> Files:
         outputs = program(torch.from_numpy(inputs))
         return {name: np.asarray(values) for name, values in outputs.items()}
 
-    return Files({"": written}, (check_outputs(model, compute, variant, "torch.export"),))
+    return Files({"": written}, (check_outputs(model, compute, "torch.export"),))

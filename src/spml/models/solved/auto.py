@@ -48,7 +48,7 @@ FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
 
 FOLDS = 5
-MOST_SCORES = 5_000_000
+MOST_JUDGED = 5_000_000
 """Largest number of scores (samples x classes) that a solution is selected on."""
 
 _ENTRIES = 1 << 27  # scores of all members that are kept at a time: 512 MiB
@@ -297,18 +297,18 @@ def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, Any
 
 
 def _deciding(pool: Pool, val: Samples, classes: IntArray | None, seed: int) -> Rows:
-    """Validation samples that decide, in random order: as many as have no more than `MOST_SCORES` scores."""
+    """Validation samples that decide, in random order: as many as have no more than `MOST_JUDGED` scores."""
     order = permutation(len(val), "held out", seed)
     if classes is not None or pool.columns.own is None:
         count = pool.columns.classes if classes is None else len(classes)
-        return order[: max(1, MOST_SCORES // count)]
+        return order[: max(1, MOST_JUDGED // count)]
     # Number of classes that are a known positive of one of the first samples, for each number of these.
     place = np.argsort(order)
     samples, columns = val.observed.entries(1)
     first = np.full(pool.columns.classes, len(val))
     np.minimum.at(first, columns, place[samples])
     known = np.cumsum(np.bincount(first, minlength=len(val))[: len(val)])
-    fit = np.arange(1, len(val) + 1) * known <= MOST_SCORES
+    fit = np.arange(1, len(val) + 1) * known <= MOST_JUDGED
     return order[: max(1, int(fit.sum()))]
 
 

@@ -406,7 +406,7 @@ def score_in_sample(
 def affordable(pool: Pool) -> bool:
     """Whether a forest fits into bearable memory and time."""
     samples, features, classes = len(pool), pool.width, pool.columns.classes
-    large = samples > MOST_SAMPLES or samples * features > MOST_VALUES or classes > moments.MANY_CLASSES
+    large = samples > MOST_SAMPLES or samples * features > MOST_VALUES or classes > moments.MOST_COLUMNS
     if not large and samples * math.isqrt(features) * (classes + 100) <= MOST_WORK:
         return True
     log.info(

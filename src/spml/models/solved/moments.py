@@ -19,7 +19,7 @@ from ...data.dataset import Rows
 from ...data.matrix import FeatureMatrix
 from ..scaling import TFIDF, UNIT, Scaling, SqrtL2, TfIdf, Unit
 
-MANY_CLASSES = 4096
+MOST_COLUMNS = 4096
 """Number of classes above which those without a known positive share one column."""
 
 IntArray = npt.NDArray[np.int64]
@@ -63,7 +63,7 @@ class Columns:
     def of_samples(cls, *parts: Samples) -> Columns:
         """Columns for the observed labels of these samples."""
         classes = parts[0].observed.num_classes
-        if classes <= MANY_CLASSES:
+        if classes <= MOST_COLUMNS:
             return cls(classes)
         known = sum(part.observed.positives_per_class() for part in parts)
         own = np.flatnonzero(known)

@@ -40,7 +40,7 @@ TOLERANCE = 1e-2
 """A solution has converged if the norm of its gradient is at most this share of that at the start."""
 
 MAX_EVALUATIONS = 100
-MOST_WEIGHTS = 20_000_000
+MOST_SOFTMAX_WEIGHTS = 20_000_000
 """Largest features x classes for which it is solved: 80 MB of float32, of which about 25 are in memory."""
 
 MOST_WORK = 1 << 31
@@ -446,7 +446,7 @@ def too_much(pool: Pool) -> str:
     classes, some = len(pool.columns), np.arange(min(len(pool), _SOME))
     if pool.columns.own is not None:
         return f"{pool.columns.classes:,} classes are too many for it"
-    if classes * pool.width > MOST_WEIGHTS:
+    if classes * pool.width > MOST_SOFTMAX_WEIGHTS:
         return f"that of {classes:,} classes with {pool.width:,} features would take too much memory"
     if classes * pool.sparse(some).nnz / len(some) * len(pool) > MOST_WORK:
         return f"that of {len(pool):,} samples and {classes:,} classes would take too much time"

@@ -18,12 +18,10 @@ from ...audit.folder import (
     Audit,
     MissingLabel,
     WrongLabel,
-    check_format,
     data_settings,
     fingerprint,
     read_observed,
     write_audit,
-    write_list,
 )
 from ...audit.hidden import HiddenLabels, MissingLabels, check_limits
 from ...audit.questions import class_report, health_summary, rank_wrong_labels
@@ -45,7 +43,7 @@ from .out_of_fold import open_for_run, score_samples
 
 Integers = npt.NDArray[np.int64]
 
-PICTURE, LIST = "audit.png", "missing"
+PICTURE = "audit.png"
 MOST_WRONG = 100
 """Largest number of given labels that are listed as looking wrong."""
 
@@ -75,7 +73,6 @@ def run_audit(
     folds: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     mean_labels: float | None = None,
-    form: str = "csv",
     overwrite: bool = False,
     engine: Engine,
 ) -> tuple[Audit, dict[str, Any]]:
@@ -88,7 +85,6 @@ def run_audit(
         folds: As in `score_samples`.
         limits: What the list of missing labels may hold.
         mean_labels: Mean labels per sample K; None = as stated for the training.
-        form: Format in which the list is written next to `missing.csv`: `jsonl` or `parquet`; `csv` = none.
         overwrite: Replace an earlier audit.
         engine: Settings of prediction.
 
@@ -101,7 +97,6 @@ def run_audit(
         SpmlError: A training failed, or a file could not be written.
     """
     check_limits(*limits)
-    check_format(form)
     with only_writer_in(output), connected(engine.cluster):
         if (output / ABOUT).exists() and not overwrite:
             raise InputError(
@@ -179,8 +174,6 @@ def run_audit(
             classes,
         )
         (output / ABOUT).unlink(missing_ok=True)  # it comes last: with it, all files are there
-        if form != "csv":
-            write_list(output / f"{LIST}.{form}", audit.missing)
         bars = [plots.ClassBar(each.label, each.known, each.hidden, each.learnable) for each in classes]
         precision = np.cumsum(ranked.probability) / np.arange(1, len(ranked.probability) + 1)
         plots.audit_sheet(output / PICTURE, bars, precision, about.listed)

@@ -322,7 +322,7 @@ class SolvedHead:
         """
         run, train, val = self._run, self._data.splits["train"], self._data.splits["val"]
         count = len(train) + len(val)
-        if run.config.method != AUTO or count * len(run.data.classes) > models.MOST_SCORES:
+        if run.config.method != AUTO or count * len(run.data.classes) > models.MOST_JUDGED:
             return None
         judge = Judge(val, None, "observed", run.config.mean_labels)
         build = Build(run, self._fabric).place(self._data)

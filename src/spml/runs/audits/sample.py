@@ -10,22 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...audit.folder import data_settings, read_observed
-from ...audit.sampling import Forecast, draw_sample, forecast_audit
-from ...audit.sheets import SheetFiles, write_sheet
+from ...audit.sheets import SheetFiles, draw_sample, write_sheet
 from ...common.errors import InputError
 from ...common.label_checks import rows_of
-from ...common.messages import log
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
 from ...data.groups import count_groups
-from ...decisions import fit_calibration, hidden_probabilities, priors_from_shares
-from ...labels import ObservedLabels
 from ..evaluate import check_classes
 from ..folder.held_out import all_scores, read_held_out
 from ..inputs import as_in_run
 from ..run import Run
-from ..settle.conflicts import check_mean_labels
 
 
 class CommonScores(NamedTuple):
@@ -130,8 +125,6 @@ class AuditSample(NamedTuple):
         classes: Names of all classes.
         available: Number of samples that they were drawn from.
         seed: Seed of the draw.
-        mean_labels: Mean labels per sample K that the forecast stands on; None if K is not known.
-        forecast: What the labels are expected to tell; None if K is not known.
         runs: Folders of the runs.
         data: Settings of the data that the samples are part of; None if they are not recorded.
         groups: Number of groups that the samples are of; 0 without groups.
@@ -142,8 +135,6 @@ class AuditSample(NamedTuple):
     classes: tuple[str, ...]
     available: int
     seed: int
-    mean_labels: float | None
-    forecast: Forecast | None
     runs: tuple[str, ...]
     data: dict[str, Any] | None
     groups: int = 0
@@ -161,8 +152,6 @@ class AuditSample(NamedTuple):
             "rows": len(self.ids),
             "available": self.available,
             "seed": self.seed,
-            "mean_labels": self.mean_labels,
-            "forecast": None if self.forecast is None else self.forecast._asdict(),
         }
         return write_sheet(sheet, self.ids, self.known, self.classes, about)
 
@@ -173,9 +162,8 @@ def sample_for_audit(
     *,
     rows: int = 100,
     seed: int = 0,
-    mean_labels: float | None = None,
 ) -> AuditSample:
-    """Draw samples to label in full, and compute what their labels are expected to tell.
+    """Draw samples to label in full.
 
     They are drawn from the samples of which all runs have held-out scores, so that the labels can also say
     how good scores and thresholds are. All are equally likely: samples that a model is unsure of have other
@@ -188,7 +176,6 @@ def sample_for_audit(
             with the labels that the first run was given.
         rows: Number of samples to draw.
         seed: Seed of the draw.
-        mean_labels: Mean labels per sample K; None = as the first run knows it.
 
     Raises:
         InputError: A run has no held-out scores; the runs or the data do not suit; there are too few samples;
@@ -204,23 +191,7 @@ def sample_for_audit(
             f"{data.path if data else first.folder}: all labels of all {len(common.ids):,} samples are known "
             "already, so there is nothing to label."
         )
-    labels = ObservedLabels.from_ternary(common.labels)
-    check_mean_labels(mean_labels, len(first.classes), [labels])
     chosen = draw_sample(len(common.ids), rows, seed)
-    priors, forecast = None, None
-    if mean_labels is not None:
-        priors = priors_from_shares((common.labels == 1).sum(0), mean_labels)
-    elif first.thresholds.mean_labels.known:
-        priors = first.thresholds.priors
-    if priors is not None:
-        log.info(f"simulating what {rows:,} fully labelled samples tell")
-        models = list(common.scores.values())
-        # The mean of the probabilities of all runs, each calibrated on its own scores.
-        hidden = [
-            hidden_probabilities(scores, common.labels, fit_calibration(scores, common.labels, priors))
-            for scores in models
-        ]
-        forecast = forecast_audit(models, common.labels, np.mean(hidden, axis=0), rows, seed=seed)
     drawn = common.take(chosen)
     settings = data if data is not None else None if first.config is None else first.config.data
     return AuditSample(
@@ -231,8 +202,6 @@ def sample_for_audit(
         classes=common.classes,
         available=len(common.ids),
         seed=seed,
-        mean_labels=None if priors is None else priors.mean_labels,
-        forecast=forecast,
         runs=tuple(str(run.folder) for run in runs.values()),
         data=None if settings is None else data_settings(settings),
         groups=count_groups(drawn.groups),

@@ -1,27 +1,24 @@
-"""Labels that a model inferred: from a file, and how probable they are next to known labels."""
+"""Labels that a model inferred, from a file."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ...common.errors import InputError, nearest
 from ...common.phrases import counted
 from ...common.safe import quote
-from ...data.readers.features import load_arrays
 from ...data.records import Records
-from ...data.tables.formats import open_parquet, read_lines, read_rows
+from ...data.tables.formats import open_parquet, read_rows
 from ...data.writers.samples import Inferred, image_files
-from ...decisions import Calibration, Scale, hidden_probabilities, logits_of
-from ..predict.predictions import PROBABILITY, Predictions, class_of_column
+from ..predict.predictions import PROBABILITY, class_of_column
 
 
 class Guess(NamedTuple):
@@ -29,7 +26,7 @@ class Guess(NamedTuple):
 
     Attributes:
         name: Name or file of the sample.
-        labels: (class, 1 or -1, probability or, without one, score; NaN if neither is known).
+        labels: (class, 1, probability or, without one, score; NaN if neither is known).
     """
 
     name: str
@@ -40,9 +37,8 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
-        path: CSV, TSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives,
-            with their probabilities where it holds some, otherwise with their scores; or .npz file of
-            pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
+        path: CSV, TSV or Parquet file of `spml predict`, whose `labels` are inferred positives, with their
+            probabilities where it holds some, otherwise with their scores.
         records: The data. A sample is found by its name or by its file.
 
     Returns:
@@ -52,20 +48,13 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
         InputError: The file is of another kind, has a class that the data does not have, or has no sample
             in common with it.
     """
-    suffix = path.suffix.lower()
-    readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
-        ".jsonl": _from_json_lines,
-        ".npz": _from_pseudo_labels,
-        **dict.fromkeys((".csv", ".tsv", ".parquet"), _from_table),
-    }
-    if suffix not in readers:
+    if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
         raise InputError(
-            f"{path}: is not a predictions file. Expected .csv, .tsv, .jsonl or .parquet from `spml "
-            "predict`, .npz with ids, classes and labels, or the folder of a run."
+            f"{path}: is not a predictions table. Expected .csv, .tsv or .parquet from `spml predict`."
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    return match(readers[suffix](path), records, str(path))
+    return match(_from_table(path), records, str(path))
 
 
 def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Inferred, tuple[str, ...]]:
@@ -139,61 +128,6 @@ def rows_by_name(records: Records) -> dict[str, int]:
     return rows | {name: row for row, name in enumerate(records.ids)}
 
 
-# -- probabilities -----------------------------------------------------------------------------------------
-
-
-class Suggestions(NamedTuple):
-    """Predicted labels that the data does not give.
-
-    Attributes:
-        probabilities: Probability that each label is there although it is not given, float64 (N, C); 0
-            where it is known.
-        number: Number of predicted labels that are not known.
-        expected: Expected number of these that are right.
-    """
-
-    probabilities: npt.NDArray[np.float64]
-    number: int
-    expected: float
-
-    def describe(self) -> str:
-        """Expected number of predicted labels that are right."""
-        return (
-            f"About {self.expected:.0f} of {counted(self.number, 'inferred label')} that the data does not "
-            "give are expected to be right; fewer if the model has learned from these samples (spml audit "
-            "uses scores by models that have not)."
-        )
-
-
-def make_suggestions(
-    predictions: Predictions, records: Records, calibration: Calibration, scale: Scale
-) -> Suggestions:
-    """Probabilities of predicted labels, given the known labels of the same samples.
-
-    A label that was not given is less probable than the same label of a sample of which nothing is known.
-
-    Args:
-        predictions: Predictions.
-        records: Data with the known labels.
-        calibration: Map from logits to probabilities.
-        scale: How the scores of the predictions follow from logits.
-    """
-    rows, ternary = rows_by_name(records), records.labels.to_ternary()
-    common = [name for name in predictions.classes if name in set(records.classes)]
-    own = [predictions.columns[name] for name in common]
-    theirs = [records.classes.index(name) for name in common]
-    known = np.zeros(predictions.scores.shape, np.int8)
-    for number, name in enumerate(predictions.ids):
-        row = rows.get(name, rows.get(os.path.abspath(name)))
-        if row is not None:
-            known[number, own] = ternary[row, theirs]
-    hidden = hidden_probabilities(logits_of(predictions.scores, scale), known, calibration)
-    predicted = np.zeros(known.shape, np.bool_)
-    for number, labels in enumerate(predictions.labels):
-        predicted[number, [predictions.columns[label] for label in labels]] = True
-    return Suggestions(hidden, int((predicted & (known == 0)).sum()), float(hidden[predicted].sum()))
-
-
 # -- files -----------------------------------------------------------------------------------------------
 
 
@@ -258,56 +192,3 @@ def _score(value: object, where: str) -> float:
     if not 0 <= score <= 1:
         raise InputError(f"{where}: a score must be a number from 0 to 1, but is {quote(value)}.")
     return score
-
-
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-
-class _Line(msgspec.Struct):
-    """One line of `spml predict --format jsonl`."""
-
-    file: str
-    labels: list[str]
-    scores: dict[str, _Share] | None = None
-    probabilities: dict[str, _Share] | None = None
-
-
-def _from_json_lines(path: Path) -> Iterator[Guess]:
-    decoder = msgspec.json.Decoder(_Line)
-    for number, text in enumerate(read_lines(path), start=1):
-        where = f"{path}: line {number}"
-        try:
-            line = decoder.decode(text)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError(
-                f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
-                f"{error}."
-            ) from error
-        scores = line.scores if line.probabilities is None else line.probabilities
-        if scores is None:
-            scores = dict.fromkeys(line.labels, math.nan)
-        yield predicted(line.file, line.labels, scores, where)
-
-
-def _from_pseudo_labels(path: Path) -> Iterator[Guess]:
-    keys = ("ids", "classes", "labels")
-    arrays, _ = load_arrays(path, keys)
-    if missing := [key for key in keys if key not in arrays]:
-        raise InputError(
-            f"{path}: can't be read as pseudo-labels, since it lacks {' and '.join(missing)}. Expected the "
-            "arrays ids, classes and labels."
-        )
-    ids, classes, labels = (arrays[key] for key in keys)
-    are_names = all(array.dtype.kind == "U" and array.ndim == 1 for array in (ids, classes))
-    if not are_names or labels.dtype.kind not in "iu" or labels.shape != (len(ids), len(classes)):
-        raise InputError(
-            f"{path}: expected ids and classes as lists of strings, and labels as integers with a row per id "
-            f"and a column per class; found {ids.dtype} {ids.shape}, {classes.dtype} {classes.shape} and "
-            f"{labels.dtype} {labels.shape}."
-        )
-    if not np.isin(labels, (-1, 0, 1)).all():
-        raise InputError(f"{path}: labels must be 1 (positive), -1 (negative) or 0 (not inferred).")
-    names = classes.tolist()
-    for name, row in zip(ids.tolist(), labels, strict=True):
-        columns = np.flatnonzero(row).tolist()
-        yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])

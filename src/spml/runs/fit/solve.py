@@ -184,7 +184,7 @@ class Solver:
         """Solve the auto head, or one that is going to score `windows`.
 
         With `every`, members are selected by cross-validation whatever the number of samples, so that all of
-        them are held out; the scores of all must fit (`models.MOST_SCORES`).
+        them are held out; the scores of all must fit (`models.MOST_JUDGED`).
 
         `held_out` of the result is a pair: metrics, empty where all scores fit, and `HeldOutScores`.
         """
@@ -193,7 +193,7 @@ class Solver:
         by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
         labelled = sum(int((part.observed.positives_per_sample() > 0).sum()) for part in (train, val))
         few = every or labelled < models.FEW or (windows and len(val) < ENOUGH_HELD_OUT)
-        few = few and (count + len(val)) * classes <= models.MOST_SCORES
+        few = few and (count + len(val)) * classes <= models.MOST_JUDGED
 
         def keep(logits: models.HeldOutLogits) -> tuple[dict[str, float], HeldOutScores]:
             """Metrics and a part of the logits where not all fit; all logits where they do."""

@@ -29,7 +29,7 @@ from ...scores.forms import IntArray, ScoreArray, read_rows, read_scores, read_t
 from . import layout as run_files
 from .contents import open_tensors, write_tensors
 
-MOST_SCORES = 5_000_000
+MOST_KEPT = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
 
 MOST_CLASSES = 5000
@@ -108,8 +108,8 @@ def gather_held_out(
         seed: Seed of the draw.
     """
     scores, classes = as_scores(scores), len(data.classes)
-    dense = scores.complete and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_SCORES)
-    most = max(1, MOST_SCORES // classes) if dense else MOST_ROWS
+    dense = scores.complete and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_KEPT)
+    most = max(1, MOST_KEPT // classes) if dense else MOST_ROWS
     if len(rows) > most:
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
         scores, rows = scores.take(drawn), rows[drawn]
@@ -148,7 +148,7 @@ def labels_of(
 
 def drawn_part(samples: int, classes: int, seed: int) -> IntArray:
     """Random samples, ascending, whose scores are kept where those of all do not fit (`fits`)."""
-    most = MOST_ROWS if classes > MOST_CLASSES else max(1, MOST_SCORES // classes)
+    most = MOST_ROWS if classes > MOST_CLASSES else max(1, MOST_KEPT // classes)
     return np.sort(permutation(samples, "kept scores", seed)[:most])
 
 

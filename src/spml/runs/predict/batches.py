@@ -13,9 +13,9 @@ import torch
 from ... import models
 from ...common.errors import InputError, SpmlError
 from ...data import Inputs
-from ...data.images.image_files import ImageFiles
+from ...data.images.image_files import NO_KEYS, ImageFiles
 from ...data.matrix import FeatureMatrix
-from ...engine.loader import NO_KEYS, Batches
+from ...engine.loader import Batches
 from ...engine.process_memory import total_memory
 from .cluster import compute_batches
 from .features import KeptFeatures

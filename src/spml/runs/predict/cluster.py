@@ -25,10 +25,10 @@ from ...common.signals import ended_by_signals
 from ...data import Inputs
 from ...data.dataset import Loaded
 from ...data.images.feature_store import first_of_each
-from ...data.images.image_files import FilePart, ImageFiles, MemoryImage
+from ...data.images.image_files import NO_KEYS, FilePart, ImageFiles, MemoryImage
 from ...data.names import FilesBelow
 from ...engine import find_device
-from ...engine.loader import NO_KEYS, Batches, Keys, load_batches
+from ...engine.loader import Batches, Keys, load_batches
 from ...engine.predict import autocast_to, compute
 from ...version import __version__
 

@@ -18,7 +18,7 @@ from ...data.tables.formats import require_pyarrow
 from .predictions import PROBABILITY, Predictions, score_columns
 
 Scores = Literal["auto", "all", "predicted", "none"]
-MANY_CLASSES = 100  # above which `auto` means `predicted`
+MOST_SCORE_COLUMNS = 100  # above which `auto` means `predicted`
 _ROW_GROUP = 1 << 16
 _NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
 """Parts of a class name that a reader of labels may take for a separator or for the start of a list."""
@@ -179,7 +179,7 @@ FORMATS: dict[str, type[Format]] = {
 def scores_to_give(scores: Scores, classes: int) -> Literal["all", "predicted", "none"]:
     """Replace `auto` by what it means for a number of classes."""
     if scores == "auto":
-        return "predicted" if classes > MANY_CLASSES else "all"
+        return "predicted" if classes > MOST_SCORE_COLUMNS else "all"
     return scores
 
 

@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 """Most classes in the table."""
 
-MOST_TOGETHER = 12
-"""Most labels in the table of those that are predicted together."""
-
-_ROWS_TOGETHER = 20_000  # held-out samples that it counts
-
 _LARGEST = 4 << 20  # bytes of a picture; those of this package have a twentieth
 
 
@@ -120,7 +115,6 @@ def write_report(run: Run, parts: Iterable[Samples], engine: Engine, *, remarks:
         audited=_optional(run, run_files.AUDITED),
         held_out=len(held_out.ids),
         rows=class_rows(run, held_out, cuts),
-        together=labels_together(run, held_out, cuts),
         shown=shown,
         most_shown=MOST_SHOWN,
         windows=any(photo.windows is not None for photo in photos.values()),
@@ -235,36 +229,6 @@ def class_rows(run: Run, held_out: HeldOut, cuts: Sequence[float]) -> list[dict[
             }
         )
     return rows
-
-
-def labels_together(
-    run: Run, held_out: HeldOut, cuts: Sequence[float]
-) -> list[tuple[str, int, list[float | None]]]:
-    """Which labels are predicted together, of the `MOST_TOGETHER` that are predicted most often.
-
-    Returns:
-        Per label its name, the number of held-out samples for which it is predicted, and the share of these
-        for which each of the labels is predicted, too; None for itself. Empty with fewer than two labels.
-    """
-    limits = np.asarray(cuts, np.float64).astype(np.float32)
-    columns = np.argsort(-held_out.positives, kind="stable")[: 5 * MOST_TOGETHER]
-    columns = columns[np.isfinite(limits[columns])]
-    rows = np.arange(min(len(held_out.ids), _ROWS_TOGETHER))
-    found = held_out.scores.at(np.repeat(rows, len(columns)), np.tile(columns, len(rows)))
-    predicted = found.reshape(len(rows), len(columns)) >= limits[columns]
-    most = np.argsort(-predicted.sum(0), kind="stable")[:MOST_TOGETHER]
-    most = most[predicted[:, most].any(0)]
-    counts = predicted[:, most].astype(np.float64).T @ predicted[:, most]
-    shares = counts / np.diag(counts)[:, None]
-    return [
-        (
-            run.classes[columns[column]],
-            int(counts[row, row]),
-            [None if row == other else float(share) for other, share in enumerate(shares[row])],
-        )
-        for row, column in enumerate(most.tolist())
-        if len(most) > 1
-    ]
 
 
 def _picture(path: Path) -> str | None:

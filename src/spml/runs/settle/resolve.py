@@ -30,7 +30,7 @@ from ...data.matrix import FeatureMatrix
 from ...decisions import MeanLabels, assumed_for_thresholds, default_mean_labels
 from ...methods.base import Needs, Objective
 from ...methods.registry import create, find
-from ...models.solved.moments import MANY_CLASSES
+from ...models.solved.moments import MOST_COLUMNS
 from .. import recipes
 from . import conflicts
 from .init_from import Start, read_start
@@ -217,7 +217,7 @@ def open_for_backbone(
             source=opening.name,
         )
     sizes = config.data.sizes
-    auto = settle_method(config, opening.kind, spec, start) == AUTO and len(opening.classes) <= MANY_CLASSES
+    auto = settle_method(config, opening.kind, spec, start) == AUTO and len(opening.classes) <= MOST_COLUMNS
     averages = several and auto and opening.kind == "image" and models.takes_any_size(spec)
     chooses = config.data.size == "auto" and spec.is_pretrained and config.model.frozen != "no"
     if len(sizes) > 1 and not averages:
