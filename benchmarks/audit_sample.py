@@ -1,41 +1,40 @@
-"""Compare what `spml audit sample` forecasts with what fully labelled samples really tell.
+"""Measure what fully labelled random samples tell.
 
-    python benchmarks/audit_sample.py DIR [--seeds 6]
+    python benchmarks/audit_sample.py DIR [SEEDS]
 
 DIR is a folder of feature sets: NAME.npz, or NAME_X and NAME_Y.npz.
 
-On each set one label per sample is shown, drawn uniformly or by the frequency of its class. `forecast`: ridge
-heads are scored by five-fold cross-validation; the forecast from these labels and the true K is compared with
-the spread of the true number of labels, and with true mAP on 300 random subsets. `choose`: mAP lost on test
-samples by the choice among eight ridge heads by the SP-score, by mAP on m random samples, and by both. Writes
-benchmarks/results/audit_sample.json and audit_sample.md.
+On each set one label per sample is shown, drawn uniformly or by the frequency of its class. `precision`:
+ridge heads are scored by five-fold cross-validation, and mAP on 300 random subsets is compared with mAP on
+all samples. `choose`: mAP lost on test samples by the choice among eight ridge heads by the SP-score, by mAP
+on m random samples, and by both. Writes benchmarks/results/audit_sample.json and audit_sample.md.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import math
 import statistics
+import sys
 from pathlib import Path
 
 import numpy as np
-from shared import save_results, table_head, today
+from shared import markdown, save_results, table, today
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from spml.audit.sampling import draw_sample, forecast_audit
 from spml.audit.selection import select_by_audit
+from spml.audit.sheets import draw_sample
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.decisions import fit_calibration, hidden_probabilities, priors_from_shares
 from spml.metrics import bootstrap_map, mean_average_precision
 
 ROWS = (50, 100, 200)
 HIDING = {"uniform": 0, "frequency": 1}  # power of the frequency of a class
 SUBSETS = 300
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
-MOST_SCORES = 300_000  # of a set of which mAP is forecast
+MOST_SCORES = 300_000  # of a set of which mAP is measured
 
 
 def feature_sets(root):
@@ -77,34 +76,32 @@ def true_errors(models, truth, rows):
     return values[:, 1:] - values[:, :1]
 
 
-def forecast(name, features, truth, hiding):
-    """Forecast and truth for one set."""
+def precision(name, features, truth, hiding):
+    """What random samples of one set tell about mAP of two heads."""
     labels = show_one(truth, HIDING[hiding], np.random.default_rng(0))
     models = [held_out(features, labels, penalty) for penalty in (3.0, 30.0)]
-    mean_labels = float(truth.sum(1).mean())
-    priors = priors_from_shares((labels == 1).sum(0), mean_labels)
-    hidden = hidden_probabilities(models[0], labels, fit_calibration(models[0], labels, priors))
     result = {"set": name, "hiding": hiding, "samples": len(truth), "classes": truth.shape[1]}
     for rows in ROWS:
-        if rows > len(truth) // 2:
-            continue
-        if truth.size > MOST_SCORES and rows != 100:
-            continue
-        told = forecast_audit(models, labels, hidden, rows)
-        if rows == 100:
-            spread = told.mean_labels_margin / 1.984 * math.sqrt(rows)  # t quantile of 99 degrees of freedom
-            result |= {"K": mean_labels, "spread": [spread, float(truth.sum(1).std())]}
-        if truth.size > MOST_SCORES:
+        if rows > len(truth) // 2 or truth.size > MOST_SCORES:
             continue
         errors = true_errors(models, truth, rows)
         shift = float(errors[0].mean())
         result[str(rows)] = {
-            "shift": [told.map_shift, shift],
-            "margin": [told.map_margin, float(np.quantile(np.abs(errors[0] - shift), 0.95))],
-            "difference": [told.smallest_difference, 2.8 * float((errors[0] - errors[1]).std())],
+            "shift": shift,
+            "margin": float(np.quantile(np.abs(errors[0] - shift), 0.95)),
+            "difference": 2.8 * float((errors[0] - errors[1]).std()),
             "correlation": float(np.corrcoef(errors)[0, 1]),
         }
     return result
+
+
+def medians(measured, rows="100"):
+    """Median over sets of what so many samples tell, in points."""
+    found = [of_set[rows] for of_set in measured["precision"] if rows in of_set]
+    return {
+        key: round(100 * statistics.median(each[key] for each in found), 1)
+        for key in ("shift", "margin", "difference")
+    }
 
 
 def choose(name, features, truth, hiding, seed):
@@ -141,67 +138,46 @@ def choose(name, features, truth, hiding, seed):
 
 def page(measured):
     """The tables, as Markdown."""
-    lines = [
-        "# What an audit sample tells, forecast and measured",
-        "",
+    told = []
+    for of_set in measured["precision"]:
+        if hundred := of_set.get("100"):
+            cells = [f"{100 * hundred[key]:.1f}" for key in ("shift", "margin", "difference")]
+            told.append((of_set["set"], of_set["hiding"], *cells, f"{hundred['correlation']:.2f}"))
+    told.append(("median", "", *(f"{value:.1f}" for value in medians(measured).values()), ""))
+    choices, ways = [], ("SP-score", "audit", "both")
+    for rows, hiding in itertools.product(map(str, ROWS), HIDING):
+        lost = [
+            of["lost"][rows] for of in measured["choose"] if of["hiding"] == hiding and rows in of["lost"]
+        ]
+        means = [f"{100 * statistics.fmean(of[way] for of in lost):.2f}" for way in ways]
+        choices.append((rows, hiding, len(lost), *means))
+    return markdown(
+        "# What an audit sample tells",
         "By `benchmarks/audit_sample.py`.",
-        "",
-    ]
-    lines += [
-        "## Forecast", "",
-        "Forecast / truth, with K known. Spread: standard deviation of the number of labels per sample. "
+        "## mAP of 100 samples",
         "Margin: half of the 95 % interval of mAP on 100 samples around its mean, which lies `shift` points "
         "above mAP on all samples. Difference: that between two heads which 100 samples find with "
-        "probability 80 %. "
-        "Correlation: of the errors of the two heads.", "",
-        *table_head("set", "hiding", "K", "spread", "shift", "margin", "difference", "correlation"),
-    ]  # fmt: skip
-    for of_set in measured["forecast"]:
-        if "K" not in of_set:  # fewer than 200 samples
-            continue
-        cells = [
-            of_set["set"],
-            of_set["hiding"],
-            f"{of_set['K']:.2f}",
-            "{:.2f} / {:.2f}".format(*of_set["spread"]),
-        ]
-        if hundred := of_set.get("100"):
-            for key in ("shift", "margin", "difference"):
-                cells.append("{:.1f} / {:.1f}".format(*(100 * value for value in hundred[key])))
-            cells.append(f"{hundred['correlation']:.2f}")
-        lines.append(f"| {' | '.join(cells + [''] * (8 - len(cells)))} |")
-    lines += [
-        "", "## Choice among eight ridge heads", "",
-        "Points of test mAP lost, mean over sets and seeds.", "",
-        "| samples | hiding | choices | SP-score | audit | both |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    for rows in map(str, ROWS):
-        for hiding in HIDING:
-            lost = [
-                of["lost"][rows] for of in measured["choose"] if of["hiding"] == hiding and rows in of["lost"]
-            ]
-            means = [
-                f"{100 * statistics.fmean(of[way] for of in lost):.2f}"
-                for way in ("SP-score", "audit", "both")
-            ]
-            lines.append(f"| {rows} | {hiding} | {len(lost)} | {' | '.join(means)} |")
-    return "\n".join(lines) + "\n"
+        "probability 80 %. Correlation: of the errors of the two heads.",
+        table(("set", "hiding", "shift", "margin", "difference", "correlation"), told),
+        "## Choice among eight ridge heads",
+        "Points of test mAP lost, mean over sets and seeds.",
+        table(("samples", "hiding", "choices", *ways), choices),
+    )
 
 
-def main(root, seeds):
+def main(root, seeds=6):
     """Measure all sets and write the results."""
-    measured = {**today(), "forecast": [], "choose": []}
-    for name, features, truth in feature_sets(root):
+    measured = {**today(), "precision": [], "choose": []}
+    for name, features, truth in feature_sets(Path(root)):
         for hiding in HIDING:
-            measured["forecast"].append(forecast(name, features, truth, hiding))
+            measured["precision"].append(precision(name, features, truth, hiding))
             if truth.size <= MOST_SCORES and len(truth) >= 400:
-                measured["choose"] += [choose(name, features, truth, hiding, seed) for seed in range(seeds)]
+                measured["choose"] += [
+                    choose(name, features, truth, hiding, seed) for seed in range(int(seeds))
+                ]
         print(name, flush=True)
     save_results("audit_sample", measured, page(measured))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("root", type=Path)
-    parser.add_argument("--seeds", type=int, default=6)
-    main(**vars(parser.parse_args()))
+    main(*sys.argv[1:])

@@ -3,13 +3,13 @@
     python benchmarks/counts.py DIR FOLDER
 
 DIR holds the folder `features`. One label of each sample is known, drawn uniformly; five seeds of the draw
-and of the split. On features of another kind the auto head has no such member. FOLDER takes what is measured,
-and a run that was stopped goes on. Writes benchmarks/results/counts.json and counts.md.
+and of the split. On features of another kind the auto head has no such member. FOLDER takes the runs. Rows
+are added to benchmarks/results/counts.json; those that are there are not measured again.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
 import statistics
 import sys
 import time
@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from shared import save_results, table_head, table_row, today
+from shared import load_results, markdown, save_results, table, today
 
 import spml
 
@@ -65,53 +65,42 @@ def measure(features, folder, name, seed, softmax):
     }
 
 
-def page(rows):
+def page(result):
     """Results as a page."""
-    lines = [
-        "# Softmax regression on features that look like counts",
-        "",
-        "`python benchmarks/counts.py DIR FOLDER`: 100 x test mAP of the auto head with and without softmax "
-        "regression as a member; mean of five seeds, with the deviation of the difference between seeds.",
-        "",
-        *table_head("set", "without", "with", "difference", "weight", "seconds without", "with"),
-    ]
+    rows = []
     for name in SETS:
-        with_, without = ([rows[f"{name} {seed} {softmax}"] for seed in SEEDS] for softmax in (True, False))
+        with_, without = (
+            [result["rows"][f"{name} {seed} {softmax}"] for seed in SEEDS] for softmax in (True, False)
+        )
         gains = [one["mAP"] - other["mAP"] for one, other in zip(with_, without, strict=True)]
 
-        def mean(runs, key):
-            return statistics.mean(run[key] for run in runs)
+        def mean(key, runs, form=".2f"):
+            return format(statistics.mean(run[key] for run in runs), form)
 
-        lines.append(
-            table_row(
-                name,
-                f"{mean(without, 'mAP'):.2f}",
-                f"{mean(with_, 'mAP'):.2f}",
-                f"{statistics.mean(gains):+.2f} ({statistics.stdev(gains):.2f})",
-                f"{mean(with_, 'weight'):.2f}",
-                f"{mean(without, 'seconds'):.0f}",
-                f"{mean(with_, 'seconds'):.0f}",
-            )
-        )
-    return "\n".join(lines) + "\n"
+        difference = f"{statistics.mean(gains):+.2f} ({statistics.stdev(gains):.2f})"
+        cells = [mean("mAP", without), mean("mAP", with_), difference, mean("weight", with_)]
+        rows.append((name, *cells, mean("seconds", without, ".0f"), mean("seconds", with_, ".0f")))
+    return markdown(
+        "# Softmax regression on features that look like counts",
+        "`python benchmarks/counts.py DIR FOLDER`: 100 x test mAP of the auto head with and without softmax "
+        "regression as a member; mean of five seeds, with the deviation of the difference between seeds.",
+        table(("set", "without", "with", "difference", "weight", "seconds without", "with"), rows),
+    )
 
 
-def main():
-    """Run the command."""
-    features, folder = Path(sys.argv[1]) / "features", Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "rows.json"
-    rows = json.loads(kept.read_text()) if kept.exists() else {}
-    for seed in SEEDS:
-        for name in SETS:
-            for softmax in (False, True):
-                key = f"{name} {seed} {softmax}"
-                if key not in rows:
-                    rows[key] = measure(features, folder, name, seed, softmax)
-                    kept.write_text(json.dumps(rows, indent=1))
-                    print(key, rows[key], flush=True)
-    save_results("counts", {**today(), "rows": rows}, page(rows))
+def main(root, folder):
+    """Measure what is missing, and write the results."""
+    result = load_results("counts", rows={})
+    for seed, name, softmax in itertools.product(SEEDS, SETS, (False, True)):
+        key = f"{name} {seed} {softmax}"
+        if key not in result["rows"]:
+            found = measure(Path(root, "features"), Path(folder), name, seed, softmax)
+            result["rows"][key] = found
+            result |= today()
+            save_results("counts", result)
+            print(key, found, flush=True)
+    save_results("counts", result, page(result))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_softmax
 
 from spml.common.errors import InputError
 from spml.decisions import (
@@ -24,7 +22,6 @@ from spml.decisions import (
 
 LISTS = (100, 500, 0)  # 0 = (K - 1) N
 DRAWS = {"interval": 400, "gamma": 20}
-CONFIDENT = 0.8
 UNKNOWN_K = (1.25, 1.5, 2.0)
 
 
@@ -37,79 +34,58 @@ def f1(predicted, truth):
     }
 
 
-def best_cuts(scores, value):
-    """Threshold of each class at the number r of predictions with the largest value(column, r)."""
-    cuts = np.full(scores.shape[1], np.inf)
-    for column, own in enumerate(-np.sort(-scores, axis=0).T):
-        values = value(column)
+def true_f1_cuts(scores, truth):
+    """Threshold of each class with the largest F1, with all labels known."""
+    cuts, numbers = np.full(scores.shape[1], np.inf), np.arange(1, len(scores) + 1)
+    for column in range(scores.shape[1]):
+        order = np.argsort(-scores[:, column])
+        own, hits = scores[order, column], np.cumsum(truth[order, column])
+        values = 2 * hits / (numbers + hits[-1])
         best = int(values.argmax())
         if values[best] > 0:
             cuts[column] = (own[best] + own[min(best + 1, len(own) - 1)]) / 2
     return cuts
 
 
-def expected_f1_cuts(scores, p):
-    """Thresholds of the largest expected F1 by probabilities."""
-    descending = -np.sort(-p, axis=0)
-    numbers = np.arange(1, len(p) + 1)
-    return best_cuts(scores, lambda c: 2 * np.cumsum(descending[:, c]) / (numbers + descending[:, c].sum()))
-
-
-def true_f1_cuts(scores, truth):
-    """Thresholds of the largest F1 with all labels known."""
-    order, numbers = np.argsort(-scores, axis=0), np.arange(1, len(scores) + 1)
-    return best_cuts(scores, lambda c: 2 * np.cumsum(truth[order[:, c], c]) / (numbers + truth[:, c].sum()))
-
-
 class Measured:
     """A model with scores of the samples that decide, and everything that is decided by them.
 
     Args:
-        held: Scores of the samples D that decide (D, C).
-        labels: Their observed labels.
-        truth: Their true labels, for judging and for audits only.
-        test, test_truth: Scores and true labels of the test samples.
-        counts: Known positives of each class among all training and validation samples.
-        audit: Samples of D that are audited.
-        check: Samples of D that are validation samples.
-        mean_labels: K as it is stated.
+        problem: The data. Training and validation samples decide; their true labels are for judging and for
+            audits only.
+        scored: Scores of the model.
     """
 
-    def __init__(self, held, labels, truth, test, test_truth, counts, audit, check, mean_labels):
-        self.held, self.labels, self.truth, self.test, self.test_truth = held, labels, truth, test, test_truth
-        self.audit, self.check, self.k = audit, check, mean_labels
-        self.own, self.all = (labels == 1).sum(0), counts
+    def __init__(self, problem, scored):
+        self.held, self.labels, self.truth = held, labels, truth = (
+            scored.held,
+            problem.observed,
+            problem.truth,
+        )
+        self.test, self.test_truth, self.k = scored.test, problem.test_truth, problem.mean_labels
+        self.audit, self.check = audit, _ = problem.audited, problem.val_rows
+        self.own = (labels == 1).sum(0)
         self.shares = priors_from_shares(self.own, self.k)
         self.p, self.plain = fit_probabilities(held, labels, self.shares)
         self.audited = priors_from_audit(
             self.own, truth[audit], known=labels[audit] == 1, samples=len(labels)
         )
         refined = fit_calibration(held, labels, self.audited)
-        self.p_audited = refine_calibration(refined, held[audit], truth[audit])
+        p_audited = refine_calibration(refined, held[audit], truth[audit])
+        self.estimates = {"": (self.plain, self.p), ", 50 rows audited": (self.audited, p_audited)}
 
     def thresholds(self):
         """Macro and micro F1 on the test samples for each rule."""
         held, labels, k = self.held, self.labels, self.k
-        eb5 = f1_cuts(held, labels, self.plain).thresholds
         rules = {
             "one global cut at K": label_cuts(held, labels, self.plain, k).thresholds,
-            "EB5, cap 4x": eb5,
-            "EB5, shares of all training labels": f1_cuts(
-                held, labels, fit_probabilities(held, labels, self.shares, self.all)[1]
-            ).thresholds,
-            "EB5, priors K r_c": f1_cuts(held, labels, self.shares).thresholds,
-            "expected macro F1 from p": expected_f1_cuts(held, self.p(held)),
+            "EB5, cap 4x": f1_cuts(held, labels, self.plain).thresholds,
             "all validation labels known": true_f1_cuts(held[self.check], self.truth[self.check]),
             "EB5, K -25 %": self._eb5(0.75 * k),
             "EB5, K +33 %": self._eb5(min(k / 0.75, len(self.own))),
             "EB5, 50 rows audited": f1_cuts(held, labels, self.audited).thresholds,
         }
-        found = {name: f1(self.test >= cuts, self.test_truth) for name, cuts in rules.items()}
-        predicted = self.test >= eb5
-        empty = np.flatnonzero(~predicted.any(1))
-        allowed = np.where(np.isfinite(eb5), self.test, -np.inf)
-        predicted[empty, allowed[empty].argmax(1)] = True
-        return found | {"EB5, top-1 fallback": f1(predicted, self.test_truth)}
+        return {name: f1(self.test >= cuts, self.test_truth) for name, cuts in rules.items()}
 
     def _eb5(self, k):
         priors = fit_probabilities(self.held, self.labels, priors_from_shares(self.own, k))[1]
@@ -138,10 +114,7 @@ class Measured:
         Precision is weighted by predictions, recall by positives."""
         shares = self.truth.mean(0)
         found = {"class shares": 100 * float(np.abs(self.plain.shares - shares).sum() / shares.sum())}
-        for name, priors, p in (
-            ("", self.plain, self.p),
-            (", 50 rows audited", self.audited, self.p_audited),
-        ):
+        for name, (priors, p) in self.estimates.items():
             cuts = f1_cuts(self.held, self.labels, priors, p)
             for where, scores, truth in (
                 ("deciding", self.held, self.truth),
@@ -156,10 +129,7 @@ class Measured:
     def targets(self):
         """Precision and recall reached on the test samples where they are asked for; NaN = not reachable."""
         found = {}
-        for name, priors, p in (
-            ("", self.plain, self.p),
-            (", 50 rows audited", self.audited, self.p_audited),
-        ):
+        for name, (priors, p) in self.estimates.items():
             for asked in (0.8, 0.9):
                 try:
                     cuts = precision_cuts(self.held, self.labels, priors, p, asked, per_class=False)
@@ -180,17 +150,8 @@ class Measured:
 
     def calibration(self):
         """Calibration error on the test samples in percent of positives, and error of the total."""
-        known = self.labels == 1
-        maps = {
-            "IPW isotonic": self.p,
-            "IPW isotonic, 50 rows audited": self.p_audited,
-            "Platt": _platt(self.held, known, self.k),
-        }
-        q = expit(self.test) if self.test.min() >= 0 else np.exp(log_softmax(self.test, 1))
-        probabilities = {name: p(self.test) for name, p in maps.items()} | {
-            "min(1, K softmax)": np.minimum(1, self.k * q)
-        }
-        return {name: _agreement(p, self.test_truth) for name, p in probabilities.items()}
+        return {f"IPW isotonic{name}": agreement(p(self.test), self.test_truth)
+                for name, (_, p) in self.estimates.items()}  # fmt: skip
 
     def missing(self):
         """True and expected precision of the first of the list of missing labels, in percent."""
@@ -200,8 +161,8 @@ class Measured:
         order = np.argsort(-np.where(unknown, self.held, -np.inf), axis=None, kind="stable")
         order = order[: int(unknown.sum())]
         expected = {
-            "": hidden_probabilities(self.held, self.labels, self.p).ravel()[order],
-            " audited": hidden_probabilities(self.held, self.labels, self.p_audited).ravel()[order],
+            name: hidden_probabilities(self.held, self.labels, p).ravel()[order]
+            for name, (_, p) in zip(("", " audited"), self.estimates.values(), strict=True)
         }
         found = {"random": {"true": 100 * float(hidden.sum() / unknown.sum())}}
         for size in LISTS:
@@ -209,13 +170,9 @@ class Measured:
             if n > len(order) / 2:
                 continue  # hardly a list of the first ones
             row = {"true": 100 * float(hidden.ravel()[order[:n]].mean()), "size": n}
-            columns = order[:n] % len(self.own)
-            right = np.bincount(columns, hidden.ravel()[order[:n]], minlength=len(self.own))
             for name, values in expected.items():
                 row[f"expected{name}"] = 100 * float(values[:n].mean())
                 row[f"bias{name}"] = row[f"expected{name}"] - row["true"]
-                told = np.bincount(columns, values[:n], minlength=len(self.own))
-                row[f"error per class{name}"] = 100 * float(np.abs(told - right).sum() / n)
             found[str(size) if size else "(K-1)N"] = row
         return found
 
@@ -228,31 +185,11 @@ def gap(stated, hits, number):
     return {"error": float(np.abs(gap) @ weights), "bias": float(gap @ weights)}
 
 
-def _platt(scores, known, mean_labels):
-    """Logistic regression of the known labels on the score, shifted such that p sums to K per sample."""
-    z, y = scores.ravel().astype(np.float64), known.ravel()
-    scale = z.std()
-
-    def loss(parameters):
-        a, b = parameters
-        moved = a * z / scale + b
-        error = expit(moved) - y
-        return np.logaddexp(0, np.where(y, -moved, moved)).mean(), [
-            (error * z).mean() / scale,
-            error.mean(),
-        ]
-
-    a = minimize(loss, [1.0, -2.0], jac=True).x[0] / scale
-    b = brentq(lambda b: expit(a * z + b).sum() - mean_labels * len(scores), -1e3, 1e3)
-    return lambda scores: expit(a * scores.astype(np.float64) + b)
-
-
-def _agreement(p, truth):
-    confident = p > CONFIDENT
+def agreement(p, truth):
+    """Calibration error and error of the total, in percent."""
     return {
         "error": 100 * calibration_error(p, truth).error,
         "total": 100 * float(abs(p.sum() / truth.sum() - 1)),
-        "gap above .8": 100 * float((p - truth)[confident].mean()) if confident.any() else np.nan,
     }
 
 

@@ -1,14 +1,12 @@
 """Models whose decisions `decisions.py` measures, and their scores of samples that they were not fitted to.
 
-For a head that is solved, the training samples are scored by five solutions without a fifth of them, with
-the penalty of the whole solution, or members of an auto head that are selected by all of these scores. A
-head that is trained scores the validation samples alone. Penalties, rates and epochs are selected by the
+The training samples are scored by five solutions without a fifth of them, with the penalty of the whole
+solution, or members of an auto head that are selected by all of these scores. Penalties are selected by the
 SP-score of the validation samples.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,18 +14,16 @@ import numpy as np
 
 from spml.common.draws import permutation
 from spml.config import LBFGS, ModelConfig, OptimConfig
-from spml.data import Samples
 from spml.decisions import Judge
 from spml.engine import make_fabric
 from spml.labels import ObservedLabels
-from spml.metrics import sp_score
-from spml.models import fit_auto
-from spml.models.solved.spaces import Pool
+from spml.runs.audits.out_of_fold import without
 from spml.runs.fit.build import Build
+from spml.runs.fit.solve import Solver
 from spml.runs.settle.resolve import Opened, check_stated, open_for_backbone, resolve
 
 FOLDS, AUDITED = 5, 50
-AUTO, SOFTMAX, RIDGE, GR = "auto", "softmax", "ridge", "GR"
+AUTO, SOFTMAX, RIDGE = "auto", "softmax", "ridge"
 LINEAR = {
     SOFTMAX: {"method": "softmax", "optim": OptimConfig(name=LBFGS)},
     RIDGE: {"model": ModelConfig(head="ridge", scaling="standard")},
@@ -38,16 +34,12 @@ class Scored(NamedTuple):
     """Scores of one model.
 
     Attributes:
-        rows: Samples that decide, numbered over training, then validation samples.
-        held: Their scores by a model that was not fitted to them, float32 (D, C).
-        test: Scores of the test samples, float32 (T, C).
-        rate: Learning rate; NaN for a head that is solved.
+        held: Scores of training, then validation samples by models that were not fitted to them, (L, C).
+        test: Scores of the test samples, (T, C).
     """
 
-    rows: np.ndarray
     held: np.ndarray
     test: np.ndarray
-    rate: float = math.nan
 
 
 class Enough(Exception):
@@ -77,7 +69,7 @@ class Problem:
     """A data set with hidden labels, and the samples that are audited.
 
     Args:
-        config: Data with hidden labels, K, and how heads or networks are trained.
+        config: Data with hidden labels, K, and how heads are trained.
         known: Column of the label that is known of each sample, by its name, where the data is given with all
             labels; None = labels are hidden as `config` says.
     """
@@ -87,7 +79,7 @@ class Problem:
         self.data, self._spec = open_for_backbone(config)[:2]
         if known is not None:
             self.data = replace(
-                self.data, splits={name: _with(part, known) for name, part in self.data.splits.items()}
+                self.data, splits={name: knowing(part, known) for name, part in self.data.splits.items()}
             )
         self.train, self.val = self.data.splits["train"], self.data.splits["val"]
         self.observed = np.concatenate([part.observed.to_ternary() for part in (self.train, self.val)])
@@ -104,27 +96,19 @@ class Problem:
         run = resolve(config, Opened(data, self._spec))
         return Build(run, make_fabric("cpu", 1, "32-true"), backbone=not run.frozen).place()
 
-    def part(self, rows, held):
-        """Data set with some of the training samples, and others for validation."""
-        splits = {"train": _take(self.train, rows), "val": _take(self.train, held)}
-        return replace(self.data, splits=splits, truth={})
-
     def folds(self):
-        """Yield training samples and held-out samples of each fold."""
+        """Yield which training samples are held out, for each fold."""
         order = permutation(len(self.train), "folds", self.config.seed)
         for first in range(FOLDS):
-            held = np.sort(order[first::FOLDS])
-            yield np.setdiff1d(order, held), held
+            held = np.zeros(len(order), np.bool_)
+            held[order[first::FOLDS]] = True
+            yield held
 
 
-def _with(samples, known):
+def knowing(samples, known):
+    """Samples with other observed labels."""
     columns = np.asarray([known[name] for name in samples.ids])
     return replace(samples, observed=ObservedLabels.from_index(columns, samples.observed.num_classes))
-
-
-def _take(samples, rows):
-    ids = tuple(samples.ids[row] for row in rows.tolist())
-    return Samples(ids, samples.inputs.take(rows), samples.observed.take(rows))
 
 
 def solve_linear(problem, name):
@@ -135,40 +119,24 @@ def solve_linear(problem, name):
     best = build.fit(watch).best
     held = np.empty(problem.observed.shape, np.float32)
     held[problem.val_rows] = watch.val[best]
-    for rows, out in problem.folds():
-        part = problem.part(rows, out)
+    for out in problem.folds():
+        part = without(problem.data, out)
         inner = Watch(part.splits["val"], problem.mean_labels, best)
         try:
             problem.build(part, **settings).fit(inner)
         except Enough:
-            held[out] = inner.val[best]
-    return Scored(np.arange(len(held)), held, watch.test[best])
+            held[np.flatnonzero(out)] = inner.val[best]
+    return Scored(held, watch.test[best])
 
 
-def solve_auto(problem, _):
+def solve_auto(problem, _=None, data=None):
     """The auto head, selected by cross-validation over all samples, as for an audit."""
-    solved = fit_auto(
-        problem.train,
-        problem.val,
-        lambda scores, rows, classes: sp_score(scores, problem.observed[rows], problem.mean_labels).score,
-        cross_validate=True,
-        mean_labels=problem.mean_labels,
-        seed=problem.config.seed,
-        keep=lambda logits: logits.left_out,
-    )
-    tests = Pool(problem.data.splits["test"])
-    batches = tests.batches(np.arange(len(tests)))
-    test = np.concatenate([solved.head(tests.features(batch)).detach().numpy() for batch in batches])
-    return Scored(np.arange(len(solved.rows)), solved.held_out[np.argsort(solved.rows)], test)
+    build = problem.build(data, method="auto")
+    judge = Judge(problem.val, None, "observed", problem.mean_labels, problem.data.empty)
+    solved = Solver(build, judge).solve_auto(every=True)
+    build.top.set_ensemble(solved.head)
+    held = solved.held_out[1].scores.gather()[np.argsort(solved.rows)]
+    return Scored(held, build.predict("test"))
 
 
-def train(problem, _, rates):
-    """GR, at the best of some learning rates."""
-    found = []
-    for rate in rates:
-        optim = replace(problem.config.optim, lr=rate)
-        build = problem.build(method="gr", optim=optim)
-        fitted = build.fit(Watch(problem.val, problem.mean_labels))
-        scored = Scored(problem.val_rows, build.predict("val"), build.predict("test"), rate)
-        found.append((fitted.history[fitted.best]["val/SP"], scored))
-    return max(found, key=lambda pair: pair[0])[1]
+HEADS = {AUTO: solve_auto, SOFTMAX: solve_linear, RIDGE: solve_linear}

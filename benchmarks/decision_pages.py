@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from decision_models import AUTO, GR, RIDGE, SOFTMAX
-from shared import table_head, table_row
+from decision_models import AUTO, HEADS
+from shared import markdown, table
 
-HEADS = (AUTO, SOFTMAX, RIDGE, GR)
 AUDITS = "audits"
 LISTS = ("100", "500", "(K-1)N")
 PARTS = ("thresholds", "targets", "calibration", "missing", "stated", "K not stated")
@@ -69,18 +68,13 @@ def pair(error, bias):
     return f"{number(error)} ({number(bias, '+.1f')})"
 
 
-def table(title, columns, rows):
-    """Lines of a table, whose rows are pairs of a name and cells."""
-    return [*table_head(title, *columns), *(table_row(name, *cells) for name, cells in rows), ""]
-
-
-def page(about, kept):
-    """Numbers, and the tables of the page."""
-    found = summarise(kept)
-    lines = [*by_hiding(found), *without_k(found)]
+def page(result):
+    """The part of the page below its introduction."""
+    found = result["measured"]
+    blocks = [*by_hiding(found), *without_k(found)]
     for hiding, sets in found.items():
-        lines += [*stated(hiding, sets), *lists(hiding, sets), *audits(hiding, sets)]
-    return about | {"measured": found}, "\n".join(lines)
+        blocks += [*stated(hiding, sets), *lists(hiding, sets), *audits(hiding, sets)]
+    return markdown("## Tables", *blocks)
 
 
 def by_hiding(found):
@@ -95,7 +89,7 @@ def by_hiding(found):
     def rows_of(part, cell):
         names = dict.fromkeys(key for rows in columns.values() for row in rows for key in row[part])
         return table(
-            part, columns, [(name, [cell(rows, name) for rows in columns.values()]) for name in names]
+            (part, *columns), [(name, *(cell(rows, name) for rows in columns.values())) for name in names]
         )
 
     def f1(rows, name):
@@ -116,25 +110,21 @@ def by_hiding(found):
 
     return [
         "### Thresholds: macro / micro F1 on the test samples",
-        "",
-        *rows_of("thresholds", f1),
+        rows_of("thresholds", f1),
         "### Precision and recall reached where they are asked for, in percent",
-        "",
-        *rows_of("targets", lambda rows, name: number(at(rows, "targets", name))),
+        rows_of("targets", lambda rows, name: number(at(rows, "targets", name))),
         "### Probabilities: calibration error, in percent of the positives (error of the total)",
-        "",
-        *rows_of("calibration", error_and_total),
+        rows_of("calibration", error_and_total),
         "### Missing labels: percent of the first ones that are right; bias of the expected percentage, and "
         "mean over sets of its size; bias with 50 audited rows",
-        "",
-        *rows_of("missing", right),
+        rows_of("missing", right),
     ]
 
 
 def stated(hiding, sets):
     """Tables of precision and recall as they are stated, a row per set."""
     heads = [model for model in HEADS if any(model in row for row in sets.values())]
-    lines = []
+    blocks = []
     for what in ("precision", "recall"):
         rows = []
         for title, chosen in [*((name, [name]) for name in sets), ("mean", list(sets))]:
@@ -146,10 +136,12 @@ def stated(hiding, sets):
                     for where in ("deciding", "test")
                 ]
                 cells.append("; ".join(both) if parts else "-")
-            rows.append((title, cells))
-        lines += [f"### {hiding}: error (bias) of stated {what}, in points", ""]
-        lines += table("set", [f"{model}: deciding; test" for model in heads], rows)
-    return lines
+            rows.append((title, *cells))
+        blocks += [
+            f"### {hiding}: error (bias) of stated {what}, in points",
+            table(("set", *(f"{model}: deciding; test" for model in heads)), rows),
+        ]
+    return blocks
 
 
 def lists(hiding, sets):
@@ -162,9 +154,11 @@ def lists(hiding, sets):
             found = row.get(model, {}).get("missing", {})
             parts = ["{bias:+.0f} of {true:.0f}".format(**found[size]) for size in LISTS if size in found]
             cells.append(", ".join(parts) or "-")
-        rows.append((f"{name} ({min(row[model]['seeds'] for model in heads if model in row)})", cells))
-    title = f"### {hiding}: bias of the expected percentage of right entries, by set, in points"
-    return [title, "", *table("first 100, 500, (K-1)N (seeds): bias of right", heads, rows)]
+        rows.append((f"{name} ({min(row[model]['seeds'] for model in heads if model in row)})", *cells))
+    return [
+        f"### {hiding}: bias of the expected percentage of right entries, by set, in points",
+        table(("first 100, 500, (K-1)N (seeds): bias of right", *heads), rows),
+    ]
 
 
 def audits(hiding, sets):
@@ -182,9 +176,9 @@ def audits(hiding, sets):
         for count in ("50", "100", "200"):
             error, covered = (at(parts, "K", count, key) for key in ("error", "coverage"))
             cells.append(f"{number(error)} ({number(covered, '.0f')})")
-        rows.append((title, cells))
+        rows.append((title, *cells))
     title = f"### {hiding}: errors of class shares and K, in percent of the labels and of K"
-    return [title, "", *table("set", columns, rows)]
+    return [title, table(("set", *columns), rows)]
 
 
 def without_k(found):
@@ -203,7 +197,7 @@ def without_k(found):
         }
         small = [loss for name, loss in losses.items() if name != "cal500"]
         cells = [np.mean(small, 0), np.max(small, 0), *losses.values()]
-        rows.append((rule, [" / ".join(f"{value:+.1f}" for value in cell) for cell in cells]))
-    columns = ["mean without cal500", "worst without cal500", *parts]
+        rows.append((rule, *(" / ".join(f"{value:+.1f}" for value in cell) for cell in cells)))
+    titles = ("rule", "mean without cal500", "worst without cal500", *parts)
     title = "### K not stated: macro / micro F1 lost to EB5 with the true K, mean over heads"
-    return [title, "", *table("rule", columns, rows)]
+    return [title, table(titles, rows)]

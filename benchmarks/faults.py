@@ -16,7 +16,6 @@ import json
 import re
 import statistics
 import sys
-import time
 from collections import defaultdict
 from pathlib import Path
 from unittest.mock import patch
@@ -24,7 +23,7 @@ from unittest.mock import patch
 import timm
 import torch
 from safetensors.torch import save
-from shared import load_results, save_results, table_head, table_row, today
+from shared import load_results, markdown, save_results, table, timed, today
 
 from spml.common.files import sha256_file, write_bytes
 from spml.common.locks import only_writer
@@ -69,27 +68,19 @@ def state():
     return {"model": dict(model.state_dict()), "optimizer": optimizer.state_dict()}
 
 
-def seconds(function):
-    """Wall time of a call."""
-    started = time.perf_counter()
-    function()
-    return time.perf_counter() - started
-
-
-def write_unchecked(path, tensors, metadata):
-    """Write a checkpoint as `save_checkpoint` does, but without a checksum."""
-    write_bytes(path, save(tensors, metadata))
-
-
 def costs(folder):
     """Cost of a checksum as a share of saving a checkpoint, of SHA-256 instead, and of a lock."""
     content, without, extra = state(), [], []
+
+    def write_unchecked(path, tensors, metadata):
+        write_bytes(path, save(tensors, metadata))
+
     for _ in range(SAVES + 1):
         with patch("spml.engine.checkpoint.write_checked", write_unchecked):
-            without.append(seconds(lambda: save_checkpoint(folder, content)))
-        extra.append(seconds(lambda: save_checkpoint(folder, content)) / without[-1] - 1)
+            without.append(timed(lambda: save_checkpoint(folder, content)))
+        extra.append(timed(lambda: save_checkpoint(folder, content)) / without[-1] - 1)
     path = folder / "checkpoint.safetensors"
-    sha256 = seconds(lambda: sha256_file(path)) / statistics.median(without)
+    sha256 = timed(lambda: sha256_file(path)) / statistics.median(without)
     size = path.stat().st_size
 
     def lock():
@@ -106,7 +97,7 @@ def costs(folder):
         "checksum adds, %": round(100 * statistics.median(extra), 1),
         "quartiles, %": [round(100 * q, 1) for q in statistics.quantiles(extra, n=4)[::2]],
         "SHA-256 would add, %": round(100 * sha256, 1),
-        "lock, microseconds": round(1e6 * min(seconds(lock) for _ in range(100)), 1),
+        "lock, microseconds": round(1e6 * min(timed(lock) for _ in range(100)), 1),
     }
 
 
@@ -118,16 +109,14 @@ def damages_table(subjects):
         harmless = counts["cases"] - counts["found"] - counts["wrong"]
         wrong = f" / {counts['wrong']} wrong" if counts["wrong"] else ""
         cells[file][fault] = f"{counts['found']} / {harmless}{wrong}"
-    return [
-        "Noticed in a message / without influence on any result.",
-        "",
-        *table_head("folder: file", *FAULTS.values()),
-        *(table_row(file, *(found.get(fault, "-") for fault in FAULTS)) for file, found in cells.items()),
-    ]
+    return table(
+        ("folder: file", *FAULTS.values()),
+        [(file, *(found.get(fault, "-") for fault in FAULTS)) for file, found in cells.items()],
+    )
 
 
 def by_file(subjects):
-    """Rows of the table in docs/faults.md: noticed and harmless cases of each file, in whatever folder."""
+    """Table of docs/faults.md: noticed and harmless cases of each file, in whatever folder."""
     cells = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for subject, counts in subjects.items():
         place, fault = subject.rsplit(", ", 1)
@@ -139,59 +128,51 @@ def by_file(subjects):
         name = re.sub(r"^epoch-\d+", "scores/epoch-*", re.sub(r"^(samples\.)", r"scores/\1", name))
         cells[name][fault][0] += counts["found"]
         cells[name][fault][1] += counts["cases"] - counts["found"] - counts["wrong"]
-    return [
-        table_row(
-            name if "`" in name else f"`{name}`",
-            *(" / ".join(map(str, cells[name][fault])) if fault in cells[name] else "-" for fault in FAULTS),
-        )
-        for name in sorted(cells)
-    ]
+    rows = []
+    for name, found in sorted(cells.items()):
+        both = [" / ".join(map(str, found[fault])) if fault in found else "-" for fault in FAULTS]
+        rows.append((name if "`" in name else f"`{name}`", *both))
+    return table(("file", *FAULTS.values()), rows)
 
 
 def write_guide(subjects):
     """Replace the table of docs/faults.md."""
-    text = GUIDE.read_text()
-    head = "\n".join(table_head("file", *FAULTS.values()))
-    before, _, rest = text.partition(head + "\n")
-    rest = rest[rest.index("\n\n") :]
-    GUIDE.write_text("\n".join([before + head, *by_file(subjects)]) + rest)
+    text, table_ = GUIDE.read_text(), by_file(subjects)
+    before, _, rest = text.partition(table_.partition("\n")[0])
+    GUIDE.write_text(before + table_ + rest[rest.index("\n\n") :])
 
 
 def page(results):
     """The results as Markdown."""
-    lines = [
+    blocks = []
+    for name, subjects in results["searches"].items():
+        total = sum(counts["cases"] for counts in subjects.values())
+        wrong = sum(counts["wrong"] for counts in subjects.values())
+        blocks.append(f"## {total:,} x {SEARCHES[name]}: {wrong} went wrong")
+        if name == "damages":
+            blocks += ["Noticed in a message / without influence on any result.", damages_table(subjects)]
+            continue
+        columns = list(dict.fromkeys(what for counts in subjects.values() for what in counts))
+        rows = []
+        for subject, counts in subjects.items():
+            values = map(counts.get, columns)
+            rows.append((subject, *(f"{each:,}" if isinstance(each, int) else each for each in values)))
+        blocks.append(table(("", *columns), rows))
+    cost = results["cost"]
+    low, high = cost["quartiles, %"]
+    return markdown(
         "# Faults and their cost",
-        "",
         f"`python benchmarks/faults.py`, {results['date']}, {results['machine']}, "
         f"{results['versions']['machine']}, torch {results['versions']['torch']}, Python "
         f"{results['versions']['python']}. What went wrong has been mended since, and is a test now. Rows of "
         "another date and the cost are of 2026-11-23, on an Intel Xeon with 2 cores.",
-    ]
-    for name, subjects in results["searches"].items():
-        total = sum(counts["cases"] for counts in subjects.values())
-        wrong = sum(counts["wrong"] for counts in subjects.values())
-        lines += ["", f"## {total:,} x {SEARCHES[name]}: {wrong} went wrong", ""]
-        if name == "damages":
-            lines += damages_table(subjects)
-            continue
-        columns = list(dict.fromkeys(what for counts in subjects.values() for what in counts))
-        lines += table_head("", *columns)
-        lines += [
-            table_row(subject, *(f"{value:,}" if isinstance(value, int) else value for value in values))
-            for subject, values in ((key, map(counts.get, columns)) for key, counts in subjects.items())
-        ]
-    cost = results["cost"]
-    low, high = cost["quartiles, %"]
-    lines += [
-        "",
+        *blocks,
         "## Cost",
-        "",
         f"Saving a checkpoint of {cost['megabytes']} MB takes {cost['seconds without']} s without a "
         f"checksum. The checksum adds {cost['checksum adds, %']} % (median of {SAVES} pairs, quartiles {low} "
         f"to {high} %). SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock "
         f"takes {cost['lock, microseconds']:.0f} microseconds.",
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def main():

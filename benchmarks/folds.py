@@ -1,10 +1,9 @@
 """Measure what `spml audit --folds` is worth for a network that was trained end to end.
 
-    python benchmarks/folds.py VOC2012_ANIMALS WEIGHTS FOLDER [SEEDS]
+    python benchmarks/folds.py VOC2012_ANIMALS WEIGHTS FOLDER
 
 VOC2012_ANIMALS is a folder of photographs with `labels.csv` (all labels, and a split), WEIGHTS the
-.safetensors file of a MobileNetV2 (timm's `mobilenetv2_100`). FOLDER takes everything that is written, and a
-run that was stopped goes on.
+.safetensors file of a MobileNetV2 (timm's `mobilenetv2_100`). FOLDER takes everything that is written.
 
 One label of each photograph is drawn at random. A network is trained at 96 pixels for 4 epochs with GR, and
 its list of missing labels is made from its own scores of the photographs that it has learned (`--folds 0`),
@@ -23,7 +22,7 @@ import numpy as np
 from shared import save_results, today
 from story import run
 
-from spml.audit.folder import ABOUT, read_audit
+from spml.audit.folder import read_audit
 from spml.config import DataConfig
 from spml.data.readers import read
 
@@ -33,6 +32,7 @@ SETTINGS = {
     "epochs": 4,
     "batch_size": 32,
     "mean_labels": MEAN_LABELS,
+    "data.separator": " ",
     "data.unlisted": "negative",
     "data.observe": "single",
     "data.size": 96,
@@ -66,28 +66,19 @@ def main():
     source, weights, folder = (Path(path).absolute() for path in sys.argv[1:4])
     folder.mkdir(parents=True, exist_ok=True)
     table = source / "labels.csv"
-    records = read(DataConfig(path=str(table), unlisted="negative"))
+    records = read(DataConfig(path=str(table), separator=" ", unlisted="negative"))
     truth = dict(zip(records.ids, map(set, records.labels.to_names(records.classes)), strict=True))
     found = {}
-    for seed in range(int(sys.argv[4]) if len(sys.argv) > 4 else 2):
-        name = f"seed{seed}"
-        if not (folder / name / "model.json").exists():
-            settings = {
-                **SETTINGS,
-                "model.weights": weights,
-                "data.observe_seed": seed,
-                "data.split_seed": seed,
-            }
-            words = [word for key, value in settings.items() for word in (f"--{key}", value)]
-            run(folder, "train", table, *words, "--output", name)
+    for seed in range(2):
+        name, seeds = f"seed{seed}", {"data.observe_seed": seed, "data.split_seed": seed}
+        settings = {**SETTINGS, "model.weights": weights, **seeds}
+        words = [word for key, value in settings.items() for word in (f"--{key}", value)]
+        run(folder, "train", table, *words, "--output", name)
         for folds in FOLDS:
             audit = folder / f"{name}-{folds}"
-            seconds = folder / f"{name}-{folds}.seconds"
-            if not (audit / ABOUT).exists():
-                words = ("--folds", folds, "--top", max(LENGTHS), "--min_probability", 0, "--output", audit)
-                seconds.write_text(str(run(folder, "audit", name, table, *words)[1]))
-            numbers = {**judge(audit, truth), "seconds": float(seconds.read_text())}
-            found.setdefault(str(folds), {})[str(seed)] = numbers
+            words = ("--folds", folds, "--top", max(LENGTHS), "--min_probability", 0, "--output", audit)
+            _, seconds = run(folder, "audit", name, table, *words)
+            found.setdefault(str(folds), {})[str(seed)] = {**judge(audit, truth), "seconds": seconds}
     hidden = sum(map(len, truth.values())) - len(truth)
     save_results("folds", today() | {"missing labels": hidden, "folds": found})
 

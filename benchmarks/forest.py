@@ -10,19 +10,17 @@ written by hand.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
-from importlib import resources
 
 import numpy as np
 import torch
-import yaml
-from shared import RESULTS, load_results, open_set, save_results, today
+from shared import feature_sets, load_results, markdown, open_set, save_results, table, today
 
 from spml.metrics import mean_average_precision, sp_score
 from spml.models import FEW, fit_auto
 
-TABLE = "## Table\n\n"
 SEEDS = range(2)
 VARIANTS = {"without": False, "forest": True}
 
@@ -65,60 +63,47 @@ def measure(data, mean_labels, seed, with_forest):
     }
 
 
-def sp_of_forest(row):
-    """SP-score of the forest alone, where it is used."""
-    return "-" if row["SP of the forest"] is None else f"{row['SP of the forest']:.1f}"
-
-
-def table(result):
-    """Rows of the sets; the numbers of a cell are those of the seeds."""
+def page(result):
+    """The part of the page below its findings; the numbers of a cell are those of the seeds."""
+    one_digit = lambda value: "-" if value is None else f"{value:.1f}"  # noqa: E731
     columns = (
         ("test mAP without", "without", lambda row: f"{row['mAP']:.2f}"),
         ("with", "forest", lambda row: f"{row['mAP']:.2f}"),
         ("share", "forest", lambda row: f"{100 * row['share']:.0f} %"),
-        ("SP-score of the forest", "forest", sp_of_forest),
-        ("of the linear heads", "without", lambda row: f"{row['SP']:.1f}"),
-        ("of the sum", "forest", lambda row: f"{row['SP']:.1f}"),
-        ("CPU s without", "without", lambda row: f"{row['CPU seconds']:.1f}"),
-        ("with", "forest", lambda row: f"{row['CPU seconds']:.1f}"),
-        ("MB without", "without", lambda row: f"{row['MB']:.1f}"),
-        ("with", "forest", lambda row: f"{row['MB']:.1f}"),
+        ("SP-score of the forest", "forest", lambda row: one_digit(row["SP of the forest"])),
+        ("of the linear heads", "without", lambda row: one_digit(row["SP"])),
+        ("of the sum", "forest", lambda row: one_digit(row["SP"])),
+        ("CPU s without", "without", lambda row: one_digit(row["CPU seconds"])),
+        ("with", "forest", lambda row: one_digit(row["CPU seconds"])),
+        ("MB without", "without", lambda row: one_digit(row["MB"])),
+        ("with", "forest", lambda row: one_digit(row["MB"])),
     )
-    lines = [
-        f"{result['date']}, {result['versions']['machine']}, one thread; spml, torch, NumPy "
-        + ", ".join(result["versions"][name] for name in ("spml", "torch", "numpy"))
-        + ".",
-        "",
-        "| | " + " | ".join(title for title, *_ in columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
+    rows = [
+        (name, *(", ".join(map(text, variants[variant].values())) for _, variant, text in columns))
+        for name, variants in result["rows"].items()
     ]
-    for name, variants in result["rows"].items():
-        cells = [", ".join(text(row) for row in variants[variant].values()) for _, variant, text in columns]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+    packages = ", ".join(result["versions"][name] for name in ("spml", "torch", "numpy"))
+    return markdown(
+        "## Table",
+        f"{result['date']}, {result['versions']['machine']}, one thread; spml, torch, NumPy {packages}.",
+        table(("", *(title for title, *_ in columns)), rows),
+    )
 
 
-def main():
-    """Run the command."""
+def main(root, *names):
+    """Measure what is missing, and write the results."""
     torch.set_num_threads(1)
-    root, *names = sys.argv[1:]
-    text = (resources.files("spml.bench") / "specs" / "features.yaml").read_text(encoding="utf-8")
-    sets = yaml.safe_load(text)["data"]
-    result = load_results("forest", rows={})
-    for seed in SEEDS:
-        for name in names or sets:
-            for variant, with_forest in VARIANTS.items():
-                by_seed = result["rows"].setdefault(name, {}).setdefault(variant, {})
-                if str(seed) in by_seed:
-                    continue
-                data = open_set(sets[name], root, seed)
-                by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, with_forest)
-                print(name, variant, seed, by_seed[str(seed)], flush=True)
-                result |= today()
-                save_results("forest", result)
-    findings = (RESULTS / "forest.md").read_text(encoding="utf-8").split(TABLE)[0]
-    save_results("forest", result, findings + TABLE + table(result))
+    sets, result = feature_sets(), load_results("forest", rows={})
+    for seed, name, variant in itertools.product(SEEDS, names or sets, VARIANTS):
+        by_seed = result["rows"].setdefault(name, {}).setdefault(variant, {})
+        if str(seed) not in by_seed:
+            data = open_set(sets[name], root, seed)
+            by_seed[str(seed)] = measure(data, sets[name]["mean_labels"], seed, VARIANTS[variant])
+            print(name, variant, seed, by_seed[str(seed)], flush=True)
+            result |= today()
+            save_results("forest", result)
+    save_results("forest", result, page(result))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -15,14 +15,14 @@ Writes benchmarks/results/labels.json and .md.
 
 from __future__ import annotations
 
-import json
+import itertools
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from shared import save_results, table_head, today
+from shared import markdown, mean_sd, save_results, table, today
 
 import spml
 from spml.config import Config, DataConfig
@@ -46,7 +46,7 @@ def subset(arrays, share, seed):
 def measure(path, folder, *, seed, full, mean_labels):
     """Test mAP of ridge regression on a feature file, and samples with an observed label, by class."""
     hidden = {} if full else {"observe": "single", "observe_seed": seed}
-    run = spml.train(
+    return spml.train(
         path,
         model={"head": "ridge"},
         data={"unlisted": "negative", **hidden},
@@ -56,8 +56,7 @@ def measure(path, folder, *, seed, full, mean_labels):
         output=str(folder),
         overwrite=True,
         quiet=True,
-    )
-    return json.loads((Path(run.folder) / "summary.json").read_text())["test"]["mAP"]
+    ).summary["test"]["mAP"]
 
 
 def observed(path, seed):
@@ -91,43 +90,16 @@ def results(source):
                 for name, full in (("one label", False), ("all labels", True)):
                     row[name] = measure(path, folder, seed=seed, full=full, mean_labels=true_k)
                 shares.append(row)
-        for name, factor in K.items():
-            for seed in SEEDS:
-                mean_labels = None if factor is None else factor * true_k
-                if mean_labels is not None and mean_labels < 1:
-                    mean_labels = 1.0
-                told.append(
-                    {
-                        "K": name,
-                        "stated": mean_labels,
-                        "seed": seed,
-                        "one label": measure(path, folder, seed=seed, full=False, mean_labels=mean_labels),
-                    }
-                )
+        for (name, factor), seed in itertools.product(K.items(), SEEDS):
+            stated = None if factor is None else max(factor * true_k, 1.0)
+            score = measure(path, folder, seed=seed, full=False, mean_labels=stated)
+            told.append({"K": name, "stated": stated, "seed": seed, "one label": score})
     return {"classes": len(arrays["classes"]), "K": true_k, "shares": shares, "told": told}
-
-
-def mean_and_deviation(values):
-    """Text of 100 x the mean and the standard deviation."""
-    return f"{100 * statistics.mean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
 
 
 def page(about):
     """Text of the page of results."""
-    lines = [
-        "# How many labels",
-        "",
-        f"{about['date']}, {about['versions']['machine']}, one thread, torch {about['versions']['torch']}: "
-        f"`python benchmarks/labels.py {about['source']}`. Ridge regression on frozen features; 100 x test "
-        f"mAP, mean ± standard deviation over {len(SEEDS)} draws of the samples and of the observed label; "
-        f"{about['classes']} classes, K = {about['K']:.2f}. `one label`: one true label of each sample, "
-        "penalty selected by the SP-score. `all labels`: the same samples fully labelled, penalty selected "
-        "by mAP. `observed`: training samples that show a class, where one label of each is observed.",
-        "",
-        "| share | training samples | observed, median class | classes without | one label | all labels "
-        "| one / all |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    shares, stated = [], []
     for share in SHARES:
         rows = [row for row in about["shares"] if row["share"] == share]
         one, every = ([row[name] for row in rows] for name in ("one label", "all labels"))
@@ -135,31 +107,34 @@ def page(about):
             statistics.mean(row[name] for row in rows)
             for name in ("observed per class, median", "classes without")
         )
-        lines.append(
-            f"| {100 * share:.0f} % | {rows[0]['training samples']:,} | {median:.1f} | {without:.1f} | "
-            f"{mean_and_deviation(one)} | {mean_and_deviation(every)} | "
-            f"{100 * statistics.mean(one) / statistics.mean(every):.0f} % |"
-        )
-    lines += [
-        "",
-        "All samples, one label each, with K stated differently (never below 1: every sample has a label):",
-        "",
-        *table_head("K", "value", "one label"),
-    ]
+        part = f"{100 * statistics.mean(one) / statistics.mean(every):.0f} %"
+        counts = f"{rows[0]['training samples']:,}", f"{median:.1f}", f"{without:.1f}"
+        shares.append((f"{100 * share:.0f} %", *counts, mean_sd(one), mean_sd(every), part))
     for name in K:
         rows = [row for row in about["told"] if row["K"] == name]
         value = "-" if rows[0]["stated"] is None else f"{rows[0]['stated']:.2f}"
-        lines.append(f"| {name} | {value} | {mean_and_deviation([row['one label'] for row in rows])} |")
-    return "\n".join([*lines, ""])
+        stated.append((name, value, mean_sd([row["one label"] for row in rows])))
+    return markdown(
+        "# How many labels",
+        f"{about['date']}, {about['versions']['machine']}, one thread, torch {about['versions']['torch']}: "
+        f"`python benchmarks/labels.py {about['source']}`. Ridge regression on frozen features; 100 x test "
+        f"mAP, mean ± standard deviation over {len(SEEDS)} draws of the samples and of the observed label; "
+        f"{about['classes']} classes, K = {about['K']:.2f}. `one label`: one true label of each sample, "
+        "penalty selected by the SP-score. `all labels`: the same samples fully labelled, penalty selected "
+        "by mAP. `observed`: training samples that show a class, where one label of each is observed.",
+        table(
+            "share | training samples | observed, median class | classes without | one label | all labels | "
+            "one / all",
+            shares,
+        ),
+        "All samples, one label each, with K stated differently (never below 1: every sample has a label):",
+        table(("K", "value", "one label"), stated),
+    )
 
 
 def main(source):
     """Measure, and write the results."""
-    about = {
-        **today(),
-        "source": Path(source).name,
-        **results(source),
-    }
+    about = {**today(), "source": Path(source).name, **results(source)}
     save_results("labels", about, page(about))
 
 

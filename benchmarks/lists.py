@@ -1,7 +1,6 @@
 """Measure how long lists of many image files take to open, and the memory that they need.
 
-    python benchmarks/lists.py FOLDER                   # makes up to 10 million empty files, and removes them
-    python benchmarks/lists.py FOLDER --largest 1000000
+    python benchmarks/lists.py FOLDER [LARGEST]    # makes up to 10 million empty files, and removes them
 
 Files are in folders of 1,000. Opening reads the labels and makes sure that every file is there; images are
 not decoded. Each case is a process of its own, and its time and memory are those after the imports. Writes
@@ -10,18 +9,16 @@ benchmarks/results/lists.json and .md.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-from shared import save_results, table_row, today
+from shared import in_child, made, markdown, save_results, table, today
 
 from spml.engine.process_memory import peak_memory
 
@@ -80,51 +77,43 @@ def measure(case, folder):
     print(json.dumps({"files": count, "seconds": round(seconds, 2), "mb": grown // 1_000_000}))
 
 
-def report(result):
+def page(result):
     """The table as Markdown."""
-    lines = [
-        f"{result['date']}, {result['machine']}, {os.cpu_count()} cores, pyarrow "
-        f"{result['versions']['pyarrow']}. `python benchmarks/lists.py FOLDER`.",
-        "",
-        "Seconds to open a list of image files, and by how much the peak of memory grows, in GB. Files are "
-        "empty and in folders of 1,000, which the system had in its cache.",
-        "",
-        "| list |" + "".join(f" {size:,} files: s | GB |" for size in result["sizes"]),
-        "|---" * (1 + 2 * len(result["sizes"])) + "|",
-    ]
+    found = {(row["case"], row["files"]): row for row in result["rows"]}
+    rows = []
     for case, title in CASES.items():
         cells = []
         for size in result["sizes"]:
-            row = next((row for row in result["rows"] if (row["case"], row["files"]) == (case, size)), None)
+            row = found.get((case, size))
             cells += ["-", "-"] if row is None else [f"{row['seconds']:.1f}", f"{row['mb'] / 1000:.1f}"]
-        lines.append(table_row(title, *cells))
-    return "\n".join(lines) + "\n"
+        rows.append((title, *cells))
+    titles = ["list"]
+    for size in result["sizes"]:
+        titles += [f"{size:,} files: s", "GB"]
+    return markdown(
+        made(result, f"pyarrow {result['versions']['pyarrow']}. `python benchmarks/lists.py FOLDER`."),
+        "Seconds to open a list of image files, and by how much the peak of memory grows, in GB. Files are "
+        "empty and in folders of 1,000, which the system had in its cache.",
+        table(titles, rows),
+    )
 
 
-def main():
+def main(folder, largest=SIZES[-1]):
     """Measure all cases and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--largest", type=int, default=SIZES[-1])
-    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.case:
-        measure(arguments.case, arguments.folder)
-        return
-    sizes = [size for size in SIZES if size <= arguments.largest]
-    rows = []
-    for size in sizes:
-        folder = arguments.folder / str(size)
-        make(folder, size)
+    result = today(pyarrow=version("pyarrow"))
+    result |= {"sizes": [size for size in SIZES if size <= int(largest)], "rows": []}
+    for size in result["sizes"]:
+        parent = Path(folder, str(size))
+        make(parent, size)
         for case in CASES:
-            words = [sys.executable, __file__, str(folder), "--case", case]
-            measured = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
-            rows.append({"case": case, **measured})
-            print(json.dumps(rows[-1]), flush=True)
-        shutil.rmtree(folder)
-    result = today(pyarrow=version("pyarrow")) | {"sizes": sizes, "rows": rows}
-    save_results("lists", result, report(result))
+            result["rows"].append({"case": case, **in_child(__file__, "case", case, parent)})
+            print(json.dumps(result["rows"][-1]), flush=True)
+        shutil.rmtree(parent)
+    save_results("lists", result, page(result))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "case":  # in the process that measures it
+        measure(sys.argv[2], Path(sys.argv[3]))
+    else:
+        main(*sys.argv[1:])

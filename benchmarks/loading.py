@@ -1,6 +1,6 @@
 """Measure the speed of loading: images against a plain torchvision pipeline, views, and cached features.
 
-    python benchmarks/loading.py IMAGE_FOLDER [WORK_FOLDER]
+    python benchmarks/loading.py IMAGE_FOLDER
 
 Images: the JPEGs of each folder in IMAGE_FOLDER as they are, and some enlarged to 1280 pixels (as on the web)
 and 4000 pixels (as from a camera). Our pipeline decodes, resizes, mirrors half of the images and puts uint8
@@ -18,9 +18,8 @@ Features of images: a MobileNet with random weights, by `cached_features` and by
 with the plain pipeline, without workers and with one, in wall time; ours by decoder and precision.
 
 Features: an epoch of AN, of GR and of LASD (three views) with a linear head and one thread, on as many
-features and classes as COCO's training part has, from the memory-mapped file of the feature cache (in
-WORK_FOLDER, by default the folder for temporary files; removed afterwards). Seconds are wall time unless CPU
-time is named.
+features and classes as COCO's training part has, from the memory-mapped file of the feature cache, in wall
+time.
 
 Writes benchmarks/results/loading.json and .md.
 """
@@ -28,9 +27,7 @@ Writes benchmarks/results/loading.json and .md.
 from __future__ import annotations
 
 import itertools
-import os
 import random
-import resource
 import statistics
 import sys
 import tempfile
@@ -44,7 +41,7 @@ import PIL
 import timm
 import torch
 from PIL import Image
-from shared import save_results, table_head, table_row, today
+from shared import cpu_seconds, markdown, ratio, save_results, table, today
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 from torchvision import transforms
@@ -73,7 +70,6 @@ MEAN_LABELS = 2.94
 NETWORK = "mobilenetv3_large_100"
 METHODS = "an", "gr", "lasd"  # the last one with three views
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 # -- images ----------------------------------------------------------------------------------------------
@@ -82,16 +78,10 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 class Plain(TorchDataset):
     """Dataset that loads images as tutorials do."""
 
-    def __init__(self, paths, size):
+    def __init__(self, paths, size, mean=MEAN, std=STD, *, flip=True):
         self.paths = paths
-        self.transform = transforms.Compose(
-            [
-                transforms.Resize((size, size)),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize(MEAN, STD),
-            ]
-        )
+        steps = [transforms.Resize((size, size)), transforms.ToTensor(), transforms.Normalize(mean, std)]
+        self.transform = transforms.Compose([transforms.RandomHorizontalFlip()] * flip + steps)
 
     def __len__(self):
         return len(self.paths)
@@ -102,9 +92,8 @@ class Plain(TorchDataset):
 
 def plain(paths, size):
     """Load everything once with the plain pipeline."""
-    pin = DEVICE.type == "cuda"
-    for batch in DataLoader(Plain(paths, size), BATCH, shuffle=True, num_workers=1, pin_memory=pin):
-        batch[0].to(DEVICE, non_blocking=True)
+    for _ in DataLoader(Plain(paths, size), BATCH, shuffle=True, num_workers=1):
+        pass
 
 
 def files(paths, size, **settings):
@@ -117,35 +106,23 @@ def files(paths, size, **settings):
 def ours(paths, size, normalised=False, **settings):
     """Load everything once with our pipeline."""
     samples = files(paths, size, **settings)
-    mean, std = (255 * torch.tensor(values, device=DEVICE).reshape(1, 3, 1, 1) for values in (MEAN, STD))
+    mean, std = (255 * torch.tensor(values).reshape(1, 3, 1, 1) for values in (MEAN, STD))
     batches = EpochBatches(len(samples), BATCH, seed=0)
-    for inputs, _, _ in make_loader(samples, batches, 0, 1, DEVICE.type == "cuda"):
-        on_device = inputs.to(DEVICE, non_blocking=True)
+    for inputs, _, _ in make_loader(samples, batches, 0, 1, False):
         if normalised:
-            on_device.float().sub_(mean).div_(std)
+            inputs.float().sub_(mean).div_(std)
 
 
-def cpu_seconds():
-    """CPU seconds of this process and of its child processes that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def seconds(candidates):
-    """CPU seconds of each candidate in each round: {name: [seconds]}."""
+def in_turns(candidates, clock=cpu_seconds):
+    """Seconds of each candidate in each round: {name: [seconds]}."""
     timings = {name: [] for name in candidates}
     for round_ in range(ROUNDS + 1):  # the first one warms up
         for name, call in candidates.items():
-            started = cpu_seconds()
+            started = clock()
             call()
             if round_:
-                timings[name].append(cpu_seconds() - started)
+                timings[name].append(clock() - started)
     return timings
-
-
-def ratio(timings, name, base):
-    """Median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(timings[name], timings[base], strict=True))
 
 
 def loading(paths, size, large):
@@ -158,7 +135,7 @@ def loading(paths, size, large):
     }
     if large:
         candidates["ours, data.draft"] = lambda: ours(paths, size, draft=True)
-    timings = seconds(candidates)
+    timings = in_turns(candidates)
     return {
         name: {
             "images per second": len(paths) / statistics.median(timings[name]),
@@ -198,7 +175,7 @@ def views(paths, size):
             for augment in (Augment(0, 0), *further):
                 inputs.fetch(rows, augment)
 
-    timings = seconds({"once": once, "each": each})
+    timings = in_turns({"once": once, "each": each})
     return {
         "milliseconds per image": 1e3 * statistics.median(timings["once"]) / len(paths),
         "three fetches over one": ratio(timings, "each", "once"),
@@ -231,7 +208,7 @@ def compared(paths, large):
     return result
 
 
-def images(source, work):
+def images(source):
     """Sets of images: those of each folder as they are, and a sample of all, enlarged."""
     sets = {folder.name: sorted(folder.rglob("*.jpg")) for folder in sorted(source.iterdir())}
     draw, paths = random.Random(0), sorted(itertools.chain(*sets.values()))
@@ -241,7 +218,7 @@ def images(source, work):
         if photographs:
             result[name] = compared(draw.sample(photographs, min(IMAGES, len(photographs))), False)
     for side, count in ENLARGED.items():
-        with tempfile.TemporaryDirectory(dir=work) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             result[f"enlarged to {side} pixels"] = compared(enlarged(paths[:count], side, Path(folder)), True)
     return result
 
@@ -278,16 +255,11 @@ def features_of_images(paths):
         for decoder, precision in itertools.product(("pillow", "torchvision"), ("32-true", "bf16-mixed")):
             name = f"ours, {decoder}, {precision}"
             candidates[name] = partial(our_features, paths, digests, backbone, workers, decoder, precision)
-        seconds = {name: [] for name in candidates}
-        for round_ in range(ROUNDS + 1):  # the first one warms up
-            for name, call in candidates.items():
-                spent = timed(call)
-                if round_:
-                    seconds[name].append(spent)
-        for name, each in seconds.items():
+        timings = in_turns(candidates, time.perf_counter)
+        for name, each in timings.items():
             result.setdefault(name, {})[str(workers)] = {
                 "images per second": len(paths) / statistics.median(each),
-                "over bare": ratio(seconds, "bare timm loop", name),
+                "over bare": ratio(timings, "bare timm loop", name),
             }
     return result
 
@@ -295,47 +267,21 @@ def features_of_images(paths):
 # -- features --------------------------------------------------------------------------------------------
 
 
-def timed(call):
-    """Wall time in seconds."""
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
-
-
-IDENTITIES = np.random.default_rng(2).integers(0, 256, (FEATURES, 32), np.uint8)
-
-
-def write_features(folder):
-    """Write features like those of a ResNet, none below zero."""
+def cached(folder):
+    """Features like those of a ResNet, none below zero, from the files of the cache."""
     generator = np.random.default_rng(0)
+    identities = np.random.default_rng(2).integers(0, 256, (FEATURES, 32), np.uint8)
     with FeatureStore(folder) as store:
         for start in range(0, FEATURES, FEATURE_BATCH):
-            identities = IDENTITIES[start : start + FEATURE_BATCH]
-            values = generator.standard_normal((len(identities), WIDTH), np.float32)
-            store.append(identities, np.maximum(values, 0))
-
-
-def read_features(folder):
-    """Find all features, which checks the files."""
+            some = identities[start : start + FEATURE_BATCH]
+            values = generator.standard_normal((len(some), WIDTH), np.float32)
+            store.append(some, np.maximum(values, 0))
     store = FeatureStore(folder)
-    return store.features(store.locate(IDENTITIES))
-
-
-def forget(folder):
-    """Make the system drop the files of a folder from its cache in memory."""
-    for path in folder.iterdir():
-        with open(path, "rb") as stream:
-            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def load(train):
-    """Load an epoch and do nothing with it."""
-    for _ in make_loader(train, EpochBatches(FEATURES, FEATURE_BATCH, seed=0), 0, 0, False):
-        pass
+    return store.features(store.locate(identities))
 
 
 def epochs(train, method, count):
-    """Seconds for computing the scale of the features, wall time per epoch, and CPU time per epoch."""
+    """Wall time of each epoch in seconds."""
     names = tuple(f"class {column}" for column in range(CLASSES))
     few = range(FEATURE_BATCH)
     val = Samples(train.ids[:FEATURE_BATCH], train.inputs.take(few), train.observed.take(few))
@@ -343,128 +289,87 @@ def epochs(train, method, count):
         {"data": {"path": "-"}, "method": method, "epochs": count, "batch_size": FEATURE_BATCH,
          "optim": {"name": "adam", "lr": 1e-3}}
     )  # fmt: skip
-    fabric = make_fabric("cpu")
     top = Top(WIDTH, CLASSES)
-    scale = timed(lambda: top.fit_scaling(train.inputs))
+    top.fit_scaling(train.inputs)
     model = Classifier(create_backbone(BackboneSpec("none", width=WIDTH)), top)
     objective = create(method)
     objective.on_fit_start(Facts(train.observed, train.ids, names, MEAN_LABELS))
     data = Dataset("features", names, {"train": train, "val": val}, {})
     judge = Judge(val, None, "observed", None)
-    trainer, started = Trainer(config, fabric, model, top.head, objective, data, judge), cpu_seconds()
-    history, used = trainer.fit().history, cpu_seconds() - started
-    ends = [0.0, *(record["seconds"] for record in history)]
-    return scale, [after - before for before, after in itertools.pairwise(ends)], used / count
+    trainer = Trainer(config, make_fabric("cpu"), model, top.head, objective, data, judge)
+    ends = [0.0, *(record["seconds"] for record in trainer.fit().history)]
+    return [after - before for before, after in itertools.pairwise(ends)]
 
 
-def features(work):
-    """Seconds of each part of an epoch on cached features."""
+def features():
+    """Seconds of an epoch on cached features."""
     labels = np.random.default_rng(1).integers(0, CLASSES, FEATURES)
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        path = Path(folder) / "features"
-        result = {"writing the file": timed(lambda: write_features(path))}
-        result["checking the file"] = statistics.median(
-            timed(lambda: read_features(path)) for _ in range(ROUNDS)
-        )
-        matrix = read_features(path)
+    with tempfile.TemporaryDirectory() as folder:
+        matrix = cached(Path(folder))
         train = Samples(tuple(map(str, range(FEATURES))), matrix, ObservedLabels.from_index(labels, CLASSES))
-        forget(path)
-        result["loading an epoch, file not in memory"] = timed(lambda: load(train))
-        result["loading an epoch"] = statistics.median(timed(lambda: load(train)) for _ in range(ROUNDS))
-        for method in METHODS:
-            result["scale of the features, once"], every, used = epochs(train, method, ROUNDS)
-            result[f"an epoch of {method}"] = statistics.median(every)
-            result[f"the slowest epoch of {ROUNDS}, {method}"] = max(every)
-            result[f"processor time of an epoch of {method}"] = used
-    return result
+        return {
+            f"an epoch of {method}": statistics.median(epochs(train, method, ROUNDS)) for method in METHODS
+        }
 
 
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def report(result):
+def page(result):
     """The tables as Markdown."""
-    lines = [
+    sets = [(name, size, cells) for name, cells in result["images"].items() for size in map(str, SIZES)]
+    speeds, pixels, views_ = [], [], []
+    for name, size, measured in sets:
+        width, height = measured["median size"]
+        cells = [f"{measured[size]['plain']['images per second']:.0f}"]
+        for key in ("ours", "ours, normalised", "ours, torchvision", "ours, data.draft"):
+            cell = measured[size].get(key)  # none where no image is large enough for a draft
+            cells.append(f"{cell['images per second']:.0f} ({cell['over plain']:.2f})" if cell else "")
+        speeds.append((f"{name}, {width} x {height}", size, *cells))
+        off = [measured[size]["difference"][kind] for kind in ("bilinear", "bicubic")]
+        pixels.append((name, size, *("{largest} ({mean:.3f})".format(**each) for each in off)))
+        cell = measured[size]["views"]
+        once, each = cell["milliseconds per image"], cell["three fetches over one"]
+        views_.append((name, size, f"{once:.2f}", f"{each:.2f}"))
+    of_images = [
+        (name, *(f"{cell['images per second']:.0f} ({cell['over bare']:.2f})" for cell in cells.values()))
+        for name, cells in result["features of images"].items()
+    ]
+    return markdown(
         f"{result['date']}, {result['machine']}, torch {result['versions']['torch']}, torchvision "
-        f"{result['versions']['torchvision']}, Pillow {result['versions']['pillow']}, device {DEVICE.type}. "
+        f"{result['versions']['torchvision']}, Pillow {result['versions']['pillow']}, device cpu. "
         "`python benchmarks/loading.py`.",
-        "",
         "Images per second of one core, decoded, resized, mirrored, collated and on the device; in brackets "
         "over the plain torchvision pipeline:",
-        "",
-        "| images | size | plain | ours | ours, normalised on that core | ours, `torchvision` | "
-        "ours, `data.draft` |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, measured in result["images"].items():
-        for size in map(str, SIZES):
-            width, height = measured["median size"]
-            cells = [f"{measured[size]['plain']['images per second']:.0f}"]
-            for key in ("ours", "ours, normalised", "ours, torchvision", "ours, data.draft"):
-                cell = measured[size].get(key)  # none where no image is large enough for a draft
-                cells.append(f"{cell['images per second']:.0f} ({cell['over plain']:.2f})" if cell else "")
-            lines.append(f"| {name}, {width} x {height} | {size} | {' | '.join(cells)} |")
-    lines += [
-        "",
+        table(
+            "images | size | plain | ours | ours, normalised on that core | ours, `torchvision` | "
+            "ours, `data.draft`",
+            speeds,
+        ),
         "Pixels of `data.decoder` `torchvision` less those of Pillow, of 255, largest (mean):",
-        "",
-        *table_head("images", "size", "bilinear", "bicubic"),
-    ]
-    for name, measured in result["images"].items():
-        for size in map(str, SIZES):
-            off = measured[size]["difference"]
-            cells = [f"{off[kind]['largest']} ({off[kind]['mean']:.3f})" for kind in ("bilinear", "bicubic")]
-            lines.append(f"| {name} | {size} | {' | '.join(cells)} |")
-    lines += [
-        "",
+        table("images | size | bilinear | bicubic", pixels),
         f"Features of images by {NETWORK} at {SIZES[0]} pixels, images per second, in brackets over the bare "
         "loop:",
-        "",
-        *table_head("", "no worker", "one worker"),
-    ]
-    for name, cells in result["features of images"].items():
-        shares = [f"{cell['images per second']:.0f} ({cell['over bare']:.2f})" for cell in cells.values()]
-        lines.append(table_row(name, *shares))
-    lines += [
-        "",
+        table(("", "no worker", "one worker"), of_images),
         "An ordinary, a weak and a strong view, in milliseconds per image, and three fetches over that:",
-        "",
-        *table_head("images", "size", "decoded once", "decoded for each"),
-    ]
-    for name, measured in result["images"].items():
-        for size in map(str, SIZES):
-            cell = measured[size]["views"]
-            lines.append(
-                f"| {name} | {size} | {cell['milliseconds per image']:.2f} | "
-                f"{cell['three fetches over one']:.2f} |"
-            )
-    lines += [
-        "",
+        table("images | size | decoded once | decoded for each", views_),
         f"Seconds for {FEATURES:,} x {WIDTH} float32 features ({4 * FEATURES * WIDTH / 1e6:.0f} MB), "
         f"{CLASSES} classes, batches of {FEATURE_BATCH}, linear head, Adam, one thread:",
-        "",
-        *table_head("", "seconds"),
-        *(f"| {name} | {value:.2f} |" for name, value in result["features"].items()),
-    ]
-    return "\n".join(lines) + "\n"
+        table(("", "seconds"), [(name, f"{value:.2f}") for name, value in result["features"].items()]),
+    )
 
 
-def main():
+def main(source):
     """Measure and write the results."""
-    if not 2 <= len(sys.argv) <= 3:
-        print(__doc__)
-        return 2
-    source, work = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else None
+    source = Path(source)
     torch.set_num_threads(1)
     result = today(pillow=PIL.__version__)
-    result["features"] = features(work)
-    result["images"] = images(source, work)
+    result["features"] = features()
+    result["images"] = images(source)
     photographs = sorted(source.rglob("*.jpg"))
     result["features of images"] = features_of_images(random.Random(1).sample(photographs, 4 * BATCH))
-    save_results("loading", result, report(result))
-    print(report(result))
-    return 0
+    save_results("loading", result, page(result))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])

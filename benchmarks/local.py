@@ -1,20 +1,23 @@
 """Measure what local evidence is worth: windows of the feature map, of which the highest score counts.
 
-    python benchmarks/local.py maps DATA FOLDER          # feature maps of the photographs, by both backbones
-    python benchmarks/local.py heads DATA FOLDER         # heads on whole images and on windows, ablations
-    python benchmarks/local_runs.py runs DATA FOLDER [SRC]   # `spml train`, and more: see there
-    python benchmarks/local_page.py                      # writes results/local.md
+    python benchmarks/local.py maps DATA FOLDER     # feature maps of the photographs, by both backbones
+    python benchmarks/local.py heads DATA FOLDER    # heads on whole images and on windows, after `maps`
+    python benchmarks/local.py runs DATA FOLDER     # `spml train` as it comes
 
 DATA holds `images/voc2012_animals` and `models`. The maps take 1.2 GB in FOLDER as float16. One known label
 is drawn of each photograph, uniformly; the true labels of the test split judge, and nothing else uses them
-but the rows of full labels. Results go to results/local.json.
+but the rows of full labels. Each command puts its part into results/local.json, and writes results/local.md.
+What no command makes is of earlier forms: runs `before` windows, scores that were weighed, other ways to take
+the best windows, and the time and memory of prediction. What `spml train` does is the mean of the sizes.
 """
 
 from __future__ import annotations
 
-import csv
+import itertools
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +25,7 @@ import timm
 import torch
 from PIL import Image
 from safetensors.torch import load_file
-from shared import load_results, save_results, today
+from shared import load_results, markdown, read_photographs, save_results, table, today
 from sklearn.linear_model import LogisticRegression
 
 from spml import models
@@ -38,23 +41,19 @@ BACKBONES = {
     "MobileNetV2, 224": ("mobilenetv2_100", "mobilenetv2_100_tf_bncal", 224, {"pad_type": "same"}),
     "EfficientNet-Lite2, 260": ("tf_efficientnet_lite2", "efficientnet_lite2", 260, {}),
 }
-K, SEEDS = 1.4, range(5)
-
-
-def read_photographs(data):
-    """Files, true labels (N, C) and split of the photographs, and the class names."""
-    folder = Path(data) / "images" / "voc2012_animals"
-    with open(folder / "labels.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    classes = (folder / "classes.txt").read_text().split()
-    truth = np.array([[name in row["labels"].split() for name in classes] for row in rows])
-    return [folder / row["file"] for row in rows], truth, np.array([row["split"] for row in rows]), classes
+PHOTOGRAPHS = "images/voc2012_animals"
+K, SEEDS, RUN_SEEDS = 1.4, range(5), range(3)
+EVALUATION = """
+import json, sys, spml
+run, told = spml.load(sys.argv[1]), {"separator": " ", "unlisted": "negative", "workers": 2}
+print(json.dumps(run.evaluate(sys.argv[2], **told), default=float))
+"""
 
 
 @torch.inference_mode()
 def write_maps(data, folder):
     """Write the last feature maps of all photographs, float16 (N, D, h, w), for each backbone."""
-    files = read_photographs(data)[0]
+    files = read_photographs(Path(data, PHOTOGRAPHS))[0]
     for name, (architecture, weights, size, options) in BACKBONES.items():
         network = timm.create_model(architecture, pretrained=False, **options)
         network.load_state_dict(load_file(Path(data) / "models" / f"{weights}.safetensors"))
@@ -78,7 +77,7 @@ class Photographs:
     """Maps of the photographs by a backbone, and one known label each."""
 
     def __init__(self, data, folder, backbone, seed):
-        _, self.truth, split, self.classes = read_photographs(data)
+        _, self.truth, split, self.classes = read_photographs(Path(data, PHOTOGRAPHS))
         self.maps = np.load(Path(folder) / f"{BACKBONES[backbone][1]}.npy", mmap_mode="r")
         self.features = np.stack([np.asarray(each, np.float32).mean((1, 2)) for each in self.maps])
         self.windows = Windows.of_map(*self.maps.shape[2:])
@@ -99,7 +98,7 @@ class Photographs:
         return sp_score(np.asarray(scores, np.float32), known, K).score
 
     @torch.inference_mode()
-    def variants(self, score, rows, best=lambda each: each.amax(1)):
+    def variants(self, score, rows):
         """Scores (V, n, C) of whole images, their best windows, and the mean over sizes."""
         parts = []
         for start in range(0, len(rows), 64):
@@ -111,7 +110,7 @@ class Photographs:
                     torch.nn.functional.avg_pool2d(maps, side, self.windows.step).flatten(2).transpose(1, 2)
                 )
                 scores = score(means.flatten(0, 1)).view(len(chosen), -1, len(self.classes))
-                found.append(best(scores))
+                found.append(scores.amax(1))
             parts.append(variants(score(torch.from_numpy(self.features[chosen])), found))
         return torch.cat(parts, 1)
 
@@ -120,19 +119,8 @@ class Photographs:
         truth = np.where(self.truth[self.test], 1, -1).astype(np.int8)
         return round(100 * mean_average_precision(np.asarray(scores, np.float32), truth), 2)
 
-    def local(self, held, rows, tested):
-        """Test mAP of what `fit_local` makes of held-out scores of some photographs, and weights."""
-        known = torch.zeros(held.shape[1:], dtype=torch.bool)
-        known[torch.arange(len(rows)), torch.from_numpy(self.observed[rows])] = True
-        score = lambda scores: self.score(scores.numpy(), rows)  # noqa: E731
-        fit = models.fit_local(held, known, self.windows, score, mean_labels=K)
-        if fit.scores is None:
-            return self.test_map(tested[0])
-        with torch.inference_mode():
-            return self.test_map(fit.scores(tested).numpy())
 
-
-def solve(photos, cross_validate, *, windows=True, scaling=None):
+def solve(photos, *, cross_validate=True, windows=True, scaling=None):
     """The auto head, or that for windows on a scaling of features."""
 
     def score(scores, rows, columns):
@@ -152,42 +140,22 @@ def solve(photos, cross_validate, *, windows=True, scaling=None):
 
 def measure_heads(photos):
     """Test mAP of heads in closed form, on whole photographs and on windows."""
-    found = {}
-    usual = solve(photos, False, windows=False).head
+    found, usual = {}, solve(photos, cross_validate=False, windows=False).head
     with torch.inference_mode():
         found["auto head, whole"] = photos.test_map(usual(torch.from_numpy(photos.features[photos.test])))
-    for name, cross_validate in (("", True), (", decided by validation alone", False)):
-        solved = solve(photos, cross_validate)
-        held = np.concatenate([photos.labelled[rows] for rows, _ in solved.parts])
-        scored = [photos.variants(head, photos.labelled[rows]) for rows, head in solved.parts]
-        tested = photos.variants(solved.head, photos.test)
-        found[f"as `spml train` scores{name}"] = photos.local(torch.cat(scored, 1), held, tested)
-        if cross_validate:
-            found["head for windows, whole"] = photos.test_map(tested[0])
-            for side, each in zip(photos.windows.sides, tested[1:-1], strict=True):
-                found[f"windows of {side}"] = photos.test_map(each)
-            found["mean of the sizes"] = photos.test_map(tested[-1])
-            three = photos.variants(solved.head, photos.test, lambda each: each.topk(3, 1)[0].mean(1))
-            found["mean of the sizes, mean of the best 3 windows"] = photos.test_map(three[-1])
-            smooth = photos.variants(solved.head, photos.test, lambda each: each.logsumexp(1))
-            found["mean of the sizes, log-sum-exp of the windows"] = photos.test_map(smooth[-1])
-    share = np.bincount(photos.observed[photos.labelled], minlength=len(photos.classes)) / len(
-        photos.labelled
-    )
-    prior = torch.from_numpy(np.log(share)).float()
+    tested = photos.variants(solve(photos).head, photos.test)
+    found["head for windows, whole"] = photos.test_map(tested[0])
+    for side, each in zip(photos.windows.sides, tested[1:-1], strict=True):
+        found[f"windows of {side}"] = photos.test_map(each)
+    found["mean of the sizes"] = photos.test_map(tested[-1])
     for scaling in ("sqrtl2", "standard"):
-        head = solve(photos, True, scaling=scaling).head
+        head = solve(photos, scaling=scaling).head
         for number, member in enumerate(head.settings.members):
-            scores = {"": lambda rows, head=head, number=number: head.member_scores(rows)[number]}
-            if member.head == models.LDA and scaling == "sqrtl2":
-                scores[" without the prior"] = lambda rows, head=head, number=number: torch.log_softmax(
-                    head.member_scores(rows)[number] - prior, 1
-                )
-            for what, score in scores.items():
-                tested = photos.variants(score, photos.test)
-                name = f"{member.head} on {scaling}{what}"
-                found[f"{name}, whole"] = photos.test_map(tested[0])
-                found[f"{name}, mean of the sizes"] = photos.test_map(tested[-1])
+            tested = photos.variants(
+                lambda rows, head=head, number=number: head.member_scores(rows)[number], photos.test
+            )
+            found[f"{member.head} on {scaling}, whole"] = photos.test_map(tested[0])
+            found[f"{member.head} on {scaling}, mean of the sizes"] = photos.test_map(tested[-1])
     return found
 
 
@@ -215,8 +183,40 @@ def measure_full_labels(photos):
     return {"full labels, whole": best[0], "full labels, mean of the sizes": best[1]}
 
 
+# -- whole runs ------------------------------------------------------------------------------------------
+
+
+def measure_runs(data, folder):
+    """`spml train` with nothing stated but the weights and K; saved row by row."""
+    rows, listed = load_results("local")["runs"], f"{data}/{PHOTOGRAPHS}/labels.csv"
+    rows = [row for row in rows if row["version"] != "now"]
+    for seed, (name, (_, weights, _, _)) in itertools.product(RUN_SEEDS, BACKBONES.items()):
+        output = f"{folder}/runs/{weights}-{seed}"
+        command = [
+            sys.executable, "-m", "spml", "train", listed,
+            "--weights", f"{data}/models/{weights}.safetensors", "--mean_labels", str(K),
+            "--data.separator", " ", "--data.unlisted", "negative",
+            "--data.observe", "single", "--data.observe_seed", str(seed), "--seed", str(seed),
+            "--data.cache", f"{folder}/features", "--output", output, "--overwrite",
+        ]  # fmt: skip
+        started = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        seconds = round(time.perf_counter() - started, 1)
+        command = [sys.executable, "-c", EVALUATION, output, listed]
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        evaluated = json.loads(told.splitlines()[-1])
+        kept = {f"{mean} F1": evaluated["thresholded"][mean]["f1"] for mean in ("micro", "macro")}
+        rows.append({"backbone": name, "seed": seed, "version": "now", "seconds": seconds})
+        rows[-1] |= {"mAP": evaluated["mAP"], **kept}
+        print(json.dumps(rows[-1]), flush=True)
+        save("runs", rows)
+
+
+# -- results ---------------------------------------------------------------------------------------------
+
+
 def save(part, value):
-    """Put a part of the results into the file."""
+    """Put a part of the results into the file, and write the page."""
     found, about = load_results("local"), today()
     others = found.setdefault("other machines", {})
     others.pop(part, None)
@@ -225,16 +225,60 @@ def save(part, value):
     else:
         others[part] = about
     found[part] = value
-    save_results("local", found)
+    save_results("local", found, page(found))
 
 
-def main(words):
+def page(found):
+    """The results as a page."""
+    tables = {name: found[f"heads, {name}"] for name in BACKBONES}
+    heads, runs = [], []
+    for key in dict.fromkeys(key for rows in tables.values() for row in rows for key in row):
+        cells = []
+        for rows in tables.values():
+            values = [row[key] for row in rows if key in row]
+            cells.append(f"{np.mean(values):.1f}" if values else "-")
+            if len(values) > 1:
+                cells[-1] += f" ({np.std(values, ddof=1):.1f})"
+        heads.append((key, *cells))
+    for name, version in itertools.product(BACKBONES, ("before", "now")):
+        rows = [row for row in found["runs"] if (row["backbone"], row["version"]) == (name, version)]
+        shares = [
+            f"{100 * np.mean([row[key] for row in rows]):.1f}" for key in ("mAP", "micro F1", "macro F1")
+        ]
+        seconds = np.mean([row["seconds"] for row in rows])
+        runs.append((name, version, len(rows), *shares, f"{seconds:.0f}"))
+    times = found["speed"].values()
+    speed = [(way, *(f"{each[way]:g}" for each in times)) for way in next(iter(times))]
+    for way in ("torch", "ONNX"):
+        ratios = [each[f"{way}, windows"] / each[f"{way}, whole"] for each in times]
+        speed.append((f"{way}, windows / whole", *(f"{ratio:.2f}" for ratio in ratios)))
+    return markdown(
+        f"{found['date']}, {found['machine']}, 2 cores, torch {found['versions']['torch']}. "
+        "`python benchmarks/local.py`.",
+        "100 x test mAP on 3,576 photographs of animals (13 classes) with one known label each, mean over "
+        "seeds of the known label, with the deviation between them. `whole`: the whole photograph; `windows "
+        "of n`: the best window of n x n positions of the feature map; `mean of the sizes`: mean of these; "
+        "`weighed variants`: these and the whole photograph, weighed by their SP-scores, which `spml train` "
+        "did until 2026-11-29; `as spml train scores`: what it does since, the mean of the sizes here.",
+        table(("", *tables), heads),
+        "`spml train labels.csv --weights FILE --mean_labels 1.4` and nothing else, features kept from "
+        "an earlier run; seconds of the command.",
+        table(("backbone", "version", "seeds", "mAP", "micro F1", "macro F1", "seconds"), runs),
+        "Seconds of a batch through backbone and head (64 photographs in torch, 8 in onnxruntime), "
+        "median of 15 turns, and the largest memory of `spml predict` on 500 photographs. "
+        "{date}, {machine}.".format_map({**found, **found["other machines"].get("speed", {})}),
+        table(("", *found["speed"]), speed),
+    )
+
+
+def main(part, data, folder):
     """Run the part that is named."""
-    what, *rest = words
-    if what == "maps":
-        write_maps(*rest)
-    elif what == "heads":
-        data, folder = rest
+    torch.set_num_threads(2)
+    if part == "maps":
+        write_maps(data, folder)
+    elif part == "runs":
+        measure_runs(data, folder)
+    else:
         for name in BACKBONES:
             found = []
             for seed in SEEDS:
@@ -243,9 +287,8 @@ def main(words):
                 if seed == SEEDS[0]:  # full labels do not depend on the seed
                     found[-1] |= measure_full_labels(photos)
                 print(name, seed, json.dumps(found[-1]), flush=True)
-            save(f"{what}, {name}", found)
+            save(f"{part}, {name}", found)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

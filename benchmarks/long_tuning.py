@@ -1,35 +1,34 @@
 """Fine-tune a network on the photographs for ten epochs on a GPU: what beats AN, and what do windows add?
 
-    python benchmarks/long_tuning.py run DATA FOLDER [--minutes 8] [--processes 12] [--device cuda] [--tiny]
-    python benchmarks/long_tuning.py page        # writes results/long_tuning.md
+    python benchmarks/long_tuning.py DATA FOLDER [MINUTES]
 
 DATA holds `images/voc2012_animals` and `models`. A MobileNetV2 with ImageNet weights is trained as in the
 spec `photographs`, but for 10 epochs, at 224 and at 448 pixels. Every run is one of `spml.train`, with
 windows (`local="on"`), whose network is scored twice: on whole photographs and on the weighed windows. True
 labels judge, and choose the learning rate where the page says so (of validation samples); the best epoch is
-chosen by the SP-score. Each photograph is decoded once per size, and kept in memory for all runs.
+chosen by the SP-score. Each photograph is decoded once per size, and kept in memory for all runs, of which 12
+are made at a time.
 
-Runs are made in the order of `jobs`, and none is begun after the minutes are over: what is missing can be
-seen from the numbers of seeds and rates on the page. `--tiny` is for trying the script, and writes nothing.
-Results go to results/long_tuning.json.
+Runs are made in the order of `jobs`, and none is begun after the minutes (60) are over: what is missing can
+be seen from the numbers of seeds and rates on the page. Results go to results/long_tuning.json and .md.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
 import multiprocessing
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from local import K, read_photographs
-from shared import load_results, processor, save_results, today
+from local import PHOTOGRAPHS, K
+from shared import markdown, read_photographs, save_results, table, today
 
 import spml
 from spml.data.images import image_files
@@ -37,7 +36,7 @@ from spml.metrics import mean_average_precision
 
 METHODS = ("an", "em", "em_apl", "gr", "role", "ll_r", "opml", "bce")
 PARAMETERS = {"em_apl": {"warmup": 5}}
-RATES, EPOCHS, BATCH = (1e-4, 3e-4, 3e-5, 1e-3), 10, 32
+RATES, EPOCHS, BATCH, PROCESSES = (1e-4, 3e-4, 3e-5, 1e-3), 10, 32, 12
 PIXELS: dict[tuple[int, int], torch.Tensor] = {}  # by hash of the file's content and size
 
 
@@ -55,10 +54,10 @@ def decode(job):
     return image_files.load_pixels(Path(file).read_bytes(), size, "bilinear", max_pixels=10**9).numpy()
 
 
-def remember(files, sizes, processes):
+def remember(files, sizes):
     """Decode every photograph once per size, and let `spml` find the pixels by the content of the file."""
     keys = list(itertools.product(files, sizes))
-    with multiprocessing.Pool(processes) as pool:
+    with multiprocessing.Pool(PROCESSES) as pool:
         for (file, size), pixels in zip(keys, pool.imap(decode, keys, chunksize=16), strict=True):
             PIXELS[hash(file.read_bytes()), size] = torch.from_numpy(pixels)
     image_files.load_pixels = lambda data, size, *_, **__: PIXELS[hash(data), size]
@@ -66,21 +65,21 @@ def remember(files, sizes, processes):
 
 def measure(job):
     """One run: scores of validation and test samples on whole photographs and on windows."""
-    (size, seed, rate, method), data, folder, device, started, seconds, epochs = job
-    if time.monotonic() > started + seconds:
+    (size, seed, rate, method), data, folder, end = job
+    if time.monotonic() > end:
         return None
     torch.set_num_threads(1)
     begun, output = time.monotonic(), Path(folder) / f"{size}-{seed}-{rate}-{method}"
     run = spml.train(
-        f"{data}/images/voc2012_animals/labels.csv", method=method, frozen="no", local="on", lr=rate,
-        weights=f"{data}/models/mobilenetv2_100_tf_bncal.safetensors", mean_labels=K, epochs=epochs,
-        batch_size=BATCH, seed=seed, accelerator=device, threads=1, hp=PARAMETERS.get(method, {}), quiet=True,
+        f"{data}/{PHOTOGRAPHS}/labels.csv", method=method, frozen="no", local="on", lr=rate,
+        weights=f"{data}/models/mobilenetv2_100_tf_bncal.safetensors", mean_labels=K, epochs=EPOCHS,
+        batch_size=BATCH, seed=seed, accelerator="cuda", threads=1, hp=PARAMETERS.get(method, {}), quiet=True,
         precision="bf16-mixed", pictures=False, overwrite=True, output=str(output), select="observed",
         data={"separator": " ", "unlisted": "negative", "observe": "none" if method == "bce" else "single",
               "observe_seed": seed, "size": size, "workers": 0},
         optim={"head_lr_factor": 10.0, "schedule": "cosine"},
     )  # fmt: skip
-    files, truth, split, _ = read_photographs(data)
+    files, truth, split, _ = read_photographs(Path(data, PHOTOGRAPHS))
     found = {"size": size, "seed": seed, "rate": rate, "method": method}
     found["SP"] = {name: round(100 * value, 2) for name, value in run.summary["local"]["scores"].items()}
     local = run.classifier.top.local
@@ -92,51 +91,16 @@ def measure(job):
             logits = run.predict([str(files[row]) for row in rows], workers=0).scores
             score = mean_average_precision(logits.astype(np.float32), labels)
             found[f"{part}, {way}"] = round(100 * score, 2)
-    machine = torch.cuda.get_device_name() if device == "cuda" else processor()
-    return found | {"seconds": round(time.monotonic() - begun, 1), "machine": machine}
+    return found | {"seconds": round(time.monotonic() - begun, 1), "machine": torch.cuda.get_device_name()}
 
 
-def run(arguments):
-    """Make as many runs as there is time for; results are written after each."""
-    sizes = (64,) if arguments.tiny else (224, 448)
-    remember(read_photographs(arguments.data)[0], sizes, arguments.processes)
-    listed = [(64, 0, 3e-4, "an"), (64, 0, 3e-4, "bce")] if arguments.tiny else list(jobs())
-    rest = arguments.data, arguments.folder, arguments.device
-    rest += (time.monotonic(), 60 * arguments.minutes, 1 if arguments.tiny else EPOCHS)
-    about = today() | {"processes": arguments.processes, "runs": []}
-    with multiprocessing.Pool(arguments.processes) as pool:  # forked, so that they share the pixels
-        for found in pool.imap_unordered(measure, [(job, *rest) for job in listed]):
-            if not found:
-                continue
-            print(json.dumps(found), flush=True)
-            about["machine"] = found.pop("machine")
-            about["runs"].append(found)
-            if not arguments.tiny:
-                save_results("long_tuning", about)
-
-
-def page():
-    """Write the tables."""
-    about = load_results("long_tuning")
-    made = about["runs"]
-    lines = [
-        f"{about['date']}, {about['machine']}, torch {about['versions']['torch']}, bfloat16. "
-        "`python benchmarks/long_tuning.py run DATA FOLDER`.",
-        "",
-        "100 x test mAP on 3,576 photographs of animals (13 classes, one known label each): a MobileNetV2 "
-        "fine-tuned for 10 epochs, batches of 32, a cosine schedule; mean over seeds. The learning rate is "
-        "chosen per seed by the mAP of validation samples with true labels (`oracle`) or by the SP-score of "
-        "their known labels (`observed`); the epoch by the SP-score. `windows` adds the best window of every "
-        "size, weighed by the SP-score. `bce` has full labels.",
-    ]
-    for size in sorted({row["size"] for row in made}):
-        rows = [row for row in made if row["size"] == size]
+def page(about):
+    """The results as a page."""
+    blocks = []
+    for size in sorted({row["size"] for row in about["runs"]}):
+        rows = [row for row in about["runs"] if row["size"] == size]
         rates = sorted({row["rate"] for row in rows})
-        lines += ["", f"At {size} pixels; rates tried: {', '.join(f'{rate:g}' for rate in rates)}.", ""]
-        lines += [
-            "| method | seeds | oracle, whole | oracle, windows | observed, whole | observed, windows |"
-        ]
-        lines += ["|---|---|---|---|---|---|"]
+        lines = []
         for method in METHODS:
             seeds = sorted({row["seed"] for row in rows if row["method"] == method})
             cells = []
@@ -147,29 +111,43 @@ def page():
                 ]
                 for way in ("whole", "windows"):
                     cells.append(f"{statistics.mean(row[f'test, {way}'] for row in best):.1f}")
-            lines.append(f"| {method} | {len(seeds)} | {' | '.join(cells)} |")
-    save_results("long_tuning", about, "\n".join(lines) + "\n")
+            lines.append((method, len(seeds), *cells))
+        blocks += [
+            f"At {size} pixels; rates tried: {', '.join(f'{rate:g}' for rate in rates)}.",
+            table(
+                "method | seeds | oracle, whole | oracle, windows | observed, whole | observed, windows",
+                lines,
+            ),
+        ]
+    return markdown(
+        f"{about['date']}, {about['machine']}, torch {about['versions']['torch']}, bfloat16. "
+        "`python benchmarks/long_tuning.py DATA FOLDER`.",
+        "100 x test mAP on 3,576 photographs of animals (13 classes, one known label each): a MobileNetV2 "
+        "fine-tuned for 10 epochs, batches of 32, a cosine schedule; mean over seeds. The learning rate is "
+        "chosen per seed by the mAP of validation samples with true labels (`oracle`) or by the SP-score of "
+        "their known labels (`observed`); the epoch by the SP-score. `windows` adds the best window of every "
+        "size, weighed by the SP-score. `bce` has full labels.",
+        *blocks,
+    )
 
 
-def main():
-    """Run the part that is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("part", choices=("run", "page"))
-    parser.add_argument("data", nargs="?")
-    parser.add_argument("folder", nargs="?")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--processes", type=int, default=12)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tiny", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.part == "page":
-        page()
-    else:
-        run(arguments)
+def main(data, folder, minutes=60):
+    """Make as many runs as there is time for; results are written after each."""
+    remember(read_photographs(Path(data, PHOTOGRAPHS))[0], (224, 448))
+    about = today() | {"processes": PROCESSES, "runs": []}
+    end = time.monotonic() + 60 * float(minutes)
+    with multiprocessing.Pool(PROCESSES) as pool:  # forked, so that they share the pixels
+        for found in pool.imap_unordered(measure, [(job, data, folder, end) for job in jobs()]):
+            if found:
+                print(json.dumps(found), flush=True)
+                about["machine"] = found.pop("machine")
+                about["runs"].append(found)
+                save_results("long_tuning", about)
+    save_results("long_tuning", about, page(about))
 
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with contextlib.suppress(RuntimeError):
         multiprocessing.set_start_method("fork")
-    main()
+    main(*sys.argv[1:])

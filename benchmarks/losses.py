@@ -1,8 +1,9 @@
 """Measure speed and memory of the losses: forward and backward pass, one thread, float32.
 
-    python benchmarks/losses.py                      # everything
-    python benchmarks/losses.py fused                # only (d), the rest of the results stays
-    python benchmarks/losses.py start                # only (e)
+    python benchmarks/losses.py [PART ...]
+
+Parts are `losses` (a to c), `fused` (d), `start` (e) and `steps`, the cost of a training step with a small
+CNN; without any, all are measured. The rest of the results stays.
 
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
@@ -14,18 +15,15 @@ library returns every large block to the system, and time goes to page faults, m
 
 (d) `fused_linear_loss` is compared with a linear layer followed by dense BCE, forward and backward pass, with
 64 features. Its memory is the peak of live allocations, including the gradients of features, weight and bias.
-On a GPU, where there is one, also as the share of that time in which it could have copied the logits once.
 
 (e) In a new process PyTorch's log1p may be slow until an input of -0.0 (see `spml/losses/_core`). Dense BCE
 and its parts are timed in new processes, before and after the import of `spml.losses`.
 
-The script then measures the cost of a training step with a small CNN. Writes
-benchmarks/results/losses.json and .md.
+Writes benchmarks/results/losses.json and .md.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -36,7 +34,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from shared import load_results, processor, save_results, table_head, table_row, today
+from shared import load_results, markdown, processor, ratio, save_results, table, today
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
@@ -47,7 +45,7 @@ from spml.methods.registry import create
 from spml.models.backbones import SmallCNN
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
-ROUNDS, SECONDS, LIMIT = 15, 0.02, 30.0
+ROUNDS, SECONDS = 15, 0.02
 MAX_ELEMENTS = 7_500_000
 Q2 = 0.01
 
@@ -174,8 +172,6 @@ def times(candidates, clock=time.perf_counter, rounds=ROUNDS, seconds=SECONDS):
         call()
         once = time.perf_counter() - started
         repeats[name] = max(1, min(1000, round(seconds / once)))
-        if once > LIMIT:
-            raise RuntimeError(f"{name}: {once:.1f} s for one call")
     for _ in range(rounds):
         for name, call in candidates.items():
             started = clock()
@@ -183,11 +179,6 @@ def times(candidates, clock=time.perf_counter, rounds=ROUNDS, seconds=SECONDS):
                 call()
             timings[name].append((clock() - started) / repeats[name])
     return timings
-
-
-def ratio(timings, name, base):
-    """Median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(timings[name], timings[base], strict=True))
 
 
 def peak(loss, logits, target):
@@ -261,7 +252,7 @@ def linear_step(loss, tensors, target):
     loss(*tensors, target).backward()
 
 
-def fused_shape(rows, classes, device):
+def fused_shape(rows, classes):
     """Time over that of BCE and peak memory of losses with a linear layer, at one shape."""
     generator = torch.Generator().manual_seed(0)
     tensors = [
@@ -269,85 +260,26 @@ def fused_shape(rows, classes, device):
         torch.randn(classes, FUSED_FEATURES, generator=generator).div_(FUSED_FEATURES**0.5),
         torch.full((classes,), -2.0),
     ]
-    tensors = [tensor.to(device).requires_grad_() for tensor in tensors]
-    target = torch.randint(0, classes, (rows,), generator=generator).to(device)
+    for tensor in tensors:
+        tensor.requires_grad_()
+    target = torch.randint(0, classes, (rows,), generator=generator)
     calls = {name: partial(linear_step, loss, tensors, target) for name, loss in FUSED.items()}
-    logits = rows * classes * 4
-    if device == "cpu":
-        timings = times(calls, rounds=5)
-    else:
-        copied = torch.empty(rows, classes, device=device)
-        candidates = calls | {"copy": partial(torch.clone, copied)}
-        timings = times({name: partial(waited, call) for name, call in candidates.items()}, rounds=5)
-    table = {}
+    timings, figures = times(calls, rounds=5), {}
     for name, call in calls.items():
         for tensor in tensors:
             tensor.grad = None
-        table[name] = {
+        figures[name] = {
             "ms": 1e3 * statistics.median(timings[name]),
             "over dense bce": ratio(timings, name, "bce"),
-            "MiB": (peak_bytes(call) if device == "cpu" else peak_cuda_bytes(call)) / 2**20,
+            "MiB": peak_bytes(call) / 2**20,
         }
-        if device != "cpu":
-            table[name]["share of copy"] = ratio(timings, "copy", name)
-    return {"logits in MiB": logits / 2**20, "losses": table}
-
-
-def waited(call):
-    """Call and wait for the device."""
-    call()
-    torch.cuda.synchronize()
-
-
-def peak_cuda_bytes(call):
-    """Peak of live allocations of the GPU during a call, without those before it."""
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    waited(call)
-    return torch.cuda.max_memory_allocated() - before
+    return {"logits in MiB": rows * classes * 4 / 2**20, "losses": figures}
 
 
 def fused():
-    """Losses fused with a linear layer, on CPU and, where there is one, on a GPU."""
-    devices = {"cpu": processor()} | (
-        {"cuda": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
-    )
-    return {
-        device: {
-            "machine": machine,
-            "shapes": {f"{r} x {c}": fused_shape(r, c, device) for r, c in FUSED_SHAPES},
-        }
-        for device, machine in devices.items()
-    }
-
-
-def fused_report(result):
-    """The tables of (d) as lines of Markdown."""
-    lines = []
-    for device, part in result.items():
-        shapes = part["shapes"]
-        lines += [
-            "",
-            f"A linear layer of {FUSED_FEATURES} features with its loss, on {part['machine']}: time over ",
-        ]
-        lines[-1] += (
-            "that of dense BCE, ms, and peak memory with the gradients of features, weight and bias in MiB"
-        )
-        lines[-1] += (
-            "; on a GPU also the time of a copy of the logits over that of the step:"
-            if device == "cuda"
-            else ":"
-        )
-        titles = [f"{name} (logits {row['logits in MiB']:.0f} MiB)" for name, row in shapes.items()]
-        lines += ["", f"| loss | {' | '.join(titles)} |", "|---" * (len(shapes) + 1) + "|"]
-        for name in FUSED:
-            cells = []
-            for row in shapes.values():
-                figures = row["losses"][name]
-                cell = f"{figures['over dense bce']:.2f}, {figures['ms']:.0f} ms, {figures['MiB']:.0f} MiB"
-                cells.append(cell + (f", {figures['share of copy']:.2f}" if device == "cuda" else ""))
-            lines.append(table_row(name, *cells))
-    return lines
+    """Losses fused with a linear layer, on CPU."""
+    shapes = {f"{rows} x {classes}": fused_shape(rows, classes) for rows, classes in FUSED_SHAPES}
+    return {"cpu": {"machine": processor(), "shapes": shapes}}
 
 
 # -- (e): a new process ---------------------------------------------------------------------------------
@@ -377,10 +309,10 @@ print(json.dumps([before, measure()]))
 """
 
 
-def start(processes=7):
+def start():
     """Microseconds in new processes, before and after the import of the losses: medians over processes."""
     rows = []
-    for _ in range(processes):
+    for _ in range(7):
         done = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True)
         rows.append(json.loads(done.stdout))
     names = rows[0][0]
@@ -389,18 +321,6 @@ def start(processes=7):
         for name in names
     }
     return {"date": date.today().isoformat(), "machine": processor(), "microseconds": figures}
-
-
-def start_report(result):
-    """The table of (e) as lines of Markdown."""
-    lines = [
-        "",
-        f"1024 x 312 numbers in a new process, forward pass, microseconds ({result['date']}, "
-        f"{result['machine']}):",
-        "",
-        *table_head("", "before `import spml.losses`", "after"),
-    ]
-    return lines + [f"| {name} | {a:.0f} | {b:.0f} |" for name, (a, b) in result["microseconds"].items()]
 
 
 # -- training steps --------------------------------------------------------------------------------------
@@ -453,68 +373,68 @@ def training_steps():
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def report(result):
+def page(result):
     """The tables as Markdown."""
-    lines = [
+    shapes, begun, part = result["losses"], result["start"], result["fused"]["cpu"]
+    titles = [f"{name} (logits {row['logits in MiB']:.0f} MiB)" for name, row in part["shapes"].items()]
+    fused_shapes = [row["losses"] for row in part["shapes"].values()]
+
+    def rows(names, form, of_shapes=None):
+        """A row per loss, with a cell per shape."""
+        return [
+            (name, *(form.format(**figures[name]) for figures in of_shapes or shapes.values()))
+            for name in names
+        ]
+
+    return markdown(
         f"{result['date']}, {result['machine']}, one thread, float32, torch {result['versions']['torch']}. "
         f"Forward and backward; `python benchmarks/losses.py`.",
-        "",
         "Time over that of dense BCE with its target, and in brackets the largest memory in tensors of the "
         "size of the logits (the gradient included):",
-        "",
-    ]
-    shapes = list(result["losses"])
-    lines += table_head("loss", *shapes)
-    for name in result["losses"][shapes[0]]:
-        rows = [result["losses"][shape][name] for shape in shapes]
-        cells = [f"{row['over dense bce']:.2f} ({row['memory']:.1f})" for row in rows]
-        lines.append(table_row(name, *cells))
-    lines += ["", "Dense BCE over three copies of the logits, and in microseconds:", ""]
-    base = [result["losses"][shape]["bce"] for shape in shapes]
-    cells = [f"{row['over three copies']:.1f} ({row['microseconds']:.0f})" for row in base]
-    lines += [
-        *table_head("", *shapes),
-        f"| bce | {' | '.join(cells)} |",
-    ]
-    lines += ["", "A plain transcription with boolean indexing over ours, in brackets its memory:", ""]
-    lines += table_head("loss", *shapes)
-    for name in NAIVE:
-        cells = [
-            f"{result['losses'][shape][name]['naive over ours']:.1f} "
-            f"({result['losses'][shape][name]['memory of naive']:.1f})"
-            for shape in shapes
-        ]
-        lines.append(table_row(name, *cells))
-    lines += fused_report(result.get("fused", {}))
-    lines += start_report(result["start"])
-    lines += ["", "Training step at 16 x 80 with a small CNN on 64 pixels, Adam, over that of AN:", ""]
-    lines += ["| method | over AN | microseconds |", "|---|---|---|"]
-    for name, row in result["steps"].items():
-        lines.append(f"| {name} | {row['over an']:.3f} | {row['microseconds']:.0f} |")
-    return "\n".join(lines) + "\n"
+        table(("loss", *shapes), rows(next(iter(shapes.values())), "{over dense bce:.2f} ({memory:.1f})")),
+        "Dense BCE over three copies of the logits, and in microseconds:",
+        table(("", *shapes), rows(["bce"], "{over three copies:.1f} ({microseconds:.0f})")),
+        "A plain transcription with boolean indexing over ours, in brackets its memory:",
+        table(("loss", *shapes), rows(NAIVE, "{naive over ours:.1f} ({memory of naive:.1f})")),
+        f"A linear layer of {FUSED_FEATURES} features with its loss, on {part['machine']}: time over that of "
+        "dense BCE, ms, and peak memory with the gradients of features, weight and bias in MiB:",
+        table(
+            ("loss", *titles), rows(FUSED, "{over dense bce:.2f}, {ms:.0f} ms, {MiB:.0f} MiB", fused_shapes)
+        ),
+        f"1024 x 312 numbers in a new process, forward pass, microseconds ({begun['date']}, "
+        f"{begun['machine']}):",
+        table(
+            ("", "before `import spml.losses`", "after"),
+            [(name, f"{a:.0f}", f"{b:.0f}") for name, (a, b) in begun["microseconds"].items()],
+        ),
+        "Training step at 16 x 80 with a small CNN on 64 pixels, Adam, over that of AN:",
+        table(
+            "method | over AN | microseconds",
+            [
+                (name, f"{row['over an']:.3f}", f"{row['microseconds']:.0f}")
+                for name, row in result["steps"].items()
+            ],
+        ),
+    )
 
 
-def main():
+def main(*parts):
     """Measure and write the results."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("part", nargs="?", choices=("fused", "start"), help="measure only this part again")
-    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.empty(MAX_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
-    if options.part:
-        result = load_results("losses")
-    else:
-        result = today() | {"losses": {}}
-        for shape in SHAPES:
-            result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
-            print(shape, flush=True)
-        result["steps"] = training_steps()
-    parts = {"start": start, "fused": fused}
-    result |= {name: measure() for name, measure in parts.items() if options.part in (None, name)}
-    save_results("losses", result, report(result))
-    print(report(result))
-    return 0
+    result = load_results("losses") | ({} if parts else today())
+    for part in parts or PARTS:
+        result[part] = PARTS[part]()
+        print(part, json.dumps(result[part]), flush=True)
+    save_results("losses", result, page(result))
 
+
+PARTS = {
+    "losses": lambda: {f"{rows} x {classes}": one_shape(rows, classes) for rows, classes in SHAPES},
+    "steps": training_steps,
+    "start": start,
+    "fused": fused,
+}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])

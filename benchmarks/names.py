@@ -19,7 +19,6 @@ The results are benchmarks/results/names.json and the tables of names.md.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -31,15 +30,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from shared import load_results, save_results, today
+from shared import load_results, read_photographs, save_results, table, today
 from sklearn.datasets import load_digits
 
 import spml
 from spml.metrics import mean_average_precision
 from spml.models import read_name_evidence
 from spml.models.names import PROMPTS
-from spml.models.solved.members import NAME_SHARES
-from spml.models.solved.names import NAME_FORMS, NameScores, fit_names
+from spml.models.solved.names import NAME_FORMS, NameScores
 
 SIZE, SEEDS = 48, range(5)
 SCENES, PHOTOS = 9000, 1700  # images that the CLIP is trained on
@@ -87,17 +85,13 @@ def scene(images, by_class, generator, *, nearer):
 
 def animals(folder):
     """Photographs likewise; those of the CLIP are from the training split, those of the test from its own."""
-    classes = tuple((folder / "classes.txt").read_text().split())
-    with open(folder / "labels.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    pixels, truth = [], []
-    for row in rows:
-        with Image.open(folder / row["file"]) as image:
+    files, truth, split, classes = read_photographs(folder)
+    pixels = []
+    for file in files:
+        with Image.open(file) as image:
             small = image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
         pixels.append(np.asarray(small).transpose(2, 0, 1))
-        truth.append([name in row["labels"].split() for name in classes])
-    pixels, truth = np.stack(pixels), np.asarray(truth)
-    split = np.asarray([row["split"] for row in rows])
+    pixels = np.stack(pixels)
     order = np.random.default_rng(0).permutation(np.flatnonzero(split == "train"))
     rest = np.concatenate([order[PHOTOS:], np.flatnonzero(split == "val")])
     parts = {"model": order[:PHOTOS], "labelled": rest, "test": np.flatnonzero(split == "test")}
@@ -221,10 +215,10 @@ def one_label(truth, rows, seed):
     return [int(generator.choice(np.flatnonzero(truth[row]))) for row in rows]
 
 
-def train(folder, table, test, output, **settings):
+def train(folder, listed, test, output, **settings):
     """Train with given settings. Returns the run, and its scores of the test images."""
     run = spml.train(
-        table, output=output, overwrite=True, quiet=True, pictures=False, threads=1, seed=0,
+        listed, output=output, overwrite=True, quiet=True, pictures=False, threads=1, seed=0,
         data={"cache": str(folder / "features"), "workers": 0}, **settings,
     )  # fmt: skip
     return run, run.predict(test).scores
@@ -236,33 +230,6 @@ def share_of(run):
     return sum(member.weight for member in members if member.head in NAME_FORMS)
 
 
-def best_share(run, names, known, features, truth):
-    """Share of the names with the highest test mAP, and that mAP: what the SP-score can reach at most.
-
-    `known` are the features of the labelled images, to which the third form is fitted.
-    """
-    head, found = run.classifier.top.head, {}
-    linear = [member.head not in NAME_FORMS for member in head.settings.members]
-    with torch.inference_mode():
-        members = (head.member_scores(features) - head.centre[:, None]) / head.spread[:, None]
-        labels = standardised(torch.einsum("m,mbc->bc", head.weight[linear], members[linear]).numpy())
-        plain, softmax = (
-            NameScores.of_texts(names.embeddings, names.temperature, form) for form in NAME_FORMS[:2]
-        )
-        for scored_by in (plain, softmax, fit_names(softmax, known)):
-            own = standardised(scored_by(features).numpy())
-            for share in NAME_SHARES:
-                scores = (1 - share) * labels + share * own
-                found[scored_by.form, share] = mean_average_precision(scores, truth, "exclude")
-    form, share = max(found, key=found.get)
-    return share, 100 * found[form, share]
-
-
-def standardised(scores):
-    """Scores with mean 0 and deviation 1 in each class."""
-    return (scores - scores.mean(0)) / np.maximum(scores.std(0), 1e-6)
-
-
 def measure_set(name, classes, parts, folder, count, seed):
     """Test mAP in percent, and shares of names, of one set of images with `count` labels."""
     images = folder / name
@@ -270,9 +237,9 @@ def measure_set(name, classes, parts, folder, count, seed):
     clip, test = str(folder / "clip"), images / "test"
     some = np.random.default_rng(seed).permutation(len(labels))[:count]
     known = one_label(labels, some, seed)
-    table = images / "labelled" / "labels.csv"
+    listed = images / "labelled" / "labels.csv"
     lines = [f"{row:05}.png,{classes[label]}\n" for row, label in zip(some, known, strict=True)]
-    table.write_text("file,label\n" + "".join(lines))
+    listed.write_text("file,label\n" + "".join(lines))
     own = sorted({classes[label] for label in known})  # of the others, nothing is known
     truth = truth[:, [classes.index(each) for each in own]]
     options = {"mean_labels": round(float(labels.sum(1).mean()), 1)}
@@ -283,26 +250,21 @@ def measure_set(name, classes, parts, folder, count, seed):
     row = {}
     for local, text in (("off", ""), ("crops", ", crops")):
         settings = {**options, "backbone": f"hf/{clip}", "local": local}
-        row[f"labels{text}"] = score(train(images, table, test, folder / "run", **settings)[1])
+        row[f"labels{text}"] = score(train(images, listed, test, folder / "run", **settings)[1])
         settings = {**options, "names": clip, "local": local}
-        both, scores = train(images, table, test, folder / "run", **settings)
+        both, scores = train(images, listed, test, folder / "run", **settings)
         row[f"both all{text}"], row[f"share all{text}"] = score(scores), share_of(both)
     pixels = np.stack([np.asarray(Image.open(path)) for path in sorted(test.glob("*.png"))])
     with torch.inference_mode():
-        features, labelled = (
-            both.classifier.backbone(torch.from_numpy(each))
-            for each in (pixels.transpose(0, 3, 1, 2), parts["labelled"][0][some])
-        )
+        features = both.classifier.backbone(torch.from_numpy(pixels.transpose(0, 3, 1, 2)))
     for knows, every in {"all": 0, "half": 2, "none": 1}.items():
         file = write_names(images / f"{knows}.csv", own, every) if every else ""
         settings = {**options, "names": clip, "model": {"names_file": file}, "local": "off"}
-        both, scores = train(images, table, test, folder / "run", **settings)
+        both, scores = train(images, listed, test, folder / "run", **settings)
         names = read_name_evidence(both.config.model, both.classes)
         alone = NameScores.of_texts(names.embeddings, names.temperature, NAME_FORMS[1])
         row[f"names {knows}"] = score(alone(features).numpy())
         row[f"both {knows}"], row[f"share {knows}"] = score(scores), share_of(both)
-        row[f"best share {knows}"], best = best_share(both, names, labelled, features, truth)
-        row[f"best {knows}"] = round(best, 2)
     return row
 
 
@@ -350,28 +312,27 @@ def tables():
     result = load_results("names")
     rows, unlabelled = result["rows"], result["without labels"]
 
-    def cell(key, column, form="{:.1f}"):
+    def cell(key, column):
         values = [row[column] for name, row in rows.items() if name.rpartition(" ")[0] == key]
-        return f"{form.format(statistics.mean(values))} +- {form.format(statistics.stdev(values))}"
+        form = ".2f" if "share" in column else ".1f"
+        return f"{statistics.mean(values):{form}} +- {statistics.stdev(values):{form}}"
 
     keys = [f"{name} {count}" for name in ("digits", "animals") for count in LABELLED]
-    print(
-        "| | names alone | labels | both | share | best share | both at it |\n|---|---|---|---|---|---|---|"
-    )
+    titles = {"names alone": "names", "both": "both", "share": "share"}
+    if any("best all" in row for row in rows.values()):  # of an earlier form of this script
+        titles |= {"best share": "best share", "both at it": "best"}
+    lines = []
     for key, knows in itertools.product(keys, ("all", "half", "none")):
-        name, count = key.split()
-        columns = [f"names {knows}", "labels", f"both {knows}"]
-        cells = [cell(key, column) for column in columns]
-        cells += [cell(key, f"{share} {knows}", "{:.2f}") for share in ("share", "best share")]
-        print(f"| {name}, {count} labels, {knows} | {' | '.join([*cells, cell(key, f'best {knows}')])} |")
-    print("\n| | labels | labels, crops | both | both, crops |\n|---|---|---|---|---|")
-    for key in keys:
-        columns = ("labels", "labels, crops", "both all", "both all, crops")
-        print(f"| {' '.join(key.split())} | {' | '.join(cell(key, column) for column in columns)} |")
-    titles = list(unlabelled["digits"])
-    print(f"\n| | {' | '.join(titles)} |{chr(10)}|{'---|' * (len(titles) + 1)}")
-    for name, row in unlabelled.items():
-        print(f"| {name} | {' | '.join(f'{row[title]:.1f}' for title in titles)} |")
+        cells = [cell(key, f"{column} {knows}") for column in titles.values()]
+        lines.append((f"{key.replace(' ', ', ')} labels, {knows}", cells[0], cell(key, "labels"), *cells[1:]))
+    first, *others = titles
+    print(table(("", first, "labels", *others), lines))
+    columns = {"labels": "labels", "labels, crops": "labels, crops"}
+    columns |= {"both": "both all", "both, crops": "both all, crops"}
+    lines = [(key, *(cell(key, column) for column in columns.values())) for key in keys]
+    print("", table(("", *columns), lines), sep="\n")
+    lines = [(name, *(f"{value:.1f}" for value in row.values())) for name, row in unlabelled.items()]
+    print("", table(("", *unlabelled["digits"]), lines), sep="\n")
 
 
 if __name__ == "__main__":

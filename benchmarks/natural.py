@@ -1,6 +1,6 @@
 """Compare labels that people gave first with uniform draws: papers of arXiv, by their primary category.
 
-    python benchmarks/natural.py make DIR FOLDER [--papers 8000]
+    python benchmarks/natural.py make DIR FOLDER
     spml bench run benchmarks/natural.yaml --root FOLDER --output FOLDER/bench
     python benchmarks/natural.py collect FOLDER
 
@@ -15,23 +15,21 @@ natural.yaml states.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import itertools
+import sys
 from pathlib import Path
 
 import numpy as np
 from arxiv import read_papers
 from scipy.stats import spearmanr
-from shared import RESULTS, load_results, save_results, table_head, today
+from shared import load_results, markdown, read_rows, save_results, table, today
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from spml.common.phrases import counted
 
-TABLES = "## Tables\n\n"
 VIEWS = {"arxiv": "uniform", "arxiv-rich": "rich"}
-WORDS, WIDTH = 20_000, 300
+WORDS, WIDTH, PAPERS = 20_000, 300, 8_000
 FEWEST = 50  # papers of a category with others, of which shares are told
 RULE = "K known, EB5"
 
@@ -75,8 +73,7 @@ def put_first(path):
 
 def methods_of(path):
     """Mean mAP of each candidate by data, kind of known label and selection."""
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     found = {}
     for row in rows:
         key = f"{row['data']}, {row['hiding']}"
@@ -102,67 +99,57 @@ def decisions():
 
 def collect(folder):
     """Write the results, below findings that are written by hand."""
-    methods, seeds = methods_of(folder / "bench" / "summary.csv")
+    methods, seeds = methods_of(Path(folder, "bench", "summary.csv"))
     about = {
         **today(),
         "seeds": seeds,
-        "put first": {name: put_first(folder / f"{name}.npz") for name in VIEWS},
+        "put first": {name: put_first(Path(folder, f"{name}.npz")) for name in VIEWS},
         "methods": methods,
         "decisions": decisions(),
     }
-    path = RESULTS / "natural.md"
-    findings = path.read_text(encoding="utf-8").split(TABLES)[0] if path.exists() else "# First labels\n\n"
-    save_results("natural", about, findings + TABLES + tables(about))
+    save_results("natural", about, page(about))
 
 
-def tables(about):
-    """Tables of the page."""
-    lines = [f"{about['date']}, {about['versions']['machine']}, {counted(about['seeds'], 'seed')}.", ""]
-    lines += ["### Share of the papers with several categories in which a category is the first", ""]
+def page(about):
+    """The part of the page below its findings."""
+    blocks = [f"{about['date']}, {about['versions']['machine']}, {counted(about['seeds'], 'seed')}."]
+    blocks += ["### Share of the papers with several categories in which a category is the first"]
     for name, found in about["put first"].items():
-        lines += [
+        ordered = sorted(found["classes"].items(), key=lambda item: item[1]["first"])
+        blocks += [
             f"{name}: {found['papers']:,} papers with {found['mean labels']:.2f} categories, "
             f"{found['of several']:,} of them with several; categories of at least {FEWEST} of these.",
-            "",
-            *table_head("category", "papers", "first, %", "by a uniform draw, %"),
+            table(
+                "category | papers | first, % | by a uniform draw, %",
+                [
+                    (label, f"{row['papers']:,}", f"{row['first']:.0f}", f"{row['by a draw']:.0f}")
+                    for label, row in ordered
+                ],
+            ),
         ]
-        ordered = sorted(found["classes"].items(), key=lambda item: item[1]["first"])
-        lines += [
-            f"| {label} | {row['papers']:,} | {row['first']:.0f} | {row['by a draw']:.0f} |"
-            for label, row in ordered
-        ]
-        lines.append("")
-    keys = list(next(iter(about["methods"].values())))
-    lines += [
-        "### 100 x test mAP: selected by full validation labels / by known labels alone",
-        "",
-        "| | " + " | ".join(keys) + " |",
-        "|---" * (len(keys) + 1) + "|",
+    methods = about["methods"]
+    keys = list(next(iter(methods.values())))
+    ranked = sorted(methods.items(), key=lambda item: -item[1][keys[0]]["oracle"])
+    rows = [
+        (name, *(f"{row[key]['oracle']:.1f} / {row[key]['observed']:.1f}" for key in keys))
+        for name, row in ranked
     ]
-    ranked = sorted(about["methods"].items(), key=lambda item: -item[1][keys[0]]["oracle"])
-    for name, row in ranked:
-        cells = [f"{row[key]['oracle']:.1f} / {row[key]['observed']:.1f}" for key in keys]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lost = [
-        np.mean([row[key]["oracle"] - row[key]["observed"] for row in about["methods"].values()])
-        for key in keys
-    ]
-    lines += ["| mean loss of the selection | " + " | ".join(f"{value:.2f}" for value in lost) + " |", ""]
+    lost = [np.mean([row[key]["oracle"] - row[key]["observed"] for row in methods.values()]) for key in keys]
+    rows.append(("mean loss of the selection", *(f"{value:.2f}" for value in lost)))
+    correlations = []
     for first, second in itertools.pairwise(keys):
         if first.split(", ")[0] == second.split(", ")[0]:
-            pairs = [(row[first]["oracle"], row[second]["oracle"]) for row in about["methods"].values()]
+            pairs = [(row[first]["oracle"], row[second]["oracle"]) for row in methods.values()]
             rho = spearmanr(*zip(*pairs, strict=True)).statistic
-            lines.append(f"Rank correlation of all candidates between {first} and {second}: {rho:.2f}.")
-    lines += [
-        "",
-        "### Thresholds and lists",
-        "",
-        "Error (bias) of the stated precision on test samples in points; macro / micro F1 on test samples; "
-        "share of the first 100 and 500 of the list of missing labels that is right, and bias of what is "
-        "expected.",
-        "",
-        *table_head("", "head", "precision", "F1", "first 100", "first 500"),
+            correlations.append(
+                f"Rank correlation of all candidates between {first} and {second}: {rho:.2f}."
+            )
+    blocks += [
+        "### 100 x test mAP: selected by full validation labels / by known labels alone",
+        table(("", *keys), rows),
+        "\n".join(correlations),
     ]
+    rows = []
     for name, heads in about["decisions"].items():
         for head, found in heads.items():
             gap = found["stated"]["precision, test"]
@@ -170,30 +157,25 @@ def tables(about):
                 f"{gap['error']:.1f} ({gap['bias']:+.1f})",
                 "{macro:.1f} / {micro:.1f}".format(**found["F1"]),
             ]
-            for size in ("100", "500"):
-                row = found["missing"][size]
-                cells.append(f"{row['true']:.0f} % ({row['bias']:+.0f})")
-            lines.append(f"| {name} | {head} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+            lists = [found["missing"][size] for size in ("100", "500")]
+            rows.append((name, head, *cells, *(f"{row['true']:.0f} % ({row['bias']:+.0f})" for row in lists)))
+    return markdown(
+        "## Tables",
+        *blocks,
+        "### Thresholds and lists",
+        "Error (bias) of the stated precision on test samples in points; macro / micro F1 on test samples; "
+        "share of the first 100 and 500 of the list of missing labels that is right, and bias of what is "
+        "expected.",
+        table(("", "head", "precision", "F1", "first 100", "first 500"), rows),
+    )
 
 
-def main():
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = parser.add_subparsers(dest="part", required=True)
-    making, collecting = parts.add_parser("make"), parts.add_parser("collect")
-    making.add_argument("root")
-    for part in (making, collecting):
-        part.add_argument("folder", type=Path)
-    making.add_argument("--papers", type=int, default=8000)
-    given = parser.parse_args()
-    if given.part == "collect":
-        collect(given.folder)
-        return
-    given.folder.mkdir(parents=True, exist_ok=True)
+def make(root, folder):
+    """Write the feature files of both sets."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     for name, view in VIEWS.items():
-        arrays = arrays_of(given.root, view, given.papers)
-        np.savez(given.folder / f"{name}.npz", **arrays)
+        arrays = arrays_of(root, view, PAPERS)
+        np.savez(Path(folder, f"{name}.npz"), **arrays)
         labels = arrays["Y"]
         print(
             f"{name}: {len(labels):,} papers, {labels.shape[1]} categories, {labels.sum(1).mean():.2f} each"
@@ -201,4 +183,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    {"make": make, "collect": collect}[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,6 @@
 """Measure `spml predict` against a bare loop, and what it saves that features are kept.
 
-    python benchmarks/predict.py VOC2012_ANIMALS WEIGHTS [WORK_FOLDER]
+    python benchmarks/predict.py VOC2012_ANIMALS WEIGHTS
 
 VOC2012_ANIMALS is a folder with `labels.csv`, WEIGHTS the .safetensors file of a MobileNetV2 (timm's
 `mobilenetv2_100`). The first 200 training, 50 validation and 50 test photographs of the table are used.
@@ -21,10 +21,7 @@ Writes benchmarks/results/predict.json.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
-import itertools
-import json
 import os
 import statistics
 import sys
@@ -34,11 +31,9 @@ from pathlib import Path
 import PIL
 import timm
 import torch
-from loading import cpu_seconds
-from PIL import Image
-from shared import save_results, today
-from torch.utils.data import DataLoader, Dataset
-from torchvision import transforms
+from loading import Plain
+from shared import cpu_seconds, read_rows, save_results, today, write_rows
+from torch.utils.data import DataLoader
 
 import spml.runs.api  # noqa: F401  (imported here, so that no command is charged for it)
 from spml.cli.main import main
@@ -49,32 +44,10 @@ METHODS = ("an", "em", "gr", "softmax", "wan")
 BATCH, WORKERS, ROUNDS = 64, 2, 3
 
 
-class Files(Dataset):
-    """Files as a tutorial loads them."""
-
-    def __init__(self, paths, transform):
-        self.paths, self.transform = paths, transform
-
-    def __len__(self):
-        return len(self.paths)
-
-    def __getitem__(self, row):
-        return self.transform(Image.open(self.paths[row]).convert("RGB"))
-
-
 def first_rows(folder, path):
     """Write a table of the first photographs of each split. Returns their files."""
-    with open(folder / "labels.csv", newline="") as stream:
-        table = list(csv.DictReader(stream))
-    rows = [
-        row
-        for split, count in ROWS.items()
-        for row in itertools.islice((row for row in table if row["split"] == split), count)
-    ]
-    with open(path, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [row for split, count in ROWS.items() for row in read_rows(folder / "labels.csv", split)[:count]]
+    write_rows(path, rows)
     return [folder / row["file"] for row in rows]
 
 
@@ -89,16 +62,9 @@ def seconds(*arguments):
 def bare(paths, model, spec):
     """CPU seconds of the bare loop."""
     started = cpu_seconds()
-    transform = transforms.Compose(
-        [
-            transforms.Resize((spec.size, spec.size)),
-            transforms.ToTensor(),
-            transforms.Normalize(spec.mean, spec.std),
-        ]
-    )
-    parts = []
+    photos, parts = Plain(paths, spec.size, spec.mean, spec.std, flip=False), []
     with torch.inference_mode():
-        for images in DataLoader(Files(paths, transform), BATCH, num_workers=WORKERS):
+        for images, _ in DataLoader(photos, BATCH, num_workers=WORKERS):
             parts.append(model(images).numpy())
     assert sum(map(len, parts)) == len(paths)
     return cpu_seconds() - started
@@ -118,7 +84,8 @@ def bare_model(run):
 def measure(folder, weights, work):
     """Everything, in a folder for temporary files."""
     paths = first_rows(folder, work / "few.csv")
-    data = ["--data.images", folder, "--data.unlisted", "negative", "--data.workers", WORKERS]
+    read = ["--data.images", folder, "--data.separator", " ", "--data.unlisted", "negative"]
+    data = [*read, "--data.workers", WORKERS]
     train = ["train", work / "few.csv", *data, "--data.observe", "single", "--threads", 1, "--epochs", 5,
              "--model.backbone", "mobilenetv2_100", "--model.weights", weights]  # fmt: skip
     engine = ["--batch_size", BATCH, "--workers", WORKERS]
@@ -126,7 +93,7 @@ def measure(folder, weights, work):
     reuse = {"train": seconds(*train, "--method", METHODS[0], "--output", runs[0])}
     list_of_files = [work / "few.csv", "--images", folder]
     reuse["predict"] = seconds("predict", runs[0], *list_of_files, "--output", work / "first.csv", *engine)
-    reuse["evaluate"] = seconds("evaluate", runs[0], work / "few.csv", *data[:4], *engine)
+    reuse["evaluate"] = seconds("evaluate", runs[0], work / "few.csv", *read, *engine)
     reuse["train, four further methods"] = [
         seconds(*train, "--method", method, "--output", run)
         for method, run in zip(METHODS[1:], runs[1:], strict=True)
@@ -160,9 +127,8 @@ def report(reuse, rounds):
         for name in rounds[0]
     }
     result = {
-        **today(),
+        **today(pillow=PIL.__version__),
         "cores": os.cpu_count(),
-        "versions": {"torch": torch.__version__, "timm": timm.__version__, "pillow": PIL.__version__},
         "images": count,
         "speed, of CPU time": speed,
         "CPU seconds on the same photographs, in this order": {
@@ -171,11 +137,9 @@ def report(reuse, rounds):
         },
     }
     save_results("predict", result)
-    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    place = sys.argv[3] if len(sys.argv) > 3 else None
-    with tempfile.TemporaryDirectory(dir=place) as work:
+    with tempfile.TemporaryDirectory() as work:
         report(*measure(Path(sys.argv[1]), Path(sys.argv[2]), Path(work)))

@@ -1,18 +1,19 @@
 """Measure seconds and memory of training, validation and prediction as classes and samples grow.
 
-    python benchmarks/scale.py FOLDER             # FOLDER gets the data and the runs, 30 GB at most
-    python benchmarks/scale.py FOLDER --largest_classes 10000 --largest_samples 100000
+    python benchmarks/scale.py FOLDER [LARGEST_CLASSES [LARGEST_SAMPLES]]
+
+FOLDER gets the data and the runs, 30 GB at most.
 
 Every command is a process of its own, as a user starts it. Classes: 10,000 samples of 64 and 256 features,
 each with one known class out of C, drawn by a power law. Samples: N samples of 512 features in float16, in
 shards, 100 classes. Memory is the peak of what the process holds; pages of memory-mapped files, which the
 system takes back when it needs them, are left out of the second figure. Writes benchmarks/results/scale.json
-and .md after each command. What this machine has measured is not measured again, unless `--again` says so.
+and .md after each command. What this machine has measured is not measured again: remove its rows for that.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
 import os
 import shutil
@@ -25,7 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from shared import load_results, processor, save_results, today
+from shared import load_results, markdown, processor, save_results, table, today
 
 CLASSES, WIDTHS = (1_000, 10_000, 100_000, 1_000_000), (64, 256)
 SAMPLES, WIDTH, FEW_CLASSES = (100_000, 1_000_000, 10_000_000), 512, 100
@@ -38,7 +39,12 @@ CANDIDATES = {
     "ridge": ["--head", "ridge"],
     "auto": ["--method", "auto"],
 }
-LARGE = {**CANDIDATES, "an": ["--method", "an", "--epochs", "1", "--batch_size", "1024"]}
+LARGE = {
+    "an": ["--method", "an", "--epochs", "1", "--batch_size", "1024"],
+    "ridge": CANDIDATES["ridge"],
+    "auto": CANDIDATES["auto"],
+}
+STAGES = ("train", "validate", "predict")
 
 
 def command(*words):
@@ -144,34 +150,21 @@ def slope(rows, column, stage, key):
     return (high["result"][stage][key] - low["result"][stage][key]) / (high[column] - low[column])
 
 
-def report(result):
+def page(result):
     """The tables as Markdown."""
     days = sorted({row["date"] for row in result["rows"]})
     days = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     torch = " and ".join(sorted({row["torch"] for row in result["rows"]}))
-    lines = [
-        f"{days}, {result['machine']}, {os.cpu_count()} cores, torch {torch}. "
-        "`python benchmarks/scale.py FOLDER`.",
-        "",
-        "Seconds of a whole command, start included, and the peak of memory in GB, without the pages of "
-        "files that are mapped into memory; for training in brackets the seconds in the training loop with "
-        "its validation, or in the solver.",
-        "",
-    ]
+    cores, blocks = result["versions"]["machine"].partition(", ")[2], []
     for title, column in (
         ("10,000 samples, by classes", "classes"),
         ("512 features, 100 classes, by samples", "samples"),
     ):
         rows = [row for row in result["rows"] if row["vary"] == column]
-        lines += [
-            f"## {title}",
-            "",
-            f"| {column} | features | head | train: s | GB | validate: s | GB | predict: s | GB |",
-            "|---" * 9 + "|",
-        ]
+        lines, slopes = [], []
         for row in rows:
-            cells = [f"{row[column]:,}", row["features"], row["candidate"]]
-            for stage in ("train", "validate", "predict"):
+            cells = []
+            for stage in STAGES:
                 own = row["result"].get(stage, {"failed": ""})
                 if "failed" in own:
                     cells += ["failed" if own["failed"] else "-", "-"]
@@ -180,65 +173,58 @@ def report(result):
                 if stage == "train":
                     seconds += f" ({own['training_seconds']:.0f})"
                 cells += [seconds, f"{own['anonymous_mb'] / 1000:.1f}"]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
-        lines += ["", f"Slopes between the two largest, per million {column}:", ""]
-        for name in CANDIDATES:
-            for width in dict.fromkeys(row["features"] for row in rows):
-                own = [row for row in rows if (row["candidate"], row["features"]) == (name, width)]
-                parts = []
-                for stage in ("train", "validate", "predict"):
-                    seconds, memory = (slope(own, column, stage, key) for key in ("seconds", "anonymous_mb"))
-                    if seconds is not None:
-                        parts.append(f"{stage} {1e6 * seconds:.0f} s, {1e3 * memory:.1f} GB")
-                if parts:
-                    lines.append(f"- {name}, {width} features: {'; '.join(parts)}")
-        lines.append("")
-    return "\n".join(lines)
+            lines.append((f"{row[column]:,}", row["features"], row["candidate"], *cells))
+        for name, width in itertools.product(CANDIDATES, dict.fromkeys(row["features"] for row in rows)):
+            own = [row for row in rows if (row["candidate"], row["features"]) == (name, width)]
+            parts = []
+            for stage in STAGES:
+                seconds, memory = (slope(own, column, stage, key) for key in ("seconds", "anonymous_mb"))
+                if seconds is not None:
+                    parts.append(f"{stage} {1e6 * seconds:.0f} s, {1e3 * memory:.1f} GB")
+            if parts:
+                slopes.append(f"- {name}, {width} features: {'; '.join(parts)}")
+        blocks += [
+            f"## {title}",
+            table(f"{column} | features | head | train: s | GB | validate: s | GB | predict: s | GB", lines),
+            f"Slopes between the two largest, per million {column}:",
+            "\n".join(slopes),
+        ]
+    return markdown(
+        f"{days}, {result['machine']}, {cores}, torch {torch}. `python benchmarks/scale.py FOLDER`.",
+        "Seconds of a whole command, start included, and the peak of memory in GB, without the pages of "
+        "files that are mapped into memory; for training in brackets the seconds in the training loop with "
+        "its validation, or in the solver.",
+        *blocks,
+    )
 
 
-def main():
+def main(folder, largest_classes=CLASSES[-1], largest_samples=SAMPLES[-1]):
     """Measure what has not been measured and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--largest_classes", type=int, default=CLASSES[-1])
-    parser.add_argument("--largest_samples", type=int, default=SAMPLES[-1])
-    parser.add_argument("--widths", nargs="+", type=int, default=list(WIDTHS), choices=list(WIDTHS))
-    parser.add_argument("--only", nargs="+", default=list(CANDIDATES), choices=list(CANDIDATES))
-    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
-    arguments = parser.parse_args()
-    arguments.folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     rows = load_results("scale", rows=[])["rows"]
     if any(row["machine"] != processor() for row in rows):
-        parser.error("results/scale.json is from another machine: remove it to measure everything here.")
-    cases = [
-        ("classes", c, COUNT, d) for c in CLASSES for d in arguments.widths if c <= arguments.largest_classes
-    ]
-    cases += [("samples", FEW_CLASSES, n, WIDTH) for n in SAMPLES if n <= arguments.largest_samples]
+        sys.exit("results/scale.json is from another machine: remove it to measure everything here.")
+    cases = [("classes", c, COUNT, d) for c in CLASSES for d in WIDTHS if c <= int(largest_classes)]
+    cases += [("samples", FEW_CLASSES, n, WIDTH) for n in SAMPLES if n <= int(largest_samples)]
     for vary, classes, samples, width in cases:
-        data = arguments.folder / f"{samples}-{width}-{classes}"
-        if vary == "classes":
-            data = data.with_suffix(".npz")
+        data = folder / f"{samples}-{width}-{classes}{'.npz' if vary == 'classes' else ''}"
         for name, words in (CANDIDATES if vary == "classes" else LARGE).items():
             case = {
                 "vary": vary, "classes": classes, "samples": samples, "features": width, "candidate": name,
             }  # fmt: skip
             row = next((row for row in rows if case.items() <= row.items()), None)
-            if name not in arguments.only or (row and is_measured(row) and not arguments.again):
-                continue
-            if vary == "samples" and name in ("em", "gr"):
+            if row is None:
+                row = {**case, "machine": processor(), "torch": version("torch"), "result": {}}
+                rows.append(row)
+            elif is_measured(row):
                 continue
             if not data.exists():
                 if vary == "classes":
                     features_with_classes(data, classes, width)
                 else:
                     shards(data, samples)
-            if row and arguments.again:
-                rows.remove(row)
-                row = None
-            if row is None:
-                row = {**case, "machine": processor(), "torch": version("torch"), "result": {}}
-                rows.append(row)
-            for _ in measure(data, arguments.folder / f"{data.stem}-{name}", words, row["result"]):
+            for _ in measure(data, folder / f"{data.stem}-{name}", words, row["result"]):
                 row["date"] = date.today().isoformat()
                 write(rows)
             print(json.dumps(row), flush=True)
@@ -251,8 +237,8 @@ def write(rows):
     order = ("vary", "features", "classes", "samples")
     rows.sort(key=lambda row: (*(row[key] for key in order), list(CANDIDATES).index(row["candidate"])))
     result = today() | {"rows": rows}
-    save_results("scale", result, report(result))
+    save_results("scale", result, page(result))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

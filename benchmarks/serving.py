@@ -1,16 +1,15 @@
 """Measure `spml serve` against a bare FastAPI application and LitServe, and its memory over many requests.
 
-    python benchmarks/serving.py [VOC2012_ANIMALS WEIGHTS] [--litserve PYTHON] [--requests N] [--quick]
+    python benchmarks/serving.py VOC2012_ANIMALS WEIGHTS [--litserve PYTHON] [--quick]
 
 VOC2012_ANIMALS is a folder with `labels.csv`, WEIGHTS the .safetensors file of a MobileNetV2 (timm's
 `mobilenetv2_100`): a head is trained on the frozen backbone at 128 x 128 pixels with the first 200 training
-and 50 validation photographs, and requests hold one of the first 50 test photographs. Without them a tiny
-network with random weights answers synthetic images. PYTHON is an interpreter that has LitServe next to spml;
-without it LitServe is left out. `--quick` takes a minute.
+and 50 validation photographs, and requests hold one of the first 50 test photographs. PYTHON is an
+interpreter that has LitServe next to spml; without it LitServe is left out. `--quick` takes a minute.
 
 Load: all servers run at once, and each in turn is asked by 1, 16 and 64 clients that keep their connections,
 in three rounds. Clients run in one process on the same cores as the server, so all rates hold for both
-together. Memory: one server answers N requests (20,000) of 16 clients while hostile clients send truncated,
+together. Memory: one server answers 20,000 requests of 16 clients while hostile clients send truncated,
 malformed, oversized and slow requests; each answer is compared with `Run.predict`.
 
 Writes benchmarks/results/serving.json and serving.md.
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import csv
 import itertools
 import json
 import os
@@ -31,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,8 +37,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from shared import save_results, today
-from tests.helpers.photos import make_photos
+from shared import markdown, read_rows, save_results, table, today, write_rows
 from tests.helpers.serving import bomb
 from tests.serve.process import PART, head
 
@@ -51,28 +49,16 @@ SIZE = 128
 
 
 def train(data, weights, work):
-    """Train the run to serve; gives its folder and the files that are sent."""
-    output = str(work / "run")
-    common = {"threads": 1, "quiet": True, "mean_labels": 1.5, "output": output}
-    if not data:
-        folder = make_photos(work / "photos", per_class=20)
-        model = {"backbone": "test_efficientnet", "weights": "random"}
-        spml.train(folder, method="em", epochs=2, model=model, data={"size": 32, "workers": 0}, **common)
-        return Path(output), sorted(folder.glob("*/*.png"))
-    with open(data / "labels.csv", newline="") as stream:
-        table = list(csv.DictReader(stream))
-    rows = {split: [row for row in table if row["split"] == split] for split in ("train", "val", "test")}
-    with open(work / "few.csv", "w", newline="") as stream:
-        writer = csv.DictWriter(stream, table[0])
-        writer.writeheader()
-        writer.writerows(rows["train"][:200] + rows["val"][:50])
-    spml.train(
-        work / "few.csv", head="ridge",
+    """Train the run to serve; gives it and the files that are sent."""
+    train_, val, test = (read_rows(data / "labels.csv", split) for split in ("train", "val", "test"))
+    write_rows(work / "few.csv", train_[:200] + val[:50])
+    run = spml.train(
+        work / "few.csv", head="ridge", threads=1, quiet=True, mean_labels=1.5, output=str(work / "run"),
         model={"backbone": "mobilenetv2_100", "weights": str(weights)},
-        data={"images": str(data), "unlisted": "negative", "observe": "single", "size": SIZE, "workers": 0},
-        **common,
+        data={"images": str(data), "separator": " ", "unlisted": "negative", "observe": "single",
+              "size": SIZE, "workers": 0},
     )  # fmt: skip
-    return Path(output), [data / row["file"] for row in rows["test"][:50]]
+    return run, [data / row["file"] for row in test[:50]]
 
 
 def free_port():
@@ -204,11 +190,9 @@ async def hostile(port, good, sent):
             answer = b""
             if name not in ("truncated body", "byte by byte"):
                 answer = await asyncio.wait_for(reader.read(12), 5)
-            sent[name, answer[9:12].decode() or "left"] = (
-                sent.get((name, answer[9:12].decode() or "left"), 0) + 1
-            )
+            sent[name, answer[9:12].decode() or "left"] += 1
         except (OSError, asyncio.TimeoutError):
-            sent[name, "closed"] = sent.get((name, "closed"), 0) + 1
+            sent[name, "closed"] += 1
         finally:
             if writer:
                 writer.close()
@@ -217,7 +201,7 @@ async def hostile(port, good, sent):
 
 async def memory(port, requests, expected, total):
     """Answer `total` requests next to hostile ones; memory at 40 times, and what was wrong."""
-    held, wrong, refused, done, sent = [], 0, 0, 0, {}
+    held, wrong, refused, done, sent = [], 0, 0, 0, Counter()
 
     async def client(number):
         nonlocal wrong, refused, done
@@ -279,51 +263,43 @@ def version_in(python, package):
 
 def page(results):
     """The results as Markdown."""
-    lines = [
+    bare = {
+        row["clients"]: row["of each round"] for row in results["servers"] if row["server"].startswith("bare")
+    }
+    rows = []
+    for row in sorted(results["servers"], key=lambda row: (row["clients"], row["server"])):
+        pairs = zip(row["of each round"], bare[row["clients"]], strict=True)
+        ratio = statistics.median(rate / other for rate, other in pairs)
+        cells = (row[key] for key in ("p50, ms", "p99, ms", "refused"))
+        rows.append((row["server"], row["clients"], row["requests per second"], f"{ratio:.2f}", *cells))
+    held = results["memory"]
+    sizes, bad = [size for _, size in held["MB"]], held["hostile requests"]
+    return markdown(
         "# Serving",
-        "",
         f"`python benchmarks/serving.py`, {results['date']}, {results['machine']}, {results['cores']} "
         f"cores, which the clients share; {results['versions']['machine']}; "
         + ", ".join(f"{name} {number}" for name, number in results["packages"].items())
         + f". Load average of the machine at the start: {results['load']}.",
-        "",
         f"Model: {results['model']}. A request holds one image. All servers compute with one thread of "
         f"torch. Rates are medians of {results['rounds']} rounds, in which the servers took "
         "turns; the ratio to plain FastAPI is the median of those of the rounds. LitServe brings uvloop and "
         "httptools, which the others ran without.",
-        "",
-        "| server | clients | requests/s | of bare FastAPI | p50, ms | p99, ms | refused |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    bare = {
-        row["clients"]: row["of each round"] for row in results["servers"] if row["server"].startswith("bare")
-    }
-    for row in sorted(results["servers"], key=lambda row: (row["clients"], row["server"])):
-        pairs = zip(row["of each round"], bare[row["clients"]], strict=True)
-        ratio = statistics.median(rate / other for rate, other in pairs)
-        lines.append(
-            f"| {row['server']} | {row['clients']} | {row['requests per second']} | {ratio:.2f} | "
-            f"{row['p50, ms']} | {row['p99, ms']} | {row['refused']} |"
-        )
-    held = results["memory"]
-    sizes = [size for _, size in held["MB"]]
-    hostile_requests = sum(held["hostile requests"].values())
-    lines += [
-        "",
+        table(
+            "server | clients | requests/s | of bare FastAPI | p50, ms | p99, ms | refused", rows, right=True
+        ),
         "## Memory",
-        "",
-        f"{held['requests']:,} requests of 16 clients in {held['seconds']} s, next to {hostile_requests:,} "
-        f"hostile ones: {held['wrong answers']} answers differed from `Run.predict` by more than 1e-5, "
-        f"{held['refused']} were refused. The server held {sizes[0]} MB after the first "
+        f"{held['requests']:,} requests of 16 clients in {held['seconds']} s, next to "
+        f"{sum(bad.values()):,} hostile ones: {held['wrong answers']} answers differed from `Run.predict` by "
+        f"more than 1e-5, {held['refused']} were refused. The server held {sizes[0]} MB after the first "
         f"{held['MB'][0][0]:,} requests and {sizes[-1]} MB at the end, at most {max(sizes)} MB; over the "
         "second half it changed by "
         f"{held['slope of the second half, KB per 1,000 requests']} KB per 1,000 requests.",
-        "",
-        "| hostile request: answer | number |",
-        "|---|---:|",
-        *(f"| {name} | {count:,} |" for name, count in held["hostile requests"].items()),
-    ]
-    return "\n".join(lines) + "\n"
+        table(
+            "hostile request: answer | number",
+            [(name, f"{count:,}") for name, count in bad.items()],
+            right=True,
+        ),
+    )
 
 
 def stop(process):
@@ -339,36 +315,31 @@ def stop(process):
 def main():
     """Measure and write."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("data", nargs="?", type=Path)
-    parser.add_argument("weights", nargs="?", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("weights", type=Path)
     parser.add_argument("--litserve", default="")
-    parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    rounds, seconds, total = (1, 1.5, 600) if options.quick else (3, 4.0, options.requests)
+    rounds, seconds, total = (1, 1.5, 600) if options.quick else (3, 4.0, 20_000)
     load_before = " ".join(f"{value:.1f}" for value in os.getloadavg())
     with tempfile.TemporaryDirectory() as folder:
         run, files = train(options.data, options.weights, Path(folder))
         requests = [request_of(path) for path in files]
-        expected = spml.load(run).predict(files, cache="none", device="cpu").scores
-        kinds = {
-            "spml serve": sys.executable,
-            "spml serve, 2 workers": sys.executable,
-            "bare FastAPI": sys.executable,
-        }
+        expected = run.predict(files, cache="none", device="cpu").scores
+        kinds = dict.fromkeys(("spml serve", "spml serve, 2 workers", "bare FastAPI"), sys.executable)
         if options.litserve:
             kinds["LitServe"] = options.litserve
         started = {}
         try:
             for kind, python in kinds.items():
-                started[kind] = start(kind, run, python)
+                started[kind] = start(kind, run.folder, python)
                 asyncio.run(wait_until_ready(started[kind][1], requests[0]))
             ports = {kind: port for kind, (_, port) in started.items()}
             servers = asyncio.run(compare(ports, requests, rounds, seconds))
         finally:
             for process, _ in started.values():
                 stop(process)
-        process, port = start("spml serve", run, sys.executable)
+        process, port = start("spml serve", run.folder, sys.executable)
         try:
             asyncio.run(wait_until_ready(port, requests[0]))
             held = asyncio.run(memory(port, requests, expected, total))
@@ -377,19 +348,17 @@ def main():
     packages = {name: version(name) for name in ("fastapi", "uvicorn", "torch", "pillow")}
     if options.litserve:
         packages["litserve"] = version_in(options.litserve, "litserve")
-    what = f"mobilenetv2_100 at {SIZE} x {SIZE} pixels with a ridge head, VOC 2012 animals"
     results = {
         **today(),
         "cores": os.cpu_count(),
         "load": load_before,
         "packages": packages,
-        "model": what if options.data else "a tiny network at 32 x 32 pixels, synthetic images",
+        "model": f"mobilenetv2_100 at {SIZE} x {SIZE} pixels with a ridge head, VOC 2012 animals",
         "rounds": rounds,
         "servers": servers,
         "memory": held,
     }
     save_results("serving", results, page(results))
-    print(page(results))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+from shared import processor
 
-from losses import processor
 from spml.runs.folder.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "sizes.json"

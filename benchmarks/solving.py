@@ -14,26 +14,17 @@ from __future__ import annotations
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
-from shared import save_results, table_row, today
+from shared import feature_sets, markdown, open_set, save_results, table, today
 
 from spml import models
-from spml.config import DataConfig
-from spml.data import open_dataset
 from spml.engine.lbfgs import PENALTIES, TOLERANCE, solve_path
 from spml.methods.base import Facts
 from spml.methods.registry import create
 from spml.metrics import average_precision
 
-# Path below DATA and mean labels per sample.
-SETS = {
-    "scene": ("features/mulan/scene_X.npz", 1.07),
-    "animals 224": ("features/voc2012p_mnv2_224.npz", 1.4),
-    "corel5k": ("features/mulan/corel5k_X.npz", 3.52),
-}
 CASES = [("scene", "softmax"), ("animals 224", "softmax"), ("animals 224", "an"), ("corel5k", "softmax")]
 
 
@@ -44,8 +35,8 @@ def prepare(data, method, mean_labels):
     objective.on_fit_start(Facts(train.observed, train.ids, data.classes, mean_labels))
     width = train.inputs.fetch(range(1), None).shape[1]
     torch.manual_seed(0)
-    top = models.Top(width, len(data.classes), scores=objective.card.scores)
-    top.fit_standardise(train.inputs)
+    top = models.Top(width, len(data.classes), scaling="standard", scores=objective.card.scores)
+    top.fit_scaling(train.inputs)
     models.start_bias(top, objective.card.head_bias, mean_labels)
     return objective, top
 
@@ -84,7 +75,7 @@ def ridge(data, mean_labels):
     """CPU seconds to solve ridge regression for all of its penalties."""
     _, top = prepare(data, "an", mean_labels)
     started = time.process_time()
-    moments = models.moments(data.splits["train"], top)
+    moments = models.moments(data.splits["train"], top.scaling)
     solver = models.ClosedForm(models.RIDGE, moments, mean_labels)
     for penalty in solver.penalties:
         solver.fill(top.head, penalty)
@@ -95,8 +86,8 @@ def measure(root):
     """Rows of the table."""
     rows = []
     for name, method in CASES:
-        location, mean_labels = SETS[name]
-        data = open_dataset(DataConfig(path=f"{root}/{location}", unlisted="negative", observe="single"))
+        settings = feature_sets()[name]
+        mean_labels, data = settings["mean_labels"], open_set(settings, root, 0)
         solve = partial(path, data, method, mean_labels)
         solve(0.1)  # the first call of everything takes longer
         quick, fine = solve(TOLERANCE), solve(TOLERANCE / 10)
@@ -115,48 +106,42 @@ def measure(root):
     return rows
 
 
-def report(result):
+def page(result):
     """The table as Markdown."""
-    lines = [
-        f"{result['date']}, {result['machine']}, one thread of a busy machine, CPU time, torch "
-        f"{result['versions']['torch']}; `python benchmarks/solving.py DATA`.",
-        "",
-        f"{len(PENALTIES)} penalties. Default: tolerance {TOLERANCE:g}, float32. Finer: {TOLERANCE / 10:g}, "
-        "float64.",
-        "",
-        "| data | training x classes | loss | default: s | evaluations | finer: s | evaluations "
-        "| finer / default | test mAP apart by at most | ridge: s |",
-        "|---" * 10 + "|",
-    ]
+    rows = []
     for row in result["rows"]:
         quick, fine = row["default"], row["finer"]
-        cells = [
+        rows.append((
             row["data"],
             f"{row['samples']} x {row['classes']}",
             row["loss"],
             f"{quick['seconds']:.1f}",
-            f"{quick['evaluations']}",
+            quick["evaluations"],
             f"{fine['seconds']:.1f}",
-            f"{fine['evaluations']}",
+            fine["evaluations"],
             f"{fine['seconds'] / quick['seconds']:.1f}",
             f"{row['largest difference of test mAP']:.3f}",
             f"{row['ridge seconds']:.1f}",
-        ]
-        lines.append(table_row(*cells))
-    return "\n".join(lines) + "\n"
+        ))  # fmt: skip
+    return markdown(
+        f"{result['date']}, {result['machine']}, one thread of a busy machine, CPU time, torch "
+        f"{result['versions']['torch']}; `python benchmarks/solving.py DATA`.",
+        f"{len(PENALTIES)} penalties. Default: tolerance {TOLERANCE:g}, float32. Finer: {TOLERANCE / 10:g}, "
+        "float64.",
+        table(
+            "data | training x classes | loss | default: s | evaluations | finer: s | evaluations | "
+            "finer / default | test mAP apart by at most | ridge: s",
+            rows,
+        ),
+    )
 
 
-def main():
+def main(root):
     """Measure and write the results."""
-    if len(sys.argv) != 2 or not Path(sys.argv[1], "features").is_dir():
-        print("usage: python benchmarks/solving.py DATA, a folder that holds `features`", file=sys.stderr)
-        return 2
     torch.set_num_threads(1)
-    result = today() | {"rows": measure(sys.argv[1])}
-    save_results("solving", result, report(result))
-    print(report(result))
-    return 0
+    result = today() | {"rows": measure(root)}
+    save_results("solving", result, page(result))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])

@@ -19,7 +19,6 @@ Writes benchmarks/results/story.json and story.md.
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import shutil
@@ -29,7 +28,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from shared import load_results, save_results, table_head, table_row, today
+from shared import markdown, read_rows, save_results, table, today, write_rows
 
 import spml
 from spml.audit.folder import read_audit
@@ -41,20 +40,18 @@ METRICS = ("samples", "mAP", "thresholded", "calibration")
 
 def lay_out(source, folder):
     """Copy photographs, each into the folder of one of its labels. Returns the true labels of all."""
-    with open(source / "labels.csv", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = read_rows(source / "labels.csv")
     draw, photos = random.Random(SEED), folder / "photos"
     for row in rows:
         if row["split"] != "test":
             place = photos / draw.choice(row["labels"].split())
             place.mkdir(parents=True, exist_ok=True)
             (place / Path(row["file"]).name).write_bytes((source / row["file"]).read_bytes())
-    with open(folder / "test.csv", "w", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(["file", "labels"])
-        table.writerows(
-            [row["file"], row["labels"].replace(" ", "|")] for row in rows if row["split"] == "test"
-        )
+    test = [row for row in rows if row["split"] == "test"]
+    write_rows(
+        folder / "test.csv",
+        [{"file": row["file"], "labels": row["labels"].replace(" ", "|")} for row in test],
+    )
     return {Path(row["file"]).name: set(row["labels"].split()) for row in rows}
 
 
@@ -90,23 +87,18 @@ def measure(folder, source, name):
     return {key: measured[key] for key in METRICS if key in measured}
 
 
-def label_in_full(table, truth):
+def label_in_full(sample, truth):
     """Fill in the table of `spml audit sample` from the true labels."""
-    with open(table, newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = read_rows(sample)
     for row in rows:
         row |= {"labels": "|".join(sorted(truth[Path(row["file"]).name])), "complete": "yes"}
-    with open(table, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(sample, rows)
 
 
 def precision(folder, source, truth, name):
     """Labels that a run predicts for test photographs, by class: number, stated precision, true precision."""
     model = spml.load(folder / "runs" / name)
-    with open(folder / "test.csv", newline="") as stream:
-        files = [source / row["file"] for row in csv.DictReader(stream)]
+    files = [source / row["file"] for row in read_rows(folder / "test.csv")]
     predicted = model.predict([str(file) for file in files], workers=2)
     right = {cut.name: [] for cut in model.thresholds.classes}
     for file, labels in zip(files, predicted.labels, strict=True):
@@ -122,18 +114,32 @@ def precision(folder, source, truth, name):
     } | {"K": model.thresholds.mean_labels.value, "source": model.thresholds.mean_labels.source}
 
 
-def write_page():
-    """Write the comparison of stated and true precision as a page."""
-    found = load_results("story")
+def page(found):
+    """The comparison of stated and true precision."""
     runs = found["precision"]
     percent = lambda value: "–" if value is None else f"{100 * value:.0f}"  # noqa: E731
-    heads = [f"{name}: labels, stated, true" for name in runs]
-    lines = [
+    classes = [name for name in next(iter(runs.values())) if name not in ("K", "source")]
+    lines, means = [], []
+    for name in classes:
+        rows = [each[name] for each in runs.values()]
+        cells = (f"{row['predicted']}, {percent(row['stated'])}, {percent(row['true'])}" for row in rows)
+        lines.append((name, *cells))
+    for each in runs.values():
+        rows = [each[name] for name in classes if each[name]["predicted"]]
+        of = [row["predicted"] for row in rows]
+        cell = f"{sum(of)}, {{}}, {percent(np.average([row['true'] for row in rows], weights=of))}"
+        if rows[0]["stated"] is None:
+            means.append(cell.format("–"))
+            continue
+        off = [row["stated"] - row["true"] for row in rows]
+        stated = np.average([row["stated"] for row in rows], weights=of)
+        error, bias = np.average(np.abs(off), weights=of), np.average(off, weights=of)
+        means.append(f"{cell.format(percent(stated))}; error {100 * error:.1f}, bias {100 * bias:+.1f}")
+    lines.append(("all, by the number of labels", *means))
+    return markdown(
         "# Stated and true precision",
-        "",
         f"{found['date']}, {found['machine']}, {found['versions']['machine']}, torch "
         f"{found['versions']['torch']}. `python benchmarks/story.py`.",
-        "",
         f"Photographs of animals in a folder per class, one known label each "
         f"({found['list']['samples']:,}), MobileNetV2 at 224 pixels, nothing else stated. Thresholds as "
         f"`spml train` decides them, on {found['first']['samples']} test photographs: number of labels that "
@@ -143,30 +149,8 @@ def write_page():
             for name, each in runs.items()
         )
         + f"; the true one is {found['true K']:.3g}.",
-        "",
-        *table_head("class", *heads),
-    ]
-    classes = [name for name in next(iter(runs.values())) if name not in ("K", "source")]
-    for name in classes:
-        cells = [
-            f"{row['predicted']}, {percent(row['stated'])}, {percent(row['true'])}"
-            for row in (each[name] for each in runs.values())
-        ]
-        lines.append(table_row(name, *cells))
-    cells = []
-    for each in runs.values():
-        rows = [each[name] for name in classes if each[name]["predicted"]]
-        of = [row["predicted"] for row in rows]
-        cell = f"{sum(of)}, {{}}, {percent(np.average([row['true'] for row in rows], weights=of))}"
-        if rows[0]["stated"] is None:
-            cells.append(cell.format("–"))
-            continue
-        off = [row["stated"] - row["true"] for row in rows]
-        stated = np.average([row["stated"] for row in rows], weights=of)
-        error, bias = np.average(np.abs(off), weights=of), np.average(off, weights=of)
-        cells.append(f"{cell.format(percent(stated))}; error {100 * error:.1f}, bias {100 * bias:+.1f}")
-    lines.append(f"| all, by the number of labels | {' | '.join(cells)} |")
-    save_results("story", found, "\n".join(lines) + "\n")
+        table(("class", *(f"{name}: labels, stated, true" for name in runs)), lines),
+    )
 
 
 def main():
@@ -208,8 +192,7 @@ def main():
         "first": measure(folder, source, "first"),
         "second": measure(folder, source, "second"),
     }
-    save_results("story", result)
-    write_page()
+    save_results("story", result, page(result))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ NAME.json (data, versions, time). NAME.md next to them, written by hand, holds t
 
 from __future__ import annotations
 
-import csv
+import itertools
 import json
 import re
 import statistics
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import wilcoxon
+from shared import markdown, read_rows, table
 
 from spml.bench.report.markdown import percent, share, with_sd
 from spml.bench.report.statistics import friedman, holm, mean_ranks, nemenyi_cd
@@ -104,9 +105,9 @@ class Track:
     def __init__(self, name):
         self.name, self.spec = name, find_spec(name)
         self.about = json.loads((RESULTS / f"{name}.json").read_text())
-        with open(RESULTS / f"{name}.csv", newline="") as stream:
-            keys = ("data", "hiding", "candidate", "selection")
-            self.rows = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
+        keys = ("data", "hiding", "candidate", "selection")
+        rows = read_rows(RESULTS / f"{name}.csv")
+        self.rows = {tuple(row[key] for key in keys): row for row in rows}
         self.hidings = [h.name for h in self.spec.hidings if any(key[1] == h.name for key in self.rows)]
         self.data = [d.name for d in self.spec.data if any(key[0] == d.name for key in self.rows)]
         self.full = {candidate.name for candidate in self.spec.candidates if candidate.labels != "observed"}
@@ -144,45 +145,41 @@ def overview(track):
     columns, units = {}, sorted({unit(d) for d, _ in pairs})
     for mode in MODES:
         every = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in pairs])
-        table = np.array([every[[unit(d) == one for d, _ in pairs]].mean(axis=0) for one in units])
+        means = np.array([every[[unit(d) == one for d, _ in pairs]].mean(axis=0) for one in units])
         low, high = (
             np.mean([track.mean(d, h, name, mode) for d, h in pairs])
             for name in (track.spec.baseline, track.spec.ceiling)
         )
         gaps = (every.mean(0) - low) / (high - low)
         columns[mode] = dict(
-            zip(ranked, zip(mean_ranks(table), every.mean(0), gaps, strict=True), strict=True)
+            zip(ranked, zip(mean_ranks(means), every.mean(0), gaps, strict=True), strict=True)
         )
-        test = friedman(table)
-    against = _against_first(table, ranked)
+        test = friedman(means)
+    against = _against_first(means, ranked)
     tests = (
         f"; a difference below {nemenyi_cd(len(ranked), len(units)):.1f} ranks is within Nemenyi's critical "
         f"difference, p of Friedman's test {test.p:.1g}"
     )
-    lines = [
-        f"Over {len(pairs)} pairs of data set and way of hiding; ranks and tests over "
-        f"{len(units)} independent data set{'s' * (len(units) > 1)} (mean rank, 1 = best"
-        f"{tests if len(units) > 1 else ''}):",
-        "",
-        "| candidate | oracle: rank | mAP | gap | observed: rank | mAP | gap | p |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name in sorted(ranked, key=lambda name: columns["observed"][name][0]):
-        cells = [
-            f"{columns[m][name][0]:.1f} | {percent(columns[m][name][1])} | {share(columns[m][name][2])}"
-            for m in MODES
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} | {against[name]} |")
+        cells = []
+        for rank, mean, gap in (columns[mode][name] for mode in MODES):
+            cells += [f"{rank:.1f}", percent(mean), share(gap)]
+        rows.append((name, *cells, against[name]))
     for name in sorted(track.full):
-        cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in pairs]))} | -" for m in MODES]
-        lines.append(f"| {name} (reference) | {' | '.join(cells)} | - |")
-    wins, runs = _wins(track, pairs, ranked, ranked[int(np.argmin(mean_ranks(table)))])
-    note = (
+        cells = []
+        for mode in MODES:
+            cells += ["-", percent(np.mean([track.mean(d, h, name, mode) for d, h in pairs])), "-"]
+        rows.append((f"{name} (reference)", *cells, "-"))
+    wins, runs = _wins(track, pairs, ranked, ranked[int(np.argmin(mean_ranks(means)))])
+    return [
+        f"Over {len(pairs)} pairs of data set and way of hiding; ranks and tests over "
+        f"{counted(len(units), 'independent data set')} (mean rank, 1 = best"
+        f"{tests if len(units) > 1 else ''}):",
+        table("candidate | oracle: rank | mAP | gap | observed: rank | mAP | gap | p", rows),
         "p: Wilcoxon's signed-rank test over the independent data sets against the first row, by `observed` "
-        "(Holm). Seed "
-        f"by seed, the first row is ahead of all others in {wins} of {runs}."
-    )
-    return [*lines, "", note, ""]
+        f"(Holm). Seed by seed, the first row is ahead of all others in {wins} of {runs}.",
+    ]
 
 
 def _wins(track, pairs, names, first):
@@ -195,13 +192,13 @@ def _wins(track, pairs, names, first):
     return sum(won), len(won)
 
 
-def _against_first(table, names):
+def _against_first(means, names):
     """Holm-corrected p-values of Wilcoxon's test against the candidate of the best mean rank."""
-    first = int(np.argmin(mean_ranks(table)))
-    if len(table) == 1:
+    first = int(np.argmin(mean_ranks(means)))
+    if len(means) == 1:
         return dict.fromkeys(names, "-")
     others = [number for number in range(len(names)) if number != first]
-    values = [wilcoxon(table[:, first], table[:, number]).pvalue for number in others]
+    values = [wilcoxon(means[:, first], means[:, number]).pvalue for number in others]
     p = {names[number]: f"{value:.1g}" for number, value in zip(others, holm(values), strict=True)}
     return {names[first]: "-", **p}
 
@@ -218,13 +215,7 @@ def wide_table(track, hiding, mode):
         )
         for d in data
     }
-    lines = [
-        f"Hiding: {hiding}; selected by `{mode}`. Best in bold; ≈ does not differ from it significantly "
-        "(Holm, 5 %).",
-        "",
-        f"| candidate | {' | '.join(data)} |",
-        "|---" * (len(data) + 1) + "|",
-    ]
+    rows = []
     order = sorted(
         track.names, key=lambda n: -np.nan_to_num(np.mean([track.mean(d, hiding, n, mode) for d in data]))
     )
@@ -239,17 +230,18 @@ def wide_table(track, hiding, mode):
             text = with_sd(mean, float(sd)) if sd else percent(mean)
             level = row["p_holm"] and float(row["p_holm"]) >= 0.05
             cells.append(f"**{text}**" if best[d] == name else f"≈ {text}" if level else text)
-        lines.append(f"| {name}{' (reference)' if name in track.full else ''} | {' | '.join(cells)} |")
-    return [*lines, ""]
+        rows.append((f"{name} (reference)" if name in track.full else name, *cells))
+    return [
+        f"Hiding: {hiding}; selected by `{mode}`. Best in bold; ≈ does not differ from it significantly "
+        "(Holm, 5 %).",
+        table(("candidate", *data), rows),
+    ]
 
 
 def selection(track):
     """Test mAP that each way of selecting loses against `oracle`."""
     modes = [m for m in track.spec.modes if m != "oracle"]
-    lines = [
-        "| data | hiding | " + " | ".join(f"`{m}`" for m in modes) + " |",
-        "|---" * (2 + len(modes)) + "|",
-    ]
+    rows = []
     total = defaultdict(list)
     for d in track.data:
         for h in track.hidings:
@@ -265,15 +257,15 @@ def selection(track):
                     total[h, mode].append(statistics.mean(lost))
                 cells.append(percent(statistics.mean(lost)) if lost else "-")
             if any(cell != "-" for cell in cells):
-                lines.append(f"| {d} | {h} | {' | '.join(cells)} |")
+                rows.append((d, h, *cells))
     for h in track.hidings:
         cells = [percent(statistics.mean(total[h, m])) if total[h, m] else "-" for m in modes]
-        lines.append(f"| **mean** | {h} | {' | '.join(cells)} |")
-    intro = (
+        rows.append(("**mean**", h, *cells))
+    return [
         "Test mAP lost by selecting trial and epoch otherwise than by full validation labels, mean over "
-        "candidates and seeds:"
-    )
-    return [intro, "", *lines, ""]
+        "candidates and seeds:",
+        table(("data", "hiding", *(f"`{mode}`" for mode in modes)), rows),
+    ]
 
 
 def best_epoch(track):
@@ -288,7 +280,7 @@ def best_epoch(track):
         f"{percent(statistics.mean(gains))} ({hiding}, `{mode}`)" for (hiding, mode), gains in gained.items()
     ]
     text = "The best epoch instead of the last gains, in the mean over trained candidates and data"
-    return [f"{text}: {', '.join(cells)}.", ""]
+    return [f"{text}: {', '.join(cells)}."]
 
 
 def variants(track):
@@ -296,24 +288,20 @@ def variants(track):
     pairs = [(name, base) for name in track.names if (base := name.rpartition(", ")[0]) in track.names]
     blocks = []
     for mode in MODES if pairs else ():
-        lines = [
-            "Difference to the candidate without it, paired by seed, mean over ways of hiding; selected by "
-            f"`{mode}`:",
-            "",
-            "| variant | " + " | ".join(track.data) + " | mean |",
-            "|---" * (2 + len(track.data)) + "|",
-        ]
+        rows = []
         for name, base in pairs:
             means = [
                 statistics.mean(gains) if (gains := list(_gains(track, d, name, base, mode))) else None
                 for d in track.data
             ]
             known = [mean for mean in means if mean is not None]
-            cells = ["-" if mean is None else _signed(mean) for mean in means]
-            lines.append(
-                f"| {name} | {' | '.join(cells)} | {_signed(statistics.mean(known)) if known else '-'} |"
-            )
-        blocks += [*lines, ""]
+            means.append(statistics.mean(known) if known else None)
+            rows.append((name, *("-" if mean is None else f"{100 * mean:+.2f}" for mean in means)))
+        blocks += [
+            "Difference to the candidate without it, paired by seed, mean over ways of hiding; selected by "
+            f"`{mode}`:",
+            table(("variant", *track.data, "mean"), rows),
+        ]
     return blocks
 
 
@@ -323,77 +311,45 @@ def _gains(track, data, name, base, mode):
         yield from (variant[seed] - plain[seed] for seed in variant if seed in plain)
 
 
-def _signed(value):
-    return f"{100 * value:+.2f}"
-
-
-def edges(track):
-    """Share of selected trials that lie at the edge of its grid, or a penalty at an end of its path."""
-    grid, path, cells = defaultdict(int), defaultdict(int), defaultdict(int)
-    for (_, _, name, mode), row in track.rows.items():
-        if mode != "observed":
-            continue
-        cells[name] += int(row["seeds"])
-        for edge, count in json.loads(row["edges"]).items():
-            (path if edge.startswith("penalty ") else grid)[name, edge] += count
-    searched = {name for (_, _, name, _), row in track.rows.items() if row["median_params"] != "{}"}
-    if not searched:
-        return []
-    worst = sorted(grid.items(), key=lambda item: -item[1])[:6]
-    named = "; ".join(f"{name}: {edge} ({count})" for (name, edge), count in worst)
-    total = sum(cells[name] for name in searched)
-    text = (
-        f"In {sum(grid.values())} of {total} series the trial that `observed` selects lies at the edge of "
-        f"the grid{', most often of ' + named if named else ''}."
-    )
-    ends = "; ".join(f"{name}: {edge} ({count} of {cells[name]})" for (name, edge), count in path.items())
-    return [f"{text} Selected solutions at an end of their path: {ends}." if ends else text, ""]
-
-
 def _commits(names):
     return f"commit{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def page():
     """The text of the page."""
-    parts = [HEAD]
-    for name in TRACKS:
-        if not (RESULTS / f"{name}.csv").is_file():
-            continue
-        track = Track(name)
-        about, versions = track.about, track.about["versions"]
-        parts += [f"## {track.spec.title}\n", *(f"{text}\n" for text in track.spec.about)]
-        notes = RESULTS / f"{name}.md"
+    blocks = [HEAD.strip()]
+    for track in map(Track, TRACKS):
+        about, versions, notes = track.about, track.about["versions"], RESULTS / f"{track.name}.md"
+        blocks += [f"## {track.spec.title}", *track.spec.about]
         if notes.is_file():
-            parts.append(notes.read_text().strip() + "\n")
-        lines = [
-            "| data | classes | training | validation | test | labels per sample |",
-            "|---|---|---|---|---|---|",
-        ]
+            blocks.append(notes.read_text().strip())
+        rows = []
         for d in track.data:
-            facts = about["data"][d]
-            cells = [
-                "-".join(f"{v:g}" for v in sorted({facts[f][0], facts[f][-1]})) if facts[f] else "-"
-                for f in FACTS
-            ]
-            lines.append(f"| {d} | {' | '.join(cells)} |")
-        parts.append("\n".join([*lines, ""]))
-        parts += [
-            "\n".join(block)
-            for block in (overview(track), variants(track), selection(track), best_epoch(track), edges(track))
-            if block
-        ]
-        for hiding in track.hidings:
-            parts += ["\n".join(block) for mode in MODES if (block := wide_table(track, hiding, mode))]
-        parts.append(
-            f"`spml bench run {name}`: {about['runs']:,} runs ({about['failed']} failed), "
+            facts = [about["data"][d][fact] for fact in FACTS]
+            rows.append(
+                (
+                    d,
+                    *(
+                        "-".join(f"{v:g}" for v in sorted({fact[0], fact[-1]})) if fact else "-"
+                        for fact in facts
+                    ),
+                )
+            )
+        blocks.append(table("data | classes | training | validation | test | labels per sample", rows))
+        for part in (overview, variants, selection, best_epoch):
+            blocks += part(track)
+        for hiding, mode in itertools.product(track.hidings, MODES):
+            blocks += wide_table(track, hiding, mode)
+        blocks.append(
+            f"`spml bench run {track.name}`: {about['runs']:,} runs ({about['failed']} failed), "
             f"{track.spec.trials} trials and "
             f"{counted(len(track.spec.seeds), 'seed')} for each candidate; "
             f"made in {about['hours in which runs were made']} hours, and in "
             f"{about['hours of all runs one after the other']} hours one after the other. {about['date']}, "
-            f"{versions['machine']}, torch {versions['torch']}, {_commits(about['commits'])}.\n"
+            f"{versions['machine']}, torch {versions['torch']}, "
+            f"commit{'s' * (len(about['commits']) > 1)} {', '.join(about['commits'])}."
         )
-    return "\n".join(parts)
+    return markdown(*blocks)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ whose words are drawn from titles of one category each. Both write benchmarks/re
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 import time
@@ -20,27 +19,18 @@ from pathlib import Path
 import numpy as np
 import pandas
 from arxiv import read_papers
-from shared import load_results, save_results, table_head, today
+from shared import load_results, markdown, save_results, table, today
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 import spml
+from spml.engine.process_memory import peak_memory
 from spml.metrics import mean_average_precision
 from spml.models import Tfidf
 
 AXES = (256, 512)
 RIDGE, SOFTMAX = (1.0, 3.0, 10.0), (10.0, 30.0, 100.0)
 MILLION, NEW, WORDS = 1_000_000, 10_000, 9
-
-
-def spent():
-    """Processor seconds of this process so far."""
-    return time.process_time()
-
-
-def peak():
-    """Largest memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(root, folder):
@@ -52,29 +42,24 @@ def measure(root, folder):
 
     def add(name, scores, start, note=""):
         score = 100 * float(mean_average_precision(scores, truth))
-        rows.append({"model": name, "mAP": score, "seconds": spent() - start, "note": note})
+        rows.append({"model": name, "mAP": score, "seconds": time.process_time() - start, "note": note})
         print(rows[-1], flush=True)
 
-    start, texts = spent(), table[["title", "abstract"]]
+    start, texts = time.process_time(), table[["title", "abstract"]]
     settings = {"quiet": True, "threads": 1, "overwrite": True}
     split = list(table["split"][~test])
     run = spml.train(
-        texts[~test],
-        known[~test],
-        data={"text": "title,abstract"},
-        classes=classes,
-        split=split,
-        output=str(folder / "run"),
-        **settings,
-    )
+        texts[~test], known[~test], data={"text": "title,abstract"}, classes=classes, split=split,
+        output=str(folder / "run"), **settings,
+    )  # fmt: skip
     add("auto head on the terms, the default", run.predict(texts[test]).scores, start)
-    rows[-1]["MB"] = peak()
+    rows[-1]["MB"] = peak_memory() / 2**20
 
     network = next(part for part in run.model.modules() if isinstance(part, Tfidf))
     vectors = network.vectors([f"{title}\n{abstract}" for title, abstract in texts.to_numpy()])
     rows[0]["terms"] = vectors.shape[1]
     for axes in AXES:
-        start = spent()
+        start = time.process_time()
         reduced = TruncatedSVD(axes, random_state=0).fit(vectors[~test]).transform(vectors).astype(np.float32)
         lsa = spml.train(
             reduced[~test], known[~test], classes=classes, split=split,
@@ -82,27 +67,20 @@ def measure(root, folder):
         )  # fmt: skip
         add(f"auto head on {axes} axes of the same vectors (LSA)", lsa.predict(reduced[test]).scores, start)
     for head, scaling in product(("ridge", "lda"), ("unit", "sqrtl2")):
-        start = spent()
+        start = time.process_time()
         single = spml.train(
             vectors[~test], known[~test], classes=classes, split=split, head=head,
             model={"scaling": scaling}, output=str(folder / "single"), **settings,
         )  # fmt: skip
         scaled = "" if scaling == "unit" else " on square roots"
         add(f"`--head {head}`{scaled}", single.predict(vectors[test]).scores, start)
-    for name, values, make in (
-        ("scikit-learn, ridge regression", RIDGE, lambda value: RidgeClassifier(alpha=value)),
-        (
-            "scikit-learn, softmax regression",
-            SOFTMAX,
-            lambda value: LogisticRegression(C=value, max_iter=300),
-        ),
-    ):
-        for value in values:
-            start = spent()
-            model = make(value).fit(vectors[~test], known[~test])
-            probable = hasattr(model, "predict_proba")
-            scores = (model.predict_proba if probable else model.decision_function)(vectors[test])
-            add(name, scores, start, f"penalty {value:g}")
+    others = [("ridge", value, RidgeClassifier(alpha=value)) for value in RIDGE]
+    others += [("softmax", value, LogisticRegression(C=value, max_iter=300)) for value in SOFTMAX]
+    for name, value, model in others:
+        start = time.process_time()
+        model.fit(vectors[~test], known[~test])
+        scored = model.decision_function if name == "ridge" else model.predict_proba
+        add(f"scikit-learn, {name} regression", scored(vectors[test]), start, f"penalty {value:g}")
     return {"classes": len(classes), "training": int((~test).sum()), "test": int(test.sum()), "rows": rows}
 
 
@@ -120,7 +98,7 @@ def short_texts(root, count):
 def measure_million(root, folder):
     """Time, memory and accuracy of a million short texts."""
     texts, labels, classes = short_texts(root, MILLION + NEW)
-    before, processor, clock = peak(), spent(), time.perf_counter()
+    before, processor, clock = peak_memory() / 2**20, time.process_time(), time.perf_counter()
     run = spml.train(
         pandas.DataFrame({"text": texts[:MILLION]}), labels[:MILLION], data={"text": "text"}, classes=classes,
         output=str(folder / "million"), mean_labels=1, quiet=True, threads=1,
@@ -128,9 +106,9 @@ def measure_million(root, folder):
     return {
         "texts": MILLION,
         "terms": len(next(part for part in run.model.modules() if isinstance(part, Tfidf)).terms),
-        "seconds": spent() - processor,
+        "seconds": time.process_time() - processor,
         "wall_seconds": time.perf_counter() - clock,
-        "MB": peak(),
+        "MB": peak_memory() / 2**20,
         "MB_before": before,
         "accuracy": float((run.predict(texts[MILLION:]).scores.argmax(1) == labels[MILLION:]).mean()),
     }
@@ -138,37 +116,32 @@ def measure_million(root, folder):
 
 def page(about):
     """Text of the page of results."""
-    lines = [
+    best = {}
+    for row in about["rows"]:
+        if row["mAP"] > best.get(row["model"], {"mAP": 0})["mAP"]:
+            best[row["model"]] = row
+    million = about["million"]
+    return markdown(
         "# Texts with one known label",
-        "",
         f"{about['date']}, {about['versions']['machine']}, one thread: `python benchmarks/texts.py DIR`. "
         f"{about['training']:,} abstracts of arXiv for training and validation, whose primary category is "
         f"known, and {about['test']:,} for the test, with all of {about['classes']} categories; the terms "
         f"are {about['rows'][0]['terms']:,}. Of scikit-learn the best of three penalties by the test. "
         "Seconds are of processor time, with the vectors for the auto head on the terms, without them for "
         "the others.",
-        "",
-        *table_head("model", "100 x test mAP", "seconds"),
-    ]
-    best = {}
-    for row in about["rows"]:
-        if row["mAP"] > best.get(row["model"], {"mAP": 0})["mAP"]:
-            best[row["model"]] = row
-    lines += [f"| {name} | {row['mAP']:.1f} | {row['seconds']:.0f} |" for name, row in best.items()]
-    lines += ["", f"The first took {about['rows'][0]['MB']:,.0f} MB at most.", ""]
-    if million := about.get("million"):
-        lines += [
-            "## A million short texts",
-            "",
-            f"`python benchmarks/texts.py DIR million`: {million['texts']:,} texts of {WORDS} words, drawn "
-            f"from the titles of one of the {about['classes']} categories each, with the default settings: "
-            f"{million['wall_seconds']:.0f} seconds ({million['seconds']:.0f} of processor time) and "
-            f"{million['MB']:,.0f} MB at most, {million['MB_before']:,.0f} MB of which were taken before the "
-            f"training; {million['terms']:,} terms. Of {NEW:,} new texts, {million['accuracy']:.1%} have the "
-            "highest score in their category.",
-            "",
-        ]
-    return "\n".join(lines)
+        table(
+            ("model", "100 x test mAP", "seconds"),
+            [(name, f"{row['mAP']:.1f}", f"{row['seconds']:.0f}") for name, row in best.items()],
+        ),
+        f"The first took {about['rows'][0]['MB']:,.0f} MB at most.",
+        "## A million short texts",
+        f"`python benchmarks/texts.py DIR million`: {million['texts']:,} texts of {WORDS} words, drawn "
+        f"from the titles of one of the {about['classes']} categories each, with the default settings: "
+        f"{million['wall_seconds']:.0f} seconds ({million['seconds']:.0f} of processor time) and "
+        f"{million['MB']:,.0f} MB at most, {million['MB_before']:,.0f} MB of which were taken before the "
+        f"training; {million['terms']:,} terms. Of {NEW:,} new texts, {million['accuracy']:.1%} have the "
+        "highest score in their category.",
+    )
 
 
 def main(root, what=""):

@@ -2,17 +2,15 @@
 
     python benchmarks/where.py digits DATA FOLDER    # scenes of digits, whose places are known
     python benchmarks/where.py coco DATA FOLDER      # COCO photographs with boxes, after `local.py runs`
-    python benchmarks/where.py page                  # writes results/where.md
 
 DATA holds `images/coco128` and `models`. Of the two labels with the highest scores of an image, those count
 that are right; their window is right if it covers the centre of one thing of the class. Beside it: a window
 of the same size at a random place of the map, and one of the same size around the maximum of Grad-CAM.
-Results go to results/where.json.
+Results go to results/where.json and where.md.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections import defaultdict
@@ -21,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from shared import load_results, save_results, table_head, table_row, today
+from shared import load_results, markdown, save_results, table, today, write_rows
 
 import spml
 from spml.analysis.pictures import grad_cam
@@ -61,13 +59,12 @@ def write_digits(folder):
             Image.fromarray(records.inputs.fetch([row], None)[0, 0].numpy()).save(folder / name)
             of_scene = [digits.NAMES[digit] for digit in drawn[number, : len(boxes[row])]]
             assert set(of_scene) == {digits.NAMES[column] for column in np.flatnonzero(present[row])}
-            rows.append((name, " ".join(sorted(set(of_scene))), split))
+            rows.append({"file": name, "labels": " ".join(sorted(set(of_scene))), "split": split})
             centres[name] = defaultdict(list)
             for digit, (x, y, width) in zip(of_scene, boxes[row], strict=True):
                 centres[name][digit].append(((x + width / 2) / SIZE, (y + width / 2) / SIZE))
         start += count
-    with open(folder / "labels.csv", "w", newline="") as stream:
-        csv.writer(stream).writerows([("file", "labels", "split"), *rows])
+    write_rows(folder / "labels.csv", rows)
     return folder / "labels.csv", {name: found for name, found in centres.items() if name.startswith("test")}
 
 
@@ -131,40 +128,39 @@ def measure(run, centres, root):
     return {"labels": len(sizes), **shares, "mean area of the window": area}
 
 
-def main(words):
-    """Run the part that is named."""
-    what, *rest = words
-    found = load_results("where")
-    if what == "page":
-        lines = [
-            f"{found['date']}, {found['machine']}, torch {found['versions']['torch']}. "
-            "`python benchmarks/where.py`.\n",
-            "Of the two labels with the highest scores of an image, those that are right: the share, in "
-            "percent, whose window covers the centre of one thing of the class. Digits: 500 test scenes, a "
-            "head on a frozen MobileNetV2 at 224 pixels.\n",
-        ]
-        parts = [part for part in ("digits", "coco") if part in found]
-        lines += table_head("", *parts)
-        lines += [table_row(key, *(f"{found[part][key]:,}" for part in parts)) for key in found[parts[0]]]
-        save_results("where", found, "\n".join(lines) + "\n")
-        return
-    data, folder = map(Path, rest)
+def page(found):
+    """The results as a page."""
+    parts = ("digits", "coco")
+    return markdown(
+        f"{found['date']}, {found['machine']}, torch {found['versions']['torch']}. "
+        "`python benchmarks/where.py`.",
+        "Of the two labels with the highest scores of an image, those that are right: the share, in "
+        "percent, whose window covers the centre of one thing of the class. Digits: 500 test scenes, a "
+        "head on a frozen MobileNetV2 at 224 pixels.",
+        table(("", *parts), [(key, *(f"{found[part][key]:,}" for part in parts)) for key in found[parts[0]]]),
+    )
+
+
+def main(what, data, folder):
+    """Measure the part that is named, and write it next to the other."""
+    torch.set_num_threads(2)
+    data, folder = Path(data), Path(folder)
     if what == "digits":
-        table, centres = write_digits(folder / "scenes")
+        listed, centres = write_digits(folder / "scenes")
         run = spml.train(
-            str(table), weights=str(data / "models" / "mobilenetv2_100_tf_bncal.safetensors"), local="on",
+            str(listed), weights=str(data / "models" / "mobilenetv2_100_tf_bncal.safetensors"), local="on",
             data={"unlisted": "negative", "observe": "single", "size": ENLARGED, "workers": 2,
                   "separator": " "},
             mean_labels=2.3, quiet=True, overwrite=True, output=str(folder / "digits-run"),
         )  # fmt: skip
-        found["digits"] = measure(run, centres, folder / "scenes")
+        part = {"digits": measure(run, centres, folder / "scenes")}
     else:
-        run = spml.load(folder / "runs" / "mobilenetv2_100_tf_bncal-0-now")
-        found["coco"] = measure(run, coco_centres(data, run.classes), "/")
-    print(found[what])
-    save_results("where", found | today())
+        run = spml.load(folder / "runs" / "mobilenetv2_100_tf_bncal-0")
+        part = {"coco": measure(run, coco_centres(data, run.classes), "/")}
+    print(part)
+    found = load_results("where") | today() | part
+    save_results("where", found, page(found))
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

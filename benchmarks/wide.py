@@ -1,18 +1,16 @@
 """Measure how long heads in closed form take with few samples and many features, and the memory they need.
 
-    python benchmarks/wide.py                            # writes results/wide.json and .md
-    python benchmarks/wide.py --samples 200 --limit 60   # up to 200 samples, and 60 seconds a case
+    python benchmarks/wide.py [SAMPLES]    # writes results/wide.json and .md; SAMPLES = 200 or 2000
 
 Features are random: dense ones Gaussian, sparse ones counts of which 1 in 100 is not 0. Each case is a
-process of its own; time and memory are those of `spml.train`, after the imports and the making of the
-features.
+process of its own, for 40 seconds at most; time and memory are those of `spml.train`, after the imports and
+the making of the features.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from shared import save_results, table_head, today
+from shared import in_child, made, markdown, save_results, table, today
 
 SAMPLES, WIDTHS = (200, 2000), (1000, 4000, 20_000, 100_000)
 CLASSES = 10
-HEADS = ("ridge", "lda", "auto")
+HEADS, KINDS, LIMIT = ("ridge", "lda", "auto"), ("dense", "sparse"), 40
 
 
 def make(samples, width, kind):
@@ -57,66 +55,45 @@ def measure(head, samples, width, kind):
     print(json.dumps({"seconds": round(seconds, 2), "mb": grown // 1_000_000}))
 
 
-def run_case(case, limit):
-    """A case in a process of its own. Returns what it printed, or why it did not end."""
-    words = [sys.executable, __file__, "--case", *map(str, case)]
+def run_case(case):
+    """What a case in a process of its own measured, or why it did not end."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
+        return in_child(__file__, *case, timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        return {"problem": f"more than {limit} s"}
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1]
+        return {"problem": f"more than {LIMIT} s"}
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.strip().splitlines()[-1]
         return {"problem": "refused" if "InputError" in last else last[:200]}
-    return json.loads(done.stdout.splitlines()[-1])
 
 
-def cell(found):
-    """A case as a cell of the table."""
-    return found.get("problem") or f"{found['seconds']:.1f} s, {found['mb'] / 1000:.1f} GB"
-
-
-def report(result):
+def page(result):
     """The table as Markdown."""
-    lines = [
-        f"{result['date']}, {result['machine']}, {os.cpu_count()} cores, torch "
-        f"{result['versions']['torch']}. `python benchmarks/wide.py`.",
-        "",
-        "Time and memory of training a head on few samples with many features.",
-        "",
-        *table_head("head", "samples", "features", "kind", "time, memory"),
-    ]
-    for row in result["rows"]:
-        lines.append(
-            f"| {row['head']} | {row['samples']:,} | {row['features']:,} | {row['kind']} | "
-            f"{cell(row['now'])} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def main():
-    """Measure all cases and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=SAMPLES[-1])
-    parser.add_argument("--limit", type=int, default=600)
-    parser.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.case:
-        head, samples, width, kind = arguments.case
-        measure(head, int(samples), int(width), kind)
-        return
     rows = []
-    for samples in (count for count in SAMPLES if count <= arguments.samples):
-        for width in WIDTHS:
-            for head in HEADS:
-                for kind in ("dense", "sparse"):
-                    case = head, samples, width, kind
-                    row = dict(zip(("head", "samples", "features", "kind"), case, strict=True))
-                    row["now"] = run_case(case, arguments.limit)
-                    rows.append(row)
-                    print(json.dumps(row), flush=True)
-    result = today() | {"rows": rows}
-    save_results("wide", result, report(result))
+    for row in result["rows"]:
+        now = row["now"]
+        cell = now.get("problem") or f"{now['seconds']:.1f} s, {now['mb'] / 1000:.1f} GB"
+        rows.append((row["head"], f"{row['samples']:,}", f"{row['features']:,}", row["kind"], cell))
+    return markdown(
+        made(result, f"torch {result['versions']['torch']}. `python benchmarks/wide.py`."),
+        "Time and memory of training a head on few samples with many features.",
+        table(("head", "samples", "features", "kind", "time, memory"), rows),
+    )
+
+
+def main(largest=SAMPLES[-1]):
+    """Measure all cases and write the results."""
+    result = today() | {"rows": []}
+    some = [count for count in SAMPLES if count <= int(largest)]
+    for samples, width, head, kind in itertools.product(some, WIDTHS, HEADS, KINDS):
+        case = head, samples, width, kind
+        row = dict(zip(("head", "samples", "features", "kind"), case, strict=True))
+        result["rows"].append({**row, "now": run_case(case)})
+        print(json.dumps(result["rows"][-1]), flush=True)
+    save_results("wide", result, page(result))
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 5:  # a case, in the process that measures it
+        measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    else:
+        main(*sys.argv[1:])

@@ -14,12 +14,10 @@ import csv
 import json
 import re
 from collections import defaultdict
-from importlib.resources import files
 from pathlib import Path
 
 from spml.bench.plan import Trial, all_series, next_trial
 from spml.bench.report.markdown import plain, table
-from spml.bench.report.page import published_results
 from spml.bench.spec import Candidate, Spec, find_spec, merged, ready_made
 from spml.config import Config
 
@@ -168,11 +166,36 @@ def specifications() -> str:
     return INTRODUCTION + overview + "\n\n" + "\n".join(map(section, specs))
 
 
+def rows_of_papers() -> list[dict[str, str]]:
+    """Results that papers report, one row per cell of a table."""
+    return list(csv.DictReader((PAGES / "published.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def published_results(spec: Spec) -> dict[tuple[str, str], str]:
+    """What papers report for the candidates of a specification, by data set and candidate.
+
+    A candidate is found by its name alone, since another one of its method, such as a variant, is no row of a
+    paper. Table V of OPML counts where nothing is hidden.
+    """
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows_of_papers():
+        spread = f" ± {row['sd']}" if row["sd"] else ""
+        entry = f"{row['mAP']}{spread} ({row['source']} {row['table']}".rstrip() + ")"
+        key = row["data"], row["candidate"] + " " * (row["table"] == "V")
+        found[key].append(entry + "*" * bool(row["differs"]))
+    full = " " if all(hiding.settings.get("observe") == "none" for hiding in spec.hidings) else ""
+    return {
+        (data.name, candidate.name): "; ".join(entries)
+        for data in spec.data
+        for candidate in spec.candidates
+        if (entries := found[data.name, candidate.name + full])
+    }
+
+
 def published() -> str:
     """The page of published numbers: a table per benchmark, a column per table of a paper."""
-    text = (files("spml.bench") / "published.csv").read_text(encoding="utf-8")
     by_data: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    for row in csv.DictReader(text.splitlines()):
+    for row in rows_of_papers():
         cell = row["mAP"] + (f" ± {row['sd']}" if row["sd"] else "") + "*" * bool(row["differs"])
         by_data[row["data"]][row["candidate"]][f"{row['source']} {row['table']}".strip()] = cell
     parts = [PUBLISHED]
@@ -206,11 +229,10 @@ PUBLISHED = """\
 
 <!-- Written by docs/specifications.py. -->
 
-Test mAP in percent, mean and standard deviation, as printed, by benchmark. `spml bench report NAME
---published` puts them next to results of your own; the numbers are the file `src/spml/bench/published.csv`.
-`*` marks a value that another paper copies differently; the file says how. Rows have the names of
-candidates in [ready-made specifications](specifications.md). The values come from 3 to 10 repeats with one
-draw of labels, and from the best epoch by fully labelled validation images.
+Test mAP in percent, mean and standard deviation, as printed, by benchmark; the numbers are the file
+`docs/benchmarks/published.csv`. `*` marks a value that another paper copies differently; the file says how.
+Rows have the names of candidates in [ready-made specifications](specifications.md). The values come from 3 to
+10 repeats with one draw of labels, and from the best epoch by fully labelled validation images.
 """
 
 
