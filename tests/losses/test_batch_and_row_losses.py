@@ -24,26 +24,10 @@ from spml.losses import (
     softmax_loss,
     zlpr_loss,
 )
+from tests.losses.samples import AP, GAP, INDEX, OTHER, SOFT, TARGET, THIRD, Z
 from tests.reference.large_loss import large
 from tests.reference.pumlc import pumlc
 from tests.reference.zlpr import soft_zlpr
-
-TARGET = torch.tensor(
-    [[1, 0, -1, 0, 1, 0], [0, 0, 0, 0, 0, 0], [-1, -1, 1, 0, 0, 0], [-1, 0, 0, 0, 0, -1]], dtype=torch.int8
-)
-INDEX = torch.tensor([4, 0, 2, 2])
-SOFT = torch.tensor([[-1, 0.2, 0.5, -1, 0.3, 0.0], [0.1, -1, -1, 0.4, -1, 1.0]] * 2, dtype=torch.float64)
-AP = [0.2, 0.9, 0.5, 0.0, 1.0, 0.7]
-
-
-def draw(seed: int) -> torch.Tensor:
-    return 3 * torch.randn(4, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-Z, OTHER, THIRD = draw(0), draw(1), draw(2)
-A, B, C = Z.tolist(), OTHER.tolist(), THIRD.tolist()
-AP_TENSOR = torch.tensor(AP, dtype=torch.float64)
-GAP = {"gap_threshold": 2.0, "mean_logits": AP_TENSOR}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +77,7 @@ def test_role_gives_each_side_the_gradient_of_its_own_half():
 
 @pytest.mark.parametrize("rate", [0.0, 0.01, 0.05, 0.2, 0.5, 1.0])
 def test_the_mask_of_large_losses_equals_the_reference(rate):
-    assert large_loss_mask(Z, TARGET, rate=rate).tolist() == large(A, TARGET.tolist(), rate)
+    assert large_loss_mask(Z, TARGET, rate=rate).tolist() == large(Z.tolist(), TARGET.tolist(), rate)
 
 
 def test_a_strict_mask_leaves_out_the_kth_and_all_its_ties():
@@ -118,7 +102,7 @@ def test_zlpr_with_soft_targets_of_all_labels():
     soft = torch.sigmoid(OTHER)
     soft[0, 0], soft[1, 2] = 0, 1
     found = zlpr_loss(Z, torch.zeros(4, 6, dtype=torch.int8), soft=soft)
-    assert found.item() == pytest.approx(soft_zlpr(A, soft.tolist()), rel=1e-12)
+    assert found.item() == pytest.approx(soft_zlpr(Z.tolist(), soft.tolist()), rel=1e-12)
 
 
 def test_known_labels_win_over_soft_targets():
@@ -130,9 +114,9 @@ def test_known_labels_win_over_soft_targets():
 
 def test_the_adaptive_share_is_constant_in_the_derivative():
     z = Z.clone().requires_grad_()
-    soft_opml_loss(z, INDEX, smoothing="product", average_precision=AP_TENSOR, gamma=1.5).backward()
+    soft_opml_loss(z, INDEX, smoothing="product", average_precision=AP, gamma=1.5).backward()
     z2 = Z.clone().requires_grad_()
-    opml_loss(z2, INDEX, soft=(torch.sigmoid(Z) * AP_TENSOR) ** 1.5).backward()
+    opml_loss(z2, INDEX, soft=(torch.sigmoid(Z) * AP) ** 1.5).backward()
     assert torch.allclose(z.grad, z2.grad, rtol=1e-12)
 
 
@@ -181,7 +165,9 @@ def test_pumlc_of_a_constant_class_or_a_batch_of_one_has_temperature_one():
     expected = (0.55 * log_p).exp() * log_p - log_p
     assert found[2].item() == pytest.approx(expected.item(), rel=1e-12)
     single = pumlc_loss(Z[:1], INDEX[:1])
-    assert single.item() == pytest.approx(pumlc(A[:1], [[0, 0, 0, 0, 1, 0]], 0.55, 1.0)[0], rel=1e-12)
+    assert single.item() == pytest.approx(
+        pumlc(Z[:1].tolist(), [[0, 0, 0, 0, 1, 0]], 0.55, 1.0)[0], rel=1e-12
+    )
 
 
 def test_reductions_of_pumlc():
@@ -199,7 +185,7 @@ def test_ignore_gives_no_gradient_to_the_masked_view_and_some_to_the_strong_one(
     ignore_loss(z, TARGET, strong, masked, **GAP).backward()
     assert masked.grad is None
     assert (strong.grad != 0).all()
-    rejected = (TARGET == 0) & ((Z - THIRD).abs() > 2.0) & (Z > AP_TENSOR)
+    rejected = (TARGET == 0) & ((Z - THIRD).abs() > 2.0) & (Z > AP)
     assert rejected.any()
     between = (OTHER - Z) / 24
     assert torch.allclose(strong.grad[rejected], between[rejected], rtol=1e-12)

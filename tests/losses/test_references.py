@@ -43,6 +43,7 @@ from spml.losses import (
     zlpr_loss,
 )
 from spml.losses._core import elementwise
+from tests.losses.samples import AP, GAP, INDEX, OTHER, SOFT, TARGET, THIRD, Z
 from tests.reference import baselines, csl, focal, gpr, hill, lasd, smile, vlpl
 from tests.reference.crisp import crisp
 from tests.reference.em import em
@@ -59,17 +60,10 @@ from tests.reference.show import show
 from tests.reference.softmax import softmax
 from tests.reference.zlpr import zlpr
 
-TARGET = torch.tensor(
-    [[1, 0, -1, 0, 1, 0], [0, 0, 0, 0, 0, 0], [-1, -1, 1, 0, 0, 0], [-1, 0, 0, 0, 0, -1]], dtype=torch.int8
-)
-INDEX = torch.tensor([4, 0, 2, 2])
 PSEUDO = torch.tensor(
     [[1, 1, 1, -1, -1, 0], [0, 1, -1, 0, -1, 1], [1, -1, -1, 1, 0, -1], [0, 1, 0, -1, 1, 1]], dtype=torch.int8
 )
-SOFT = torch.tensor([[-1, 0.2, 0.5, -1, 0.3, 0.0], [0.1, -1, -1, 0.4, -1, 1.0]] * 2, dtype=torch.float64)
-AP = torch.tensor([0.2, 0.9, 0.5, 0.0, 1.0, 0.7], dtype=torch.float64)
 PRIOR = torch.tensor([0.4, 0.2, 0.5, 0.1, 0.8, 0.3], dtype=torch.float64)
-GAP = {"gap_threshold": 2.0, "mean_logits": AP}
 CSL = {"gamma_pos": 0.5, "gamma_neg": 1.5, "gamma_unknown": 3.0, "clip": 0.05}
 CSL |= {"alpha_pos": 2.0, "alpha_neg": 0.7, "alpha_unknown": 0.4}
 IGNORED = [False, True, False, False, True, False]
@@ -79,11 +73,6 @@ GPR = {"w": 3.0, "b": -2.0, "mu": 0.7, "sigma": 0.6, "q2": 0.01, "q3": 1.5}
 GPR |= {"lam1": 0.7, "lam2": 0.4, "rho": 0.9}
 
 
-def draw(seed: int) -> torch.Tensor:
-    return 3 * torch.randn(4, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-Z, OTHER, THIRD = draw(0), draw(1), draw(2)
 A, B, C = Z.tolist(), OTHER.tolist(), THIRD.tolist()
 
 
