@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,8 @@ from PIL import Image  # noqa: E402
 import spml  # noqa: E402
 import spml.plots.style  # noqa: E402
 from spml.common.files import write_with  # noqa: E402
+from spml.models.solved import auto  # noqa: E402
+from spml.models.solved.forest import MORE_TREES, TREES  # noqa: E402
 from tests.helpers.features import make_features  # noqa: E402
 from tests.helpers.photos import make_photos  # noqa: E402
 
@@ -51,6 +54,22 @@ def _write_blank(path: Path, _: object) -> None:
             Image.new("RGB", (8, 8), "white").save(stream, "png")
 
     write_with(path, write)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_trees() -> Iterator[None]:
+    """Forests of auto heads are small, since growing them takes most of the time of a small auto head."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto, "TREES", 20)
+        patch.setattr(auto, "MORE_TREES", 20)
+        yield
+
+
+@pytest.fixture
+def all_trees(few_trees: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forests are as large as users have them."""
+    monkeypatch.setattr(auto, "TREES", TREES)
+    monkeypatch.setattr(auto, "MORE_TREES", MORE_TREES)
 
 
 @pytest.fixture(scope="session")

@@ -172,6 +172,7 @@ def data(tmp_path_factory):
     return folder
 
 
+@pytest.mark.usefixtures("all_trees")
 @pytest.mark.parametrize("name", RUNS)
 def test_run(name, data, monkeypatch):
     monkeypatch.chdir(data)

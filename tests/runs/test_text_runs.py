@@ -182,7 +182,7 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
 
 @pytest.mark.long
 def test_the_auto_head_on_abstracts(shared, folder):
-    """mAP of all categories, learned from the primary one: 69.5; linear models of the same words 67 to 69."""
+    """mAP of all categories, learned from the primary one of every second abstract: 68.2 (of all: 69.5)."""
     import csv
     import lzma
 
@@ -193,10 +193,10 @@ def test_the_auto_head_on_abstracts(shared, folder):
     header = ("id", "title", "abstract", "labels")
     rows = {
         test: [[row["id"], row["title"], row["abstract"], row["labels" if test else "primary"]]
-               for row in papers if (row["split"] == "test") == test]
+               for row in papers[::2] if (row["split"] == "test") == test]
         for test in (False, True)
     }  # fmt: skip
     files = [write_texts(folder / f"arxiv{test}.csv", rows[test], header=header) for test in (False, True)]
     run = spml.train(files[0], data=TEXT, output=folder / "arxiv", **QUICK)
     assert len(run.classifier.backbone.network.terms) == 100_000
-    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.685
+    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.67

@@ -69,8 +69,10 @@ def fit_sizes(build: Build, judge: Judge, cache: Path, *, cluster: str | None = 
     """Solve an auto head for each size of images that may be used, and average the best one or two.
 
     Of three sizes, one is left out by the scores of a part of the samples, where there are many. weight =
-    exp((score - best) / (.03 best)), and sizes below .05 are dropped, as for the members of the auto head; a
-    sum that scores lower than the best size is not used. Sizes that are stated are averaged likewise.
+    exp((score - best) / (.03 best)), and sizes below .05 are dropped, as for the members of the auto head.
+    Sizes that are stated are averaged likewise. The score of the sum decides nothing: by one known label per
+    sample it may be lower than that of the best size where the sum is a point of mAP ahead
+    (benchmarks/results/sizes.md).
 
     Args:
         build: Model that has not been placed. It predicts images afterwards.
@@ -186,17 +188,13 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
             start += sum(each.top.local.settings.windows.counts)
     sums = np.average(parts, 0, [weight for weight, _ in used]).astype(np.float32)
     best = used[0][1]
+    fitted, test, backbone = best.fitted, best.test, build.backbone
     if len(used) > 1:
-        together = score(sums, rows)
         told = ", ".join(f"{each.size} {shown_score(each.score)}" for _, each in used)
         log.info(
             f"sizes of images, {score.by} of {len(rows):,} held-out samples: {told}, together "
-            f"{shown_score(together)}"
+            f"{shown_score(score(sums, rows))}"
         )
-        if together <= score(parts[0], rows):
-            used = [(1.0, best)]
-    fitted, test, backbone = best.fitted, best.test, build.backbone
-    if len(used) > 1:
         # An average is closer to 0 than its parts: all get the line that makes logits of it.
         labels = torch.from_numpy(score.ternary(rows) == 1)
         offset, scale, left_out = class_logits(torch.from_numpy(sums), labels, mean_labels)
