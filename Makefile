@@ -14,6 +14,8 @@ QUICK := tests/losses tests/metrics tests/decisions tests/test_labels.py tests/c
 	tests/cli/test_train.py tests/cli/test_without_extras.py tests/common
 # Two torch threads on a busy two-core machine are far slower than one.
 export OMP_NUM_THREADS ?= 1
+# Many short processes import the package: without its compiled modules, each compiles it again.
+export PYTHONDONTWRITEBYTECODE :=
 # Material for MkDocs prints an advertisement of its successor otherwise.
 export NO_MKDOCS_2_WARNING ?= 1
 
@@ -39,7 +41,7 @@ $(WHEEL): $(shell find src -type f ! -name '*.pyc') pyproject.toml
 	rm -rf build/wheel
 	$(WHEEL_PYTHON) -m venv build/wheel
 	build/wheel/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
-	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl pytest pytest-timeout hypothesis
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile build/wheel/*.whl pytest pytest-timeout hypothesis
 	touch $@
 
 test-wheel: wheel ## Train with the installed wheel, and run quick tests on other instructions of the processor

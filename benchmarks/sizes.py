@@ -1,11 +1,15 @@
 """Measure what the size of images is worth: each size, the sizes that `spml train` chooses, and their time.
 
     python benchmarks/sizes.py DATA FOLDER [--only SET,...] [--sizes auto,224,...] [--seeds 5]
+    python benchmarks/sizes.py - FOLDER --stand-in 100000
 
 DATA holds `images/voc2012_animals`, `images/coco18` and `models`. `spml train` runs with nothing stated but
 data, weights, K and the size; one known label of each photograph is drawn by the seed. Seeds share the
 features in FOLDER, so that the seconds of the first seed alone are those of a whole run. Results go to
 results/sizes.json, row by row, and results/sizes.md.
+
+`--stand-in` measures the memory for as many photographs at 448 pixels with windows, of a network that gives
+maps as large as those of MobileNetV2 in almost no time.
 """
 
 from __future__ import annotations
@@ -15,15 +19,16 @@ import json
 import subprocess
 import sys
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from shared import processor
+from PIL import Image
+from shared import in_child, load_results, markdown, save_results, table, today
+from torch import nn
 
-from spml.runs.folder.summary import versions
+import spml
 
-RESULT = Path(__file__).parent / "results" / "sizes.json"
+NAME = "sizes"
 MOBILE, LITE = "mobilenetv2_100_tf_bncal", "efficientnet_lite2"
 SETS = {
     "animals, MobileNetV2": ("voc2012_animals", MOBILE, 1.4, " "),
@@ -53,34 +58,83 @@ def train(data, folder, name, size, seed):
     return row | {"SP": summary["validation"]["val/SP"], "sizes": summary.get("sizes")}
 
 
+class StandIn(nn.Module):
+    """Maps of 1,280 channels, a position for 32 x 32 pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool, self.mix = nn.AvgPool2d(32), nn.Conv2d(3, 1280, 1)
+
+    def forward(self, images):
+        """Maps (B, 1280, h, w) of images (B, 3, H, W)."""
+        return self.mix(self.pool(images)).relu()
+
+
+def stand_in(folder, count):
+    """Seconds and memory of a run on small photographs of random colours, with windows at 448 pixels."""
+    photos, random = Path(folder) / f"photos-{count}", np.random.default_rng(0)
+    photos.mkdir(parents=True, exist_ok=True)
+    labels = random.integers(20, size=count)
+    for number in range(count):
+        Image.fromarray(random.integers(0, 256, (64, 64, 3), np.uint8)).save(photos / f"{number}.bmp")
+    rows = [f"{number}.bmp,class {label}" for number, label in enumerate(labels)]
+    (photos / "labels.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+    transform = {"size": 448, "mean": [0.5] * 3, "std": [0.5] * 3}
+    run = spml.train(
+        str(photos / "labels.csv"), backbone=StandIn(), transform=transform, mean_labels=1.5, local="on",
+        output=str(Path(folder) / f"run-{count}"), overwrite=True,
+    )  # fmt: skip
+    cost = run.summary["cost"]
+    print(json.dumps({"photographs": count, "seconds": cost["seconds"], "MiB": cost["peak_memory_mib"]}))
+
+
 def page(result):
     """The result as a page."""
-    lines = [
-        f"{result['date']}, {result['processor']}, torch {result['versions']['torch']}. "
-        "`python benchmarks/sizes.py`.",
-        "",
-        "100 x test mAP of `spml train` with one known label per photograph and nothing stated but weights, "
-        "K and the size; mean over seeds of the known label, with the deviation between them. Seconds and "
-        "memory are those of a run whose features had not been computed before, where there is one.",
-        "",
-        *([result["note"], ""] if "note" in result else []),
-        "| photographs | size | used | seeds | mAP | seconds | MiB |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    keys = list(dict.fromkeys((row["set"], row["size"]) for row in result["rows"]))
-    for name, size in keys:
+    lines = []
+    for name, size in dict.fromkeys((row["set"], row["size"]) for row in result["rows"]):
         rows = [row for row in result["rows"] if (row["set"], row["size"]) == (name, size)]
         scores = [100 * row["mAP"] for row in rows]
         timed = [*rows, *(row for row in result["timed"] if (row["set"], row["size"]) == (name, size))]
         cold = next((row for row in timed if not row["features kept"]), None)
         used = sorted({" + ".join(sorted(row["sizes"]["weights"])) for row in rows if row["sizes"]})
         spread = f" ({np.std(scores, ddof=1):.1f})" if len(scores) > 1 else ""
-        cost = f"{cold['seconds']:.0f} | {cold['MiB']:.0f}" if cold else "- | -"
+        cost = (f"{cold['seconds']:.0f}", f"{cold['MiB']:.0f}") if cold else ("-", "-")
         lines.append(
-            f"| {name} | {size} | {', '.join(used) or size} | {len(rows)} | {np.mean(scores):.2f}{spread} | "
-            f"{cost} |"
+            (name, size, ", ".join(used) or size, len(rows), f"{np.mean(scores):.2f}{spread}", *cost)
         )
-    return "\n".join(lines) + "\n"
+    stand_ins = [(f"{row['photographs']:,}", *(f"{row[key]:.0f}" for key in ("seconds", "MiB")))
+                 for row in result["stand-in"]]  # fmt: skip
+    return markdown(
+        f"{result['date']}, {result['machine']}, torch {result['versions']['torch']}. "
+        "`python benchmarks/sizes.py`.",
+        "100 x test mAP of `spml train` with one known label per photograph and nothing stated but weights, "
+        "K and the size; mean over seeds of the known label, with the deviation between them. Seconds and "
+        "memory are those of a run whose features had not been computed before, where there is one.",
+        result["note"],
+        table("photographs | size | used | seeds | mAP | seconds | MiB", lines),
+        "Windows at 448 pixels of a network that gives maps of 1,280 channels in almost no time, beside "
+        "other programs (`--stand-in`):",
+        table("photographs | seconds | MiB", stand_ins),
+    )
+
+
+def save(before, **measured):
+    """Write the result with what has been measured."""
+    result = {"timed": [], "note": "", **before, **today(), **measured}
+    save_results(NAME, result, page(result))
+
+
+def measure(options, before):
+    """Run what is missing."""
+    rows = before["rows"]
+    for name in options.only.split(";"):
+        for size in options.sizes.split(","):
+            for seed in range(options.seeds):
+                if any((row["set"], row["size"], row["seed"]) == (name, size, seed) for row in rows):
+                    continue
+                rows.append(train(options.data, options.folder, name, size, seed))
+                print(json.dumps(rows[-1]), flush=True)
+                save(before, rows=rows)
 
 
 def main():
@@ -91,26 +145,17 @@ def main():
     parser.add_argument("--only", default=";".join(SETS), help="sets, after semicolons")
     parser.add_argument("--sizes", default="auto,0")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--stand-in", type=int)
     options = parser.parse_args()
-    before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    rows = before.get("rows", [])
-    for name in options.only.split(";"):
-        for size in options.sizes.split(","):
-            for seed in range(options.seeds):
-                if any((row["set"], row["size"], row["seed"]) == (name, size, seed) for row in rows):
-                    continue
-                rows.append(train(options.data, options.folder, name, size, seed))
-                print(json.dumps(rows[-1]), flush=True)
-                result = {
-                    **before,
-                    "date": str(date.today()),
-                    "processor": processor(),
-                    "versions": versions(),
-                }
-                result["rows"] = rows
-                result.setdefault("timed", [])
-                RESULT.write_text(json.dumps(result, indent=1) + "\n")
-                RESULT.with_suffix(".md").write_text(page(result))
+    before = load_results(NAME, **{"rows": [], "stand-in": []})
+    if options.data == "child":
+        stand_in(options.folder, options.stand_in)
+    elif options.stand_in:
+        row = in_child(__file__, "child", options.folder, "--stand-in", options.stand_in)
+        others = [each for each in before["stand-in"] if each["photographs"] != options.stand_in]
+        save(before, **{"stand-in": sorted([*others, row], key=lambda each: each["photographs"])})
+    else:
+        measure(options, before)
 
 
 if __name__ == "__main__":

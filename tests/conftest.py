@@ -103,6 +103,11 @@ def feature_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run long tests first, so that none of them is left over when the other process has ended."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Print the name of a failed test at once: a run that is stopped from outside prints no summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
