@@ -822,6 +822,7 @@ def test_the_page_on_own_loops(capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("all_trees")
 def test_the_page_on_scikit_learn(capsys):
     run_page("scikit-learn.md", capsys)
 

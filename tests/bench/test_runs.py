@@ -509,7 +509,10 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     for removed in ("  - em\n", "  - ll_r\n"):
         assert removed in text
         text = text.replace(removed, "")
-    for more, less in (("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3")):
+    for more, less in (
+        ("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3"),
+        ("2.34}", "2.34, sample_rows: 1000}"),
+    ):  # fmt: skip
         assert more in text
         text = text.replace(more, less)
     spec = save_spec(tmp_path, text)
@@ -518,7 +521,7 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     rows = [line.split() for line in shown.splitlines() if re.match(r"(full|an|gr) .*\d", line)]
     means = {row[0]: float(next(cell for cell in row if re.fullmatch(r"\d+\.\d+", cell))) for row in rows}
     assert set(means) == {"full", "an", "gr"}
-    assert means["gr"] > means["an"] > 80
+    assert means["full"] > means["gr"] > means["an"] > 35  # a network without training has about 25
     report = (tmp_path / "quick" / "report.md").read_text()
     (reservation,) = re.findall(r"## Reservations\n\n(.*?)\n\n##", report, re.S)
     assert (
