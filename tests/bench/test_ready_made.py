@@ -12,10 +12,8 @@ from spml.bench.spec import find_spec
 from spml.bench.workers import work
 from tests.helpers.comparisons import job_in, state_of
 
-STUDIES = [
-    *("gr-table3", "gr-noise", "gr-forms", "opml-table4", "opml-table5", "lasd-table3"),
-    *("mlml", "sensitivity", "photographs"),
-]
+STUDIES = ["gr-table3", "gr-noise", "gr-forms", "opml-table4", "opml-table5", "lasd-table3", "photographs"]
+MANY_RUNS = [pytest.param(name, marks=pytest.mark.long) for name in ("mlml", "sensitivity")]
 
 
 def small(name):
@@ -38,7 +36,7 @@ def small(name):
     return yaml.safe_dump(spec, sort_keys=False)
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [*STUDIES, *MANY_RUNS])
 def test_every_candidate_trains(tmp_path, name):
     job = job_in(tmp_path, small(name))
     assert work(job) == []
