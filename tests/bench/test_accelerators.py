@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from spml.bench.spec import read_spec
+from spml.bench.store import store_url
 from spml.bench.workers import own_accelerators, run_all, run_on_ray, work
 from spml.methods.registry import load_own, source_of
+from tests.helpers.commands import execute
 from tests.helpers.comparisons import content
 from tests.helpers.photo_comparisons import job_in
+from tests.helpers.processes import finish_all, quick_workers
 
 SPEC = """
 data:
@@ -72,11 +77,14 @@ def seen(folder):
 
 @pytest.mark.parametrize(
     ("count", "cores", "visible", "devices", "decoders"),
-    [(2, 4, "5,7", {"5", "7"}, {"1"}), (0, 2, None, {"none"}, {"0"})],
+    [(2, 4, "5,7", {"5", "7"}, {"1"}), (0, 2, None, set(), {"0"})],
 )
 def test_a_worker_has_a_device_and_a_process_that_decodes_or_a_core(
     job, tmp_path, monkeypatch, count, cores, visible, devices, decoders
 ):
+    quick_workers(monkeypatch)
+    own = os.environ.get("CUDA_VISIBLE_DEVICES") or "none"
+    finish_all(os.getpid, processes=1)  # the process that forks the workers begins in this environment
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -86,7 +94,7 @@ def test_a_worker_has_a_device_and_a_process_that_decodes_or_a_core(
     assert (problems, len(state.rows), state.missing) == ([], 2, {})
     assert {row.message for row in state.rows} == {""}
     found, processes, decoding = seen(tmp_path)
-    assert (found, len(processes), decoding) == (devices, 2, decoders)
+    assert (found, len(processes), decoding) == (devices or {own}, 2, decoders)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
 
 
@@ -120,18 +128,54 @@ def test_names_of_the_accelerators(tmp_path, monkeypatch, count, visible, accele
     assert own_accelerators(read_spec(Path("spec.yaml"), text)) == names
 
 
+@pytest.mark.parametrize(
+    ("nodes", "workers", "asked", "tasks", "decoders"),
+    [
+        ([{"CPU": 8, "GPU": 2}, {"CPU": 4}], 0, {"num_cpus": 4, "num_gpus": 1}, 2, 3),
+        ([{"CPU": 9, "GPU": 1}, {"CPU": 6, "GPU": 1}], 4, {"num_cpus": 3, "num_gpus": 0.5}, 4, 2),
+        ([{"CPU": 2}, {"CPU": 1}], 0, {"num_cpus": 1, "num_gpus": 0}, 3, 0),
+    ],
+)
+def test_what_a_cluster_is_asked_for(job, monkeypatch, nodes, workers, asked, tasks, decoders):
+    made, lost = [], {"Alive": False, "Resources": {"CPU": 1, "GPU": 8}}
+
+    def remote(**settings):
+        def start(task, decoders):
+            made.append((task, settings, decoders))
+            return len(made)
+
+        return lambda function: SimpleNamespace(remote=start)
+
+    ray = SimpleNamespace(
+        nodes=lambda: [lost, *({"Alive": True, "Resources": node} for node in nodes)],
+        remote=remote,
+        wait=lambda started, **_: (started, []),
+        get=lambda task: [],
+    )
+    monkeypatch.setattr("spml.runs.predict.cluster.connected", lambda _: nullcontext(ray))
+    state, problems = run_on_ray(job, "", workers)
+    assert (problems, state.finished) == ([], 0)
+    assert made == [(job, {**asked, "max_retries": 0}, decoders)] * tasks
+
+
 @pytest.mark.long
-def test_workers_on_a_cluster_have_an_accelerator_each(job, tmp_path, monkeypatch):
+def test_a_cluster_of_two_nodes_gives_the_same_rows_and_each_worker_an_accelerator(
+    job, tmp_path, monkeypatch
+):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # that each of the nodes on this machine has
     node = {"num_cpus": 2, "num_gpus": 1}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
     cluster.add_node(**node)
+    (name,) = job.own
     try:
-        state, problems = run_on_ray(job, cluster.address, 0)
+        execute("bench run", job.path, "--root", job.root, "--output", job.folder, "--method", name,
+                "--engine ray --address", cluster.address)  # fmt: skip
     finally:
         cluster.shutdown()
-    assert (problems, len(state.rows), state.missing) == ([], 2, {})
     devices, processes, decoders = seen(tmp_path)
     assert (len(processes), decoders) == (2, {"1"})
     assert "none" not in devices
+    alone = replace(job, folder=str(tmp_path / "alone"), url=store_url(tmp_path))
+    assert work(alone) == []
+    assert content(job) == content(alone)

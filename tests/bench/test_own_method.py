@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import multiprocessing.process
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from spml.common.errors import InputError
 from spml.methods.registry import load_own, source_of
 from tests.bench.toys import save_spec, save_toy
 from tests.helpers.commands import execute, fails
+from tests.helpers.processes import quick_workers
 
 METHOD = '''
 import spml
@@ -47,15 +46,6 @@ train: {epochs: 2, batch_size: 32, optim.lr: 1e-2}
 """
 
 
-def spml_command(folder, *words):
-    """Run a command in a folder; its output, if it succeeds."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "spml", *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def write_method(folder, factor):
     (folder / "mine.py").write_text(METHOD.replace("FACTOR", factor))
 
@@ -68,17 +58,20 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_changed_method_is_run_again(folder):
-    path = str(save_spec(folder, SPEC))
-    run = ("bench", "run", path, "--method", "mine.py:Doubtful", "--output", "out", "--workers", "1")
-    assert spml_command(folder, *run)[0] == 0
+def test_a_changed_method_is_run_again(folder, monkeypatch):
+    """Each comparison has a worker of its own, a process that knows neither version."""
+    quick_workers(monkeypatch)
+    # A worker begins in the folder in which Python was started: in that of the method, as of a command.
+    monkeypatch.setattr(multiprocessing.process, "ORIGINAL_DIR", str(folder))
+    path = save_spec(folder, SPEC)
+    run = ("bench run", path, "--method mine.py:Doubtful --output out --workers 1")
+    execute(*run)
     store = Store(f"sqlite:///{folder / 'out' / 'store.sqlite'}")
     assert store.count() == 2
     write_method(folder, "-1.0")
-    assert spml_command(folder, *run)[0] == 0
+    execute(*run)
     assert store.count() == 3  # that of the built-in method is kept
-    load_own("mine.py:Doubtful")
-    state = read_state(read_spec(Path(path)), store, Path())
+    state = read_state(read_spec(path), store, Path())
     best = {row.series.candidate: np.nanmax(row.history["test/mAP"]) for row in state.rows}
     assert (state.missing, best["mine"] < best["an"] - 0.1) == ({}, True)
     page = report_page(build_report(state.rows, modes=["oracle"]), "T")

@@ -8,8 +8,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from importlib import resources
@@ -407,9 +405,6 @@ def test_what_a_run_keeps_and_where_is_no_part_of_its_identity(tmp_path):
     assert _point(spec, series, trial.params, replace(trial.config, epochs=9)) != trial.point
 
 
-COMMAND = [sys.executable, "-m", "spml", "bench", "run"]
-
-
 def files(folder):
     """The report without what it cost."""
     return {
@@ -420,9 +415,9 @@ def files(folder):
 
 
 @pytest.mark.long
-def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
+def test_killed_twice_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20").replace("seeds: 2", "seeds: 1"))
     rng, said = random.Random(0), tmp_path / "said"
 
     def command(name):
@@ -434,12 +429,12 @@ def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
         return Store(f"sqlite:///{path}").count() if path.exists() else 0
 
     finish(command("whole"), said, quick=True)
-    for _ in range(3):
+    for _ in range(2):
         before, deadline = stored(), time.monotonic() + 120
         with started(command("killed"), said, quick=True) as process:
             while stored() == before and time.monotonic() < deadline:
                 time.sleep(0.1)
-            time.sleep(rng.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, 0.5))
             assert process.is_alive(), "the comparison is too short for this test"
     finish(command("killed"), said, quick=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
@@ -514,7 +509,10 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     for removed in ("  - em\n", "  - ll_r\n"):
         assert removed in text
         text = text.replace(removed, "")
-    for more, less in (("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3")):
+    for more, less in (
+        ("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3"),
+        ("2.34}", "2.34, sample_rows: 1000}"),
+    ):  # fmt: skip
         assert more in text
         text = text.replace(more, less)
     spec = save_spec(tmp_path, text)
@@ -523,27 +521,12 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     rows = [line.split() for line in shown.splitlines() if re.match(r"(full|an|gr) .*\d", line)]
     means = {row[0]: float(next(cell for cell in row if re.fullmatch(r"\d+\.\d+", cell))) for row in rows}
     assert set(means) == {"full", "an", "gr"}
-    assert means["gr"] > means["an"] > 80
+    assert means["full"] > means["gr"] > means["an"] > 35  # a network without training has about 25
     report = (tmp_path / "quick" / "report.md").read_text()
     (reservation,) = re.findall(r"## Reservations\n\n(.*?)\n\n##", report, re.S)
     assert (
         reservation == "- One seed only, so no spread over seeds: digits, uniform."
     )  # none failed or is missing
-
-
-@pytest.mark.long
-def test_a_cluster_of_two_nodes_gives_the_same_rows(finished, tmp_path):
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    job = job_in(tmp_path)
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    cluster.add_node(num_cpus=1)
-    try:
-        command = [*COMMAND, job.path, "--root", job.root, "--output", job.folder, "--engine", "ray",
-                   "--address", cluster.address]  # fmt: skip
-        subprocess.run(command, check=True, timeout=300)
-    finally:
-        cluster.shutdown()
-    assert content(job) == content(finished)
 
 
 def test_no_cluster_at_that_address(tmp_path):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -15,7 +13,6 @@ from spml.common.errors import InputError
 from spml.models.backbones import Backbone
 from spml.runs.predict.unfinished import Unfinished
 from tests.helpers.commands import execute
-from tests.helpers.features import train_hidden
 from tests.helpers.records import read_rows
 from tests.helpers.sidecars import subjects
 
@@ -328,16 +325,3 @@ def test_sidecars_and_a_table_are_two_commands(run, photos, tmp_path, capsys):
     for further in (["--output", tmp_path / "x.csv"], ["--scores all"], ["--format csv"], ["--where"]):
         assert "--sidecars writes no table" in fails(capsys, run, photos, "--sidecars", *further)
     assert [*photos.rglob("*.xmp")] == []
-
-
-def test_a_command_that_predicts_imports_neither_fabric_nor_the_compiler(features, tmp_path):
-    """They take as long as everything else at the start of a command."""
-    train_hidden(features, tmp_path / "run", "--head ridge --mean_labels 2")
-    script = (
-        "import sys; from spml.cli.main import main; main(sys.argv[1:]); "
-        "print(*sorted({'torch._dynamo', 'lightning_fabric', 'sklearn', 'matplotlib'} & set(sys.modules)))"
-    )
-    words = ["predict", str(tmp_path / "run"), str(features), "--output", str(tmp_path / "labels.csv")]
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
-    assert (tmp_path / "labels.csv").is_file()

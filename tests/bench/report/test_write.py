@@ -228,7 +228,8 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_page_fits_a_computer_and_a_phone_and_is_accessible(tmp_path: Path) -> None:
     names = ["an", "full", "em", "ROLE, learning rate of the head times 10"]
-    made = sweep(candidates={name: 0.02 * k for k, name in enumerate(names)}, seeds=5, trials=2, draws=199)
+    candidates = {name: 0.02 * k for k, name in enumerate(names)}
+    made = sweep(data=("voc", "yeast"), candidates=candidates, seeds=2, trials=1, draws=49)
     settings = {"modes": MODES, "baseline": "an", "ceiling": "full", "reference_only": ["full"]}
     write_report(made, tmp_path, title="Four methods", **settings)
     check_report(tmp_path / "report.html")
