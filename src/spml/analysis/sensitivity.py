@@ -12,7 +12,6 @@ import numpy as np
 
 from ..bench.rows import ORACLE, Pick, Row, column, picks_of_runs
 from ..common.errors import InputError, missing_extra, nearest
-from ..config import flat
 from ..plots.style import COLOURS, add_legend, colours_of, cut, label_axes, new_figure, style_axes
 from .registry import Analysis, register_figure
 
@@ -209,7 +208,7 @@ def value_of(row: Row, axis: str) -> Value | None:
         if not isinstance(w, float) or not isinstance(b, float) or w == 0:
             return None
         return float(f"{-b / w:.{DIGITS}g}")
-    part = flat(row.config).get(axis)
+    part = row.settings.get(axis)
     if isinstance(part, list) and len(part) == 2:
         part = part[1]
     if part is None or isinstance(part, (Mapping, list)):
@@ -220,7 +219,7 @@ def value_of(row: Row, axis: str) -> Value | None:
 def axes_of(rows: Iterable[Row]) -> list[str]:
     """Axes along which trials differ, in alphabetical order."""
     rows = list(rows)
-    names = {name for row in rows for name in flat(row.config)} | {*_OF_SERIES, THRESHOLD}
+    names = {name for row in rows for name in row.settings} | {*_OF_SERIES, THRESHOLD}
     values = {name: {value_of(row, name) for row in rows} - {None} for name in names - _NOT_AXES}
     return sorted(name for name, found in values.items() if len(found) > 1)
 

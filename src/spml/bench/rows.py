@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from ..config import flat
 
 ORACLE, OBSERVED = "oracle", "observed"
 COLUMNS = {ORACLE: "val/mAP", OBSERVED: "val/SP"}
@@ -75,6 +78,11 @@ class Row:
     memory: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
     finished: str = ""
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The configuration by the names of its settings, such as `optim.lr`."""
+        return flat(self.config)
 
 
 class Pick(NamedTuple):
