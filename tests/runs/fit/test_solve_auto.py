@@ -63,12 +63,12 @@ def test_auto_is_the_default_on_features(auto_run, capsys):
     assert (auto_run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.usefixtures("all_trees")
-def test_the_terminal_names_method_and_members(features, tmp_path, capsys):
+def test_the_terminal_names_method_and_members(features, tmp_path, capsys, request):
     train_hidden(features, tmp_path / "short", "--epochs 7")
     printed = capsys.readouterr().err
     assert "member " not in printed
     assert len(printed.splitlines()) < 20
+    request.getfixturevalue("all_trees")  # so that the forest is a member
     train_hidden(features, tmp_path / "run", "--epochs 7 --verbose")
     printed = capsys.readouterr().err
     assert "no method was passed, so auto is used" in printed
