@@ -161,6 +161,7 @@ def test_a_change_in_words():
     )
 
 
+@pytest.mark.long
 def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     weights = make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
     source, work = write_photos(tmp_path / "photos", 40), tmp_path / "work"

@@ -111,7 +111,6 @@ def steps(tmp_path):
     return path
 
 
-@pytest.mark.usefixtures("all_trees")
 def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     output = train_hidden(steps, tmp_path / "run", "--verbose")
     printed, summary = capsys.readouterr().err, summary_of(output)
@@ -124,7 +123,7 @@ def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     again = spml.load(output).evaluate(steps, unlisted="negative")
     assert again["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
     top = load_classifier(output)[0].top
-    assert top.head.settings.forest.trees == 300
+    assert top.head.settings.forest.trees == 20
     assert top.linear_start().settings()["head"] == "linear"
 
 
