@@ -202,7 +202,7 @@ def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(judged, al
 
 @pytest.mark.long
 def test_one_exported_file_has_both_sizes(run, images, tmp_path):
-    about = check_exported_images(run, images, tmp_path, "onnx")
+    about = check_exported_images(run, images, tmp_path)
     assert sorted(about["preparation"]["sizes"]) == [64, 96]
 
 
