@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -13,8 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 import spml.analysis
-from spml.analysis import Analysis, draw_figure, figures, register_figure
+from spml.analysis import Analysis, draw_figure, figures, register_figure, registry
+from spml.cli.main import main
 from spml.common.errors import InputError
+from spml.common.plugins import import_plugins
 
 CONSTANT = '''
 from matplotlib.figure import Figure
@@ -37,20 +37,24 @@ def constant(numbers, *, times: float = 1.0):
 '''
 
 
-def test_a_figure_of_another_package_is_found_by_its_entry_point(tmp_path):
+def test_a_figure_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch, capsys):
     (tmp_path / "their_figure.py").write_text(CONSTANT)
     info = tmp_path / "their_figure-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-figure\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[spml.figures]\nconstant = their_figure\n")
-    script = (
-        f"import os, sys; sys.path.insert(0, {str(tmp_path)!r}); os.chdir({str(tmp_path)!r})\n"
-        "from spml.cli.main import main\n"
-        "main(['analyse', 'constant', '1', '2.5', '--times', '2', '--output', 'out'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "note: only numbers\nout: constant.png, constant.svg, constant.csv written\n"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    figures()
+    monkeypatch.setattr(registry._REGISTRY, "entries", {**registry._REGISTRY.entries})
+    import_plugins.cache_clear()  # as in a process that begins
+    try:
+        main(["analyse", "constant", "1", "2.5", "--times", "2", "--output", "out"])
+    finally:
+        import_plugins.cache_clear()
+    said = capsys.readouterr()
+    assert said.out == "note: only numbers\nout: constant.png, constant.svg, constant.csv written\n"
+    assert said.err == ""
     rows = list(csv.reader((tmp_path / "out" / "constant.csv").open()))
     assert rows == [["value"], ["2.0"], ["5.0"]]
 

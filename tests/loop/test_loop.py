@@ -161,9 +161,10 @@ def test_a_change_in_words():
     )
 
 
+@pytest.mark.long
 def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     weights = make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
-    source, work = write_photos(tmp_path / "photos", 80), tmp_path / "work"
+    source, work = write_photos(tmp_path / "photos", 40), tmp_path / "work"
     truth = truth_of(source, separator=" ")
     go_on(
         work, capsys, source, *HIDDEN, "--data.separator", " ", "--data.size", "64,96", "--data.workers", "0",
@@ -175,7 +176,7 @@ def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     said = go_on(work, capsys)
     assert "round 1 -> round 2, on 30 samples labelled in full" in said
     runs = [spml.load(work / f"round-{number}" / "run") for number in (1, 2)]
-    assert [run.summary["data"]["samples"] for run in runs] == [{"train": 60, "val": 20}] * 2
+    assert [run.summary["data"]["samples"] for run in runs] == [{"train": 30, "val": 10}] * 2
     assert runs[0].classes == runs[1].classes
     one, two = (run.config for run in runs)
     assert (two.model, two.method, two.optim, two.data.size) == (one.model, one.method, one.optim, "64,96")

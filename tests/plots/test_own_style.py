@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import matplotlib
 
 from spml import plots
-from tests.helpers.features import HIDE, make_features
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/mAP": 0.1 * epoch} for epoch in (1, 2, 3)]
 RC = {"text.usetex": True, "savefig.dpi": 100000, "font.family": "no such font", "axes.facecolor": "red"}
@@ -35,12 +35,20 @@ def test_a_picture_that_fails_is_left_out_with_a_line(tmp_path, monkeypatch, cap
     assert caplog.messages == [f"{path} is left out: matplotlib can't draw it (RuntimeError: no fonts)"]
 
 
-def test_a_training_with_a_matplotlibrc_of_the_user(tmp_path, monkeypatch):
+def test_pictures_with_a_matplotlibrc_of_the_user(tmp_path):
+    """Which a process reads when it imports matplotlib."""
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 100000\nbackend: nonsense\n")
-    monkeypatch.setenv("MATPLOTLIBRC", str(tmp_path / "matplotlibrc"))
-    words = [make_features(tmp_path / "x.npz"), *HIDE, "--head", "ridge", "--output", tmp_path / "run"]
-    command = [sys.executable, "-m", "spml", "train", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    plots.fit_curves(tmp_path / "plain.png", HISTORY, metric="val/mAP", best=2)
+    code = (
+        "from pathlib import Path; from spml import plots; "
+        f"plots.fit_curves(Path('own.png'), {HISTORY}, metric='val/mAP', best=2)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "MATPLOTLIBRC": "matplotlibrc"},
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    written = {path.name for path in (tmp_path / "run").iterdir()}
-    assert {"summary.json", "thresholds.json", "curves.png"} <= written
+    assert (tmp_path / "own.png").read_bytes() == (tmp_path / "plain.png").read_bytes()

@@ -7,9 +7,11 @@ import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import spml
+from spml.data.dataset import Loaded
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
 from spml.runs.predict import cluster as stream
@@ -79,7 +81,12 @@ def played(monkeypatch):
         @staticmethod
         def remote(**resources):
             def start(job, rows, values):
-                return pickle.loads(pickle.dumps(work_on(job, rows, values)))
+                results = pickle.loads(pickle.dumps(work_on(job, rows, values)))
+                for each in results:
+                    for part in each if isinstance(each, Loaded) else ():
+                        if isinstance(part, np.ndarray):
+                            part.setflags(write=False)
+                return results
 
             return lambda function: SimpleNamespace(remote=start)
 

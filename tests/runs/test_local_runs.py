@@ -20,7 +20,6 @@ from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.run import Run
 from tests.helpers.commands import execute, fails
-from tests.helpers.exported import check_exported_images
 from tests.helpers.photo_runs import CLASSES, train_on
 from tests.helpers.records import read_rows
 from tests.helpers.serving import client_of
@@ -124,8 +123,16 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
             np.testing.assert_allclose(windows, others, atol=1e-4)
 
 
-def test_exported_models_score_windows(run, images, tmp_path):
-    check_exported_images(run, images, tmp_path, "torch-export")
+def test_a_cluster_scores_windows(run, coloured, images, tmp_path, played):
+    alone, together = (run.predict(images, where=True, engine=engine) for engine in ("local", "ray"))
+    np.testing.assert_allclose(together.scores, alone.scores, atol=1e-6)
+    assert (together.labels, together.where) == (alone.labels, alone.where)
+    one, other = (
+        train_local(coloured, tmp_path / engine / "run", method="an", epochs=1, engine=engine)
+        for engine in ("local", "ray")
+    )
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    assert played == ["logits", "features", "features"]  # of both splits
 
 
 def test_an_audit_and_its_review_say_where(run, tmp_path, capsys):

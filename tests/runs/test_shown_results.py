@@ -58,7 +58,7 @@ def test_photos_are_shown_with_their_labels(photo_run, photos):
 
 def test_texts_are_said_by_the_argument(tmp_path):
     texts = ["a cat sat", "dogs bark", "the cat", "a dog barks"] * 8
-    options = {"pictures": False, "quiet": True}
+    options = {"head": "ridge", "pictures": False, "quiet": True}
     run = spml.train(texts, ["cat", "dog"] * 16, text=True, output=str(tmp_path / "one"), **options)
     same = spml.train(
         texts, ["cat", "dog"] * 16, data={"text": "text"}, output=str(tmp_path / "two"), **options

@@ -40,11 +40,6 @@ def ridge(features, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def auto(features, tmp_path_factory):
-    return make_run(features, tmp_path_factory.mktemp("runs") / "auto", method="auto")
-
-
-@pytest.fixture(scope="module")
 def network(features, tmp_path_factory):
     return make_run(features, tmp_path_factory.mktemp("runs") / "gr", method="gr", epochs=2, batch_size=32)
 
@@ -93,23 +88,23 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     assert found.labels == ObservedLabels.from_ternary(labels)
 
 
-def test_scores_that_the_run_has_kept_are_not_computed_again(auto, tmp_path, monkeypatch):
+def test_scores_that_the_run_has_kept_are_not_computed_again(auto_run, tmp_path, monkeypatch):
     monkeypatch.setattr(out_of_fold, "SolvedHead", pytest.fail)
-    trained, data, found = scored(auto, tmp_path)
-    kept = read_held_out(auto)
+    trained, data, found = scored(auto_run, tmp_path)
+    kept = read_held_out(auto_run)
     row = {name: number for number, name in enumerate(found.ids)}
     assert len(kept.ids) == 220
     np.testing.assert_array_equal(found.scores.array[[row[name] for name in kept.ids]], kept.scores)
     final = trained.logits(data.splits["train"], ENGINE)
     assert np.abs(part_of(found, data, "train") - final).max() > 0.05
-    assert found.how == f"held-out scores of {auto}"
+    assert found.how == f"held-out scores of {auto_run}"
 
 
-def test_an_auto_head_without_kept_scores_is_solved_again(auto, tmp_path):
-    run = shutil.copytree(auto, tmp_path / "run")
+def test_an_auto_head_without_kept_scores_is_solved_again(auto_run, tmp_path):
+    run = shutil.copytree(auto_run, tmp_path / "run")
     (run / "held_out.safetensors").unlink()
     _, data, found = scored(run, tmp_path)
-    kept = read_held_out(auto)
+    kept = read_held_out(auto_run)
     row = {name: number for number, name in enumerate(kept.ids)}
     expected = kept.scores.array[[row[name] for name in data.splits["val"].ids]]
     np.testing.assert_allclose(part_of(found, data, "val"), expected, atol=1e-4)

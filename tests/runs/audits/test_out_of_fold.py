@@ -26,15 +26,16 @@ from tests.helpers.features import BACKBONE, make_weights
 from tests.helpers.photos import make_photos
 
 HIDDEN = {"unlisted": "negative", "observe": "single"}
+AUTO = {"method": "auto"}
 
 
 @pytest.fixture(scope="module")
-def train(features, tmp_path_factory):
+def train(features, auto_run, tmp_path_factory):
     """Copies a run with some settings, which is trained once, and opens its data."""
     folder = tmp_path_factory.mktemp("runs")
 
     def make(**settings):
-        whole = folder / re.sub(r"\W+", "-", json.dumps(settings))
+        whole = auto_run if settings == AUTO else folder / re.sub(r"\W+", "-", json.dumps(settings))
         if not whole.exists():
             common = {"data": HIDDEN, "threads": 1, "mean_labels": 2.0, "quiet": True}
             spml.train(features, output=whole, **common, **settings)
@@ -110,7 +111,7 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
 
 
 def test_the_validation_samples_are_scored_as_in_training(train):
-    for settings in ({"model": {"head": "lda"}}, {"method": "auto"}):
+    for settings in ({"model": {"head": "lda"}}, AUTO):
         trained, data = train(**settings)
         kept = read_held_out(trained.folder)
         row = {name: number for number, name in enumerate(kept.ids)}
@@ -122,7 +123,7 @@ def test_the_validation_samples_are_scored_as_in_training(train):
 
 
 def test_one_cross_validation_scores_all_samples_of_an_auto_head(train, monkeypatch):
-    trained, data = train(method="auto")  # of so few samples, training has cross-validated, too
+    trained, data = train(**AUTO)  # of so few samples, training has cross-validated, too
     kept = read_held_out(trained.folder)
     monkeypatch.setattr("spml.runs.fit.solve.models.FEW", 0)
     found = solved_head(trained, data).score_every()

@@ -386,7 +386,7 @@ def test_a_fully_labelled_split_is_measured_by_map_where_training_is_not(tmp_pat
     training = arrays["split"] == "train"
     labels[training[:, None] & (labels == 0)] = np.nan
     mixed = copy_features(full, tmp_path / "mixed.npz", Y=labels)
-    run = spml.train(mixed, epochs=1, threads=1, quiet=True, output=tmp_path / "run")
+    run = spml.train(mixed, method="an", epochs=1, threads=1, quiet=True, output=tmp_path / "run")
     summary = json.loads((run.folder / "summary.json").read_text())
     assert summary["selected"]["metric"] == "val/mAP"
     assert "warnings" not in summary["selected"]
@@ -477,7 +477,7 @@ def test_runs_with_other_classes(folder, names, tmp_path, capsys):
     for name, classes in (("others", [*CLASSES[:11], "z"]), ("fewer", CLASSES[:11])):
         labels = arrays_of(data)["Y"][:, : len(classes)]
         other = copy_features(data, tmp_path / f"{name}.npz", Y=labels, classes=classes)
-        spml.train(other, epochs=1, threads=1, output=tmp_path / name, quiet=True)
+        spml.train(other, method="an", epochs=1, threads=1, output=tmp_path / name, quiet=True)
         said = fails(capsys, "evaluate", names[0], tmp_path / name, folder / "known.npz")
         assert f"{names[0]} knows the class 'l' and" in said
         assert "only runs with the same classes can be compared" in said
@@ -543,7 +543,7 @@ def test_data_that_a_run_was_trained_on(folder, tmp_path, capsys):
     execute("evaluate", run, folder / "features.npz", *HIDE[:2])
     assert "was trained on" not in capsys.readouterr().out  # it has a test split of its own
     whole = copy_features(folder / "features.npz", tmp_path / "all.npz", split=None)
-    trained = spml.train(whole, epochs=1, output=tmp_path / "run", quiet=True)
+    trained = spml.train(whole, method="an", epochs=1, output=tmp_path / "run", quiet=True)
     found = trained.evaluate(whole)
     assert "so these results say little about new samples" in found["warnings"][0]
     shutil.copy(whole, tmp_path / "copy.npz")

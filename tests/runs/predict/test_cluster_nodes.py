@@ -82,18 +82,14 @@ def photos(tmp_path_factory):
     return folder
 
 
-def train(photos, output, frozen, size=32, local="auto", **engine):
-    model = {"backbone": "test_efficientnet", "weights": "random", "frozen": frozen, "local": local}
-    spml.train(
-        photos, method="an", epochs=1, data={"size": size, "workers": 0}, threads=1, mean_labels=1.5,
-        model=model, batch_size=16, output=str(output), quiet=True, pictures=False, **engine,
-    )  # fmt: skip
-    return output
-
-
 @pytest.fixture(scope="module")
 def run(photos, tmp_path_factory):
-    return train(photos, tmp_path_factory.mktemp("runs") / "run", "no")
+    run = spml.train(
+        photos, method="an", epochs=1, data={"size": 32, "workers": 0}, threads=1, mean_labels=1.5,
+        backbone="small_cnn", weights="random", batch_size=16, quiet=True, pictures=False,
+        output=tmp_path_factory.mktemp("runs") / "run",
+    )  # fmt: skip
+    return run.folder
 
 
 def predict(run, photos, output, *more):
@@ -136,33 +132,15 @@ def test_a_node_is_killed_in_the_middle(run, photos, cluster, tmp_path, monkeypa
     assert "Traceback" not in printed.err
 
 
-@pytest.fixture(scope="module")
-def connection(cluster):
-    """One connection for several commands, which use it in place of one of their own."""
-    with connected(cluster.address):
-        yield ("--engine", "ray")
-
-
-def test_windows_are_scored_as_by_one_process(photos, connection, tmp_path):
-    run = train(photos, tmp_path / "run", "yes", size=96, local="on")
-    assert spml.load(run).classifier.top.local.settings.windows.height == 3
-    one = predict(run, photos, tmp_path / "one.csv", "--where")
-    assert one.splitlines()[0].endswith(b",where")
-    assert predict(run, photos, tmp_path / "two.csv", "--where", *connection) == one
-    by_cluster = train(photos, tmp_path / "again" / "run", "yes", size=96, local="on", engine="ray")
-    model = "model.safetensors"
-    assert (by_cluster / model).read_bytes() == (run / model).read_bytes()
-
-
-def test_features_are_sent_to_the_nodes(connection, tmp_path):
+def test_features_are_sent_to_the_nodes(cluster, tmp_path):
     draw = np.random.default_rng(0)
     np.savez(tmp_path / "train.npz", X=draw.normal(size=(60, 5)), Y=np.arange(60) % 3, classes=list("abc"))
     for number in range(3):
         np.save(tmp_path / f"X_0000{number}.npy", draw.normal(size=(70, 5)).astype(np.float32))
     settings = {"method": "an", "epochs": 1, "quiet": True, "pictures": False, "threads": 1}
     run = spml.train(tmp_path / "train.npz", output=str(tmp_path / "run"), **settings)
-    one = run.predict(tmp_path, batch_size=32)
+    one, matrix = run.predict(tmp_path, batch_size=32), draw.normal(size=(40, 5)).astype(np.float32)
     assert one.scores.shape == (210, 3)
-    np.testing.assert_array_equal(run.predict(tmp_path, batch_size=32, engine="ray").scores, one.scores)
-    matrix = draw.normal(size=(40, 5)).astype(np.float32)
-    np.testing.assert_array_equal(run.predict(matrix, engine="ray").scores, run.predict(matrix).scores)
+    with connected(cluster.address):  # which both use in place of one of their own
+        np.testing.assert_array_equal(run.predict(tmp_path, batch_size=32, engine="ray").scores, one.scores)
+        np.testing.assert_array_equal(run.predict(matrix, engine="ray").scores, run.predict(matrix).scores)
