@@ -25,7 +25,7 @@ def train(output: Path, compiled: bool, **settings: Any) -> list[dict[str, float
         "method": "an",
         "epochs": 2,
         "batch_size": 32,
-        "data": {"observe": "single", "sample_rows": 120},
+        "data": {"observe": "single", "sample_rows": 60},
         "model": {"backbone": "small_cnn", "frozen": "no"},
         "optim": {"ema": 0.9},
         "mean_labels": 2.0,
