@@ -22,8 +22,8 @@ from spml.models.heads import QuerySettings
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
 
-# One each of losses of elements, ranks, singular values and batches, and of everything else that methods need:
-# memories, passes, views, codes, drawn labels, maps, embeddings and parameters of their own.
+# One each of losses of elements, ranks, singular values and batches, and of all that methods need: memories,
+# passes, views, codes, drawn labels, maps, embeddings and parameters of their own.
 METHODS = ("gr", "zlpr", "role", "ll_cp", "opml_sp", "lac", "boostlu", "scl", "mime", "smile_image")
 
 
