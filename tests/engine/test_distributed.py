@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,31 @@ from safetensors.torch import load_file
 
 from tests.helpers.processes import finish_all
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-def train_alone(output: Path) -> None:
+def train(devices: int, output: Path, port: int) -> None:
     from tests.engine.two_processes import main  # registers a method, which other tests don't know
 
-    main(1, output)
-
-
-def train_by_two(output: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    script = str(Path(__file__).with_name("two_processes.py"))
-    subprocess.run([sys.executable, script, "2", str(output)], check=True, env=environment, timeout=300)
+    child = 0
+    if devices == 2:  # as torchrun starts them, but with everything imported already
+        child = os.fork()
+        rank = "0" if child else "1"
+        numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": "2"}
+        os.environ.update(numbers, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE="2")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    main(devices, output)
+    if devices == 2 and not child:
+        os._exit(0)
+    if child:
+        assert not os.waitpid(child, 0)[1]
 
 
 @pytest.mark.long
 def test_two_processes_equal_one(tmp_path):
-    finish_all(train_alone, tmp_path / "one.safetensors", processes=1)
-    train_by_two(tmp_path / "two.safetensors")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    for devices, name in ((1, "one"), (2, "two")):
+        finish_all(train, devices, tmp_path / f"{name}.safetensors", port, processes=1)
     one, two = (load_file(tmp_path / f"{name}.safetensors") for name in ("one", "two"))
     assert list(one) == list(two)
     assert len(one) > 60

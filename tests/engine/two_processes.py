@@ -1,11 +1,7 @@
-"""Trains with every method of interest on as many processes as asked: `two_processes.py DEVICES OUTPUT`.
-
-Run as a script, because Fabric starts the other processes by running the same command again.
-"""
+"""Trains with every method of interest on as many processes as asked."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,7 +208,3 @@ def main(devices: int, output: Path) -> None:
         training(fabric, name, found)
     if fabric.is_global_zero:
         save_file(found, output)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))

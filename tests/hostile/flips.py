@@ -34,6 +34,7 @@ from tests.hostile.points import (
     import_all,
     label_in_full,
     lay_out,
+    paint_nothing,
     run,
 )
 from tests.hostile.tally import Tally
@@ -294,6 +295,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    paint_nothing()
     folder = arguments.folder.absolute()
     tally = Tally(folder / "damages.json")
     for name in arguments.kinds:

@@ -251,6 +251,7 @@ def train(folder, **settings):
         data={"sample_rows": 100},
         threads=1,
         quiet=True,
+        pictures=False,
         output=str(folder),
     )
 
@@ -260,7 +261,7 @@ def test_it_is_the_second_stage_after_a_run_of_plc(tmp_path):
         spml.train("digits", method="lac", head="linear", quiet=True, output=str(tmp_path / "linear"))
     first = spml.train(
         "digits", method="plc", head="queries", model={"width": 8, "ffn": 6}, data={"sample_rows": 100},
-        epochs=1, threads=1, quiet=True, output=str(tmp_path / "first"),
+        epochs=1, threads=1, quiet=True, pictures=False, output=str(tmp_path / "first"),
     )  # fmt: skip
     assert first.card["top"]["queries"]["embedding"] == 0
     hp = {"first_stage": 0.0, "queue": 64, "width": 4}

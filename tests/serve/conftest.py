@@ -16,7 +16,7 @@ def photo_run(photos, tmp_path_factory) -> Path:
     run = spml.train(
         photos, method="em", epochs=1, batch_size=12,
         model={"backbone": "test_efficientnet", "weights": "random"}, data={"size": 32, "workers": 0},
-        threads=1, mean_labels=1.2, quiet=True,
+        threads=1, mean_labels=1.2, quiet=True, pictures=False,
         output=str(tmp_path_factory.mktemp("runs") / "photos"),
     )  # fmt: skip
     return run.folder
@@ -28,4 +28,5 @@ def text_run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
     table, output = write_texts(folder / "texts.csv", make_texts()), str(folder / "run")
     data = {"text": "title,abstract"}
-    return spml.train(table, data=data, mean_labels=1.5, output=output, quiet=True, threads=1).folder
+    settings = {"head": "ridge", "mean_labels": 1.5, "threads": 1, "quiet": True, "pictures": False}
+    return spml.train(table, data=data, output=output, **settings).folder

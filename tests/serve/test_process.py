@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -47,7 +48,7 @@ class Load:
             thread.start()
 
     def _ask(self, number: int) -> None:
-        with httpx.Client(base_url=self._server.address, timeout=60) as client:
+        with httpx.Client(base_url=self._server.address, timeout=60, verify=False) as client:
             for turn in range(100_000):
                 row = (number + turn) % len(self._paths)
                 time.sleep(self.pause)
@@ -81,7 +82,7 @@ def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     before = {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
     with process(photo_run) as server:
         load = Load(server, photo_run, sorted(photos.glob("*/*.png")))
-        load.until(100)
+        load.until(40)
         code, out, err = server.end()
         load.join()
         with pytest.raises(ConnectionRefusedError):
@@ -90,7 +91,7 @@ def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     assert (code, err) == (0, "")
     # Each request that the server counts has reached its client, and no other one has an answer.
     assert out.splitlines()[-1] == f"Stopped: {load.answered} requests answered."
-    assert load.answered >= 100
+    assert load.answered >= 40
     # A folder that is mounted read-only serves as well.
     assert {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")} == before
 
@@ -144,7 +145,7 @@ def test_a_terminal_that_is_closed_ends_the_server_as_sigterm_does(
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     body = b'{"features": [[0,0,0,0,0,0,0,0]]}'
-    started = process(feature_run, *options, heeded=signal.SIGHUP)  # the tests may run under nohup
+    started = process(feature_run, *options, quick=True, heeded=signal.SIGHUP)  # tests may run under nohup
     with started as server, connections(server.port, 1, begun(len(body))) as (client,):
         assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
         for _ in range(2):  # a shell sends it, too
@@ -167,7 +168,7 @@ def test_a_server_under_nohup_outlives_its_terminal(feature_run):
 def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with (
-        process(feature_run, "--workers", "2") as server,
+        process(feature_run, "--workers", "2", quick=True) as server,
         connections(server.port, 1, begun(1_000)) as (client,),
     ):
         assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
@@ -179,7 +180,7 @@ def test_a_second_signal_leaves_no_folder_of_workers(feature_run, tmp_path, monk
 
 def metrics_of(server: Server) -> dict[str, float]:
     """Numbers of all workers."""
-    lines = httpx.get(f"{server.address}metrics", timeout=60).text.splitlines()
+    lines = httpx.get(f"{server.address}metrics", timeout=60, verify=False).text.splitlines()
     return {name: float(value) for name, value in (x.rsplit(" ", 1) for x in lines if x[:1] != "#")}
 
 
@@ -189,25 +190,43 @@ def workers_of(server: Server) -> list[int]:
     return sorted(int(found[1]) for name in names if (found := re.search(r'memory_bytes{pid="(\d+)"', name)))
 
 
-def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, photos):
+def workers_within(server: Server, end: float, other_than: Sequence[int] = ()) -> list[int]:
+    """Two workers none of which is among others; the list is shorter if they have not come by then."""
+    while len(now := workers_of(server)) < 2 or set(now) & set(other_than):
+        if time.monotonic() > end:
+            return []
+        httpx.post(f"{server.address}predict", files=files(png()), timeout=60, verify=False)
+        time.sleep(0.1)
+    return now
+
+
+def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with process(photo_run, "--workers", "2") as server:
-        load = Load(server, photo_run, sorted(photos.glob("*/*.png")), clients=6)
-        load.until(150)
-        end = time.monotonic() + 60
-        while len(workers := workers_of(server)) < 2 and time.monotonic() < end:
-            time.sleep(0.1)
+        load, end = Load(server, photo_run, sorted(photos.glob("*/*.png")), clients=6), time.monotonic() + 120
+        load.until(40)
+        workers = workers_within(server, end)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
         load.pause = 0.1  # the next worker needs seconds to start, without the load as well
-        while not (set(now := workers_of(server)) - set(workers)) and time.monotonic() < end:
-            httpx.post(f"{server.address}predict", files=files(png()), timeout=60)
-            time.sleep(0.1)
+        now = workers_within(server, end, workers[:1])
+        assert len(now) == 2
         load.pause = 0.0
-        load.until(load.answered + 50)
-        assert set(now) - set(workers)
-        assert workers[0] not in now
+        load.until(load.answered + 20)
         counted = metrics_of(server)['spml_requests_total{path="/predict",status="200"}']
         assert counted >= load.answered - 6
+
+        # As where something removes old files of /tmp.
+        load.pause, end = 1.0, time.monotonic() + 120
+        (folder,) = tmp_path.glob("spml-serve-*")
+        shutil.rmtree(folder)
+        answer = httpx.get(f"{server.address}metrics", timeout=60)
+        assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
+        os.kill(now[0], signal.SIGKILL)
+        while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
+            time.sleep(0.1)
+        assert httpx.post(f"{server.address}predict", files=files(png()), timeout=60).status_code == 200
+        assert httpx.get(f"{server.address}metrics", timeout=60).status_code == 200
         code, out, err = server.end(signal.SIGINT)
         load.join()
     assert load.failures == []
@@ -216,37 +235,17 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
     assert "A worker process has ended (exit code -9). Starting another one." in err
 
 
-def test_workers_outlive_their_folder(feature_run, tmp_path, monkeypatch):
-    """As where something removes old files of /tmp."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with process(feature_run, "--workers", "2") as server:
-        end = time.monotonic() + 60
-        while len(workers := workers_of(server)) < 2 and time.monotonic() < end:
-            time.sleep(0.1)
-        (folder,) = tmp_path.glob("spml-serve-*")
-        shutil.rmtree(folder)
-        answer = httpx.get(f"{server.address}metrics", timeout=60)
-        assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
-        os.kill(workers[0], signal.SIGKILL)
-        while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
-            time.sleep(0.1)
-        rows = {"features": [[0.0] * 8]}
-        assert httpx.post(f"{server.address}predict", json=rows, timeout=60).status_code == 200
-        assert httpx.get(f"{server.address}metrics", timeout=60).status_code == 200
-        assert server.end()[0] == 0
-
-
 def test_memory_stays_flat(photo_run, photos):
-    """Good and bad requests by turns; what counts is the growth after the first thousand."""
+    """Good and bad requests by turns; what counts is the growth after the first hundreds."""
     contents = [files(path) for path in sorted(photos.glob("*/*.png"))]
     contents += [files(b"no image"), files(png(1)[:300]), files(*[b"x"] * 100)]
     with process(photo_run) as server, httpx.Client(base_url=server.address, timeout=60) as client:
         held = []
-        for turn in range(2_000):
+        for turn in range(1_200):
             client.post("/predict", files=contents[turn % len(contents)])
-            if turn % 400 == 399:
+            if turn in (399, 1_199):
                 held.append(metrics_of(server)["spml_memory_bytes"])
-    assert held[-1] - held[1] < 5e6
+    assert held[1] - held[0] < 4e6
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
