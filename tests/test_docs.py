@@ -77,6 +77,7 @@ def blocks(language: str, text: str = README) -> list[str]:
     return [block for name, block in every if name == language]
 
 
+@pytest.mark.long
 def test_doctests():
     results = {name: doctest.testmod(importlib.import_module(name)) for name in MODULES}
     assert not {name for name, result in results.items() if result.failed}
@@ -179,6 +180,7 @@ def test_the_quick_start(folder, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
@@ -198,6 +200,7 @@ def test_the_page_on_training(folder):
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
 
 
+@pytest.mark.long
 def test_the_page_on_the_loop(folder, capsys):
     page = (ROOT / "docs" / "loop.md").read_text(encoding="utf-8")
     begin, use, review, go_on = [line for block in blocks("", page) for line in block.splitlines()]
@@ -240,6 +243,7 @@ def test_the_page_on_decisions(folder, capsys):
     assert listed == ["f1", "labels", "recall", "precision"]
 
 
+@pytest.mark.long
 def test_the_page_on_texts(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
@@ -345,6 +349,7 @@ def run_data_page(command, capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     """Writes every file and runs every command in the order of the page."""
     pytest.importorskip("pyarrow", reason="pyarrow, which the page uses, is not installed")
@@ -514,6 +519,7 @@ def test_the_page_on_labels_is_made_from_the_committed_results():
     assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
 
 
+@pytest.mark.long
 def test_the_page_on_audits(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -613,6 +619,7 @@ def _fill_in(sheet, truth, classes):
 # -- the pages of the methods ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_pages_of_the_methods_are_what_the_generator_makes():
     pages = make_methods.pages()
     stale = [name for name, text in pages.items() if not _has(PAGES / name, text)]
@@ -646,6 +653,7 @@ def test_a_picture_is_the_same_file_each_time():
     assert first.count("<path") > 10
 
 
+@pytest.mark.long
 def test_all_pictures_have_one_scale():
     drawn = {name: method_pictures.figure(name).axes for name in ("an", "em", "wan", "iu", "crisp")}
     assert {axes[0].get_ylim() for axes in drawn.values()} == {method_pictures.LOSS}

@@ -75,6 +75,7 @@ def seen(folder):
     return [{note[part] for note in notes} for part in range(3)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "cores", "visible", "devices", "decoders"),
     [(2, 4, "5,7", {"5", "7"}, {"1"}), (0, 2, None, set(), {"0"})],

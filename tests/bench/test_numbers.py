@@ -85,10 +85,9 @@ def numbers(folder: Path, text: str) -> dict[str, dict[str, list[float]]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_trees")
-@pytest.mark.parametrize(
-    "text", [VECTORS, pytest.param(PHOTOS, marks=pytest.mark.long)], ids=["vectors", "photos"]
-)
+@pytest.mark.parametrize("text", [VECTORS, PHOTOS], ids=["vectors", "photos"])
 def test_numbers_are_those_of_this_version(tmp_path, text):
     stored = json.loads(STORED.read_text())
     found = numbers(tmp_path, text)

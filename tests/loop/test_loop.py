@@ -263,6 +263,7 @@ def test_too_few_samples_are_refused(tmp_path, capsys):
     assert "has held-out scores of 12 samples, but 20 or more must be labelled in full" in message
 
 
+@pytest.mark.long
 def test_a_sample_that_was_labelled_on_the_page_is_used(features, tmp_path, capsys):
     work, truth = tmp_path / "work", truth_of(features)
     go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "20", "--top", "60")

@@ -38,6 +38,7 @@ def one(loops, tmp_path):
     return shutil.copytree(loops / "one", tmp_path / "one")
 
 
+@pytest.mark.long
 def test_files_of_the_loop_itself_are_accepted(one, capsys):
     main(["loop", "--output", str(one)])
     assert "next: spml review" in capsys.readouterr().out

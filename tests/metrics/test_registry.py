@@ -42,6 +42,7 @@ def other_package(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_metric_of_another_package_is_found_by_its_entry_point(other_package):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, (80, 3), np.uint8)

@@ -142,6 +142,7 @@ def test_a_model_of_means_takes_parts(folder, arrays, tmp_path):
     np.testing.assert_allclose(run.predict(parts).scores, run.predict(parts.mean(1)).scores, atol=1e-6)
 
 
+@pytest.mark.long
 def test_an_exported_model_scores_parts(run, arrays, tmp_path):
     parts = arrays[0][NEW]
     about = check_exported(run, torch.from_numpy(parts), by_hand(run, parts), tmp_path)

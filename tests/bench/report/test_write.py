@@ -92,6 +92,7 @@ def table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text(), newline="")))
 
 
+@pytest.mark.long
 def test_the_same_rows_in_any_order_give_the_same_files(folder: Path, rows: list, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "scores-99.png").write_bytes(b"of an earlier report")
