@@ -415,9 +415,9 @@ def files(folder):
 
 
 @pytest.mark.long
-def test_killed_twice_and_continued_the_report_is_the_same(tmp_path):
+def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20").replace("seeds: 2", "seeds: 1"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20"))
     rng, said = random.Random(0), tmp_path / "said"
 
     def command(name):
@@ -429,12 +429,12 @@ def test_killed_twice_and_continued_the_report_is_the_same(tmp_path):
         return Store(f"sqlite:///{path}").count() if path.exists() else 0
 
     finish(command("whole"), said, quick=True)
-    for _ in range(2):
+    for _ in range(3):
         before, deadline = stored(), time.monotonic() + 120
         with started(command("killed"), said, quick=True) as process:
             while stored() == before and time.monotonic() < deadline:
                 time.sleep(0.1)
-            time.sleep(rng.uniform(0, 0.5))
+            time.sleep(rng.uniform(0, 1.5))
             assert process.is_alive(), "the comparison is too short for this test"
     finish(command("killed"), said, quick=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
@@ -509,10 +509,7 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     for removed in ("  - em\n", "  - ll_r\n"):
         assert removed in text
         text = text.replace(removed, "")
-    for more, less in (
-        ("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3"),
-        ("2.34}", "2.34, sample_rows: 1000}"),
-    ):  # fmt: skip
+    for more, less in (("seeds: 2", "seeds: 1"), ("trials: 2", "trials: 1"), ("epochs: 6", "epochs: 3")):
         assert more in text
         text = text.replace(more, less)
     spec = save_spec(tmp_path, text)
@@ -521,7 +518,7 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     rows = [line.split() for line in shown.splitlines() if re.match(r"(full|an|gr) .*\d", line)]
     means = {row[0]: float(next(cell for cell in row if re.fullmatch(r"\d+\.\d+", cell))) for row in rows}
     assert set(means) == {"full", "an", "gr"}
-    assert means["full"] > means["gr"] > means["an"] > 35  # a network without training has about 25
+    assert means["gr"] > means["an"] > 80
     report = (tmp_path / "quick" / "report.md").read_text()
     (reservation,) = re.findall(r"## Reservations\n\n(.*?)\n\n##", report, re.S)
     assert (

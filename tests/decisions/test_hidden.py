@@ -54,9 +54,9 @@ def test_a_large_matrix_is_done_in_blocks(monkeypatch):
 
 
 def yield_gaps(mean_labels, sizes):
-    """Mean over 12 draws of expected - true share of hidden labels in the first of the list."""
+    """Mean over 30 draws of expected - true share of hidden labels in the first of the list."""
     gaps = []
-    for seed in range(12):
+    for seed in range(30):
         world = make_world(seed, mean_labels=mean_labels)
         priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
         calibration = fit_calibration(world.scores, world.observed, priors)

@@ -63,23 +63,10 @@ def name_of(check):
     return getattr(check, "func", check).__name__
 
 
-# The others are about the classifier, whatever its head is, so they are made of one that is solved at once.
-OF_THE_HEAD = [
-    "check_classifiers_multilabel_output_format_decision_function",
-    "check_decision_proba_consistency",
-    "check_estimators_pickle",
-    "check_fit2d_1feature",
-    "check_fit_idempotent",
-    "check_methods_subset_invariance",
-]
-
-
 def parameters():
     """All checks; those that are not among `EVERYDAY` are long, and those that do not apply must fail."""
-    for estimator, check in estimator_checks_generator(SinglePositiveClassifier(head="ridge")):
+    for estimator, check in estimator_checks_generator(SinglePositiveClassifier()):
         name = name_of(check)
-        if name in OF_THE_HEAD:
-            estimator.set_params(head="auto")
         marks = [] if name in EVERYDAY else [pytest.mark.long]
         if name in NOT_APPLICABLE:
             marks.append(pytest.mark.xfail(strict=True, raises=AssertionError, reason=NOT_APPLICABLE[name]))

@@ -84,10 +84,10 @@ def test_an_image_of_any_size(grey_run):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["mlp", "gaussian_per_class", "beta", "correlated"])
+@pytest.mark.parametrize("head", ["mlp", "gaussian_per_class", "beta", "correlated", "auto"])
 def test_every_head_on_features(head, digits, tmp_path):
     X, y = digits
-    settings = {"head": head, "epochs": 2}
+    settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}
     if head == "mlp":
         settings["method"] = "softmax"  # its logits are log-probabilities
     run = spml.train(X[:400], y[:400], mean_labels=1, quiet=True, output=str(tmp_path / "run"), **settings)
@@ -110,11 +110,13 @@ def test_an_auto_head_with_a_forest(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["boosted_cam", "queries with codes", "queries with distributions"])
+@pytest.mark.parametrize(
+    "head", ["boosted_cam", "queries", "queries with codes", "queries with distributions"]
+)
 def test_heads_on_maps(head, tmp_path):
     head, _, part = head.partition(" with ")
     parts = {"codes": {"code": 5, "embedding": 4}, "distributions": {"code": 5, "posterior": True}}
-    queries = QuerySettings(ffn=64, **parts.get(part, {}))
+    queries = QuerySettings(**parts.get(part, {}))
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster

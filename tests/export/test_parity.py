@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import spml
@@ -20,6 +21,16 @@ from tests.helpers import write_image
 from tests.helpers.exported import computed, opened
 from tests.helpers.features import make_weights
 
+PRETRAINED = "mobilenetv2_100_tf_bncal.safetensors"
+# A small network where its size does not matter: a large one takes half a minute to export.
+SMALL = {"backbone": "test_efficientnet", "weights": "random"}
+MODELS = {
+    "auto": {"method": "auto", "frozen": "yes"},
+    "two sizes": {"method": "auto", "frozen": "yes", "backbone": "test_efficientnet"},
+    "mlp": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 3, **SMALL},
+    # Random weights would hardly react to wrong pixels.
+    "fine-tuned": {"method": "an", "frozen": "no", "epochs": 1},
+}
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx_predict.py"
 
 
@@ -45,29 +56,36 @@ def photographs(shared, tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.shared
-def test_photographs_are_labelled_as_by_predict(photographs, tmp_path, monkeypatch):
-    """At two sizes. The auto head standardises features, so wrong pixels show although weights are random."""
-    monkeypatch.setattr(sizes, "relative_weights", lambda scores: [1.0] * len(scores))  # neither is left out
+@pytest.mark.parametrize("name", MODELS)
+def test_photographs_are_labelled_as_by_predict(name, photographs, shared, tmp_path, monkeypatch):
     table, images, test = photographs
-    labels = {"separator": " ", "unlisted": "negative", "observe": "single"}
+    data = {"images": str(images), "size": 96, "separator": " ", "unlisted": "negative", "observe": "single"}
+    weights = shared / "data" / "models" / PRETRAINED
+    if name == "two sizes":  # the auto head standardises features, so wrong pixels show
+        monkeypatch.setattr(sizes, "relative_weights", lambda scores: [1.0] * len(scores))  # none is left out
+        weights = make_weights(tmp_path / "weights.safetensors", "test_efficientnet", 96)
+        data["size"] = "64,96"
+    else:
+        test = test[:50]
     run = spml.train(
         table,
-        data={"images": str(images), "size": "64,96", "workers": 0, **labels},
-        backbone="test_efficientnet",
-        weights=str(make_weights(tmp_path / "weights.safetensors", "test_efficientnet", 96)),
+        data=data,
         mean_labels=1.4,
         threads=1,
         quiet=True,
         pictures=False,
         output=str(tmp_path / "run"),
+        **{"weights": str(weights), **MODELS[name]},
     )
     session, about = opened(run.export())
-    assert sorted(about["preparation"]["sizes"]) == [64, 96]
+    assert name != "two sizes" or sorted(about["preparation"]["sizes"]) == [64, 96]
     thresholds = np.array([np.inf if cut is None else cut for cut in about["thresholds"]])
     predicted = run.predict([str(path) for path in test], workers=0)
     for row, path in enumerate(test):
         image = Image.open(path).convert("RGB")
         outputs = computed(session, np.asarray(image)[None])
+        with torch.inference_mode():
+            np.testing.assert_allclose(outputs["logits"], run.model(run.transform(image)[None]), atol=1e-4)
         np.testing.assert_allclose(outputs["scores"][0], predicted.scores[row], atol=1e-4)
         # Where a calibration is steep, the last digit of a logit shows, so it is compared at the file's own.
         again = run.calibrated(outputs["logits"])

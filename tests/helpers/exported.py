@@ -20,20 +20,25 @@ def opened(path):
     return session, json.loads(session.get_modelmeta().custom_metadata_map["spml"])
 
 
-def check_exported(run, rows, expected, folder):
-    """Check logits of rows by the exported model of a run; returns what the file says of itself."""
-    session, about = opened(run.export(folder / "model.onnx"))
-    found = computed(session, rows.numpy())["logits"]
+def check_exported(run, rows, expected, folder, form):
+    """Check logits of rows by the exported model of a run; returns what an ONNX file says of itself."""
+    file = run.export(folder / f"model.{'onnx' if form == 'onnx' else 'pt2'}", format=form)
+    about = None
+    if form == "onnx":
+        session, about = opened(file)
+        found = computed(session, rows.numpy())["logits"]
+    else:
+        found = torch.export.load(file).module()(rows)["logits"].detach().numpy()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
     return about
 
 
-def check_exported_images(run, images, folder):
+def check_exported_images(run, images, folder, form):
     """As `check_exported`, for image files and the logits of the run itself."""
     pixels = torch.stack([run.transform(Image.open(path)) for path in images])
     with torch.inference_mode():
         expected = run.model(pixels).numpy()
-    return check_exported(run, pixels.permute(0, 2, 3, 1).contiguous(), expected, folder)
+    return check_exported(run, pixels.permute(0, 2, 3, 1).contiguous(), expected, folder, form)
 
 
 def computed(session, inputs):

@@ -51,7 +51,7 @@ def test_unknown_entries_are_left_out_of_their_class(levels):
     assert np.isnan(average_precision(scores, truth)[4])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_equals_scikit_learn_on_small_cases(data):
     samples, classes = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))

@@ -277,8 +277,8 @@ def test_dark_mode(browser, server):
     dark.close()
 
 
-# Contrast is a matter of the scheme alone, and what is cut off one of the width.
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 320), ("light", 1280)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
 def test_axe_finds_nothing(browser, server, scheme, width):
     page = Page(browser, server.address, color_scheme=scheme, viewport={"width": width, "height": 900})
     page.page.wait_for_selector("#photo:not([hidden])")
@@ -393,24 +393,24 @@ def test_names_of_the_data_are_text(browser, tmp_path):
         page.close()
 
 
-def test_only_visible_photos_of_thousands_are_in_the_document(browser, tmp_path):
-    photos = {f"{row:05}.png": ("cat", {"dog": 1 - row / 3_001}) for row in range(3_000)}
+def test_only_visible_photos_of_ten_thousand_are_in_the_document(browser, tmp_path):
+    photos = {f"{row:05}.png": ("cat", {"dog": 1 - row / 10_001}) for row in range(10_000)}
     audit = make_audit(tmp_path, {**photos, "z.png": ("dog", {})}, size=(12, 12))
     with serving(audit) as server:
         page = Page(browser, server.address)
-        assert page.text("position") == "1 of 3,000 samples"
+        assert page.text("position") == "1 of 10,000 samples"
         cells = page.page.locator("#film [role=option]")
         assert cells.count() < 60
         page.page.evaluate("document.getElementById('film').scrollTop = 1e9")
         page.page.wait_for_function(
-            "() => document.getElementById('cell-2999')?.querySelector('img').naturalWidth"
+            "() => document.getElementById('cell-9999')?.querySelector('img').naturalWidth"
         )
         assert cells.count() < 60
-        page.page.click("#cell-2999")
-        page.wait("position", "3,000 of 3,000 samples")
+        page.page.click("#cell-9999")
+        page.wait("position", "10,000 of 10,000 samples")
         page.page.focus("#film")
         page.page.keyboard.press("Home")
-        page.wait("position", "1 of 3,000 samples")
+        page.wait("position", "1 of 10,000 samples")
         assert len(list((audit / "thumbnails").iterdir())) < 300
         page.close()
 

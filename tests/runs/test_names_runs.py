@@ -21,7 +21,6 @@ from spml.audit.sheets import read_sample
 from spml.metrics import average_precision, mean_average_precision
 from spml.review.labelling import Labelling
 from spml.runs.audits.sample import scores_of_sample
-from spml.runs.run import exportable
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
@@ -470,16 +469,17 @@ def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_p
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.long
 def test_a_run_of_names_alone_is_exported_and_served(folder, cold):
-    """As any file is made of the network that exporters get, only that is compared."""
+    pytest.importorskip("onnxruntime")
+    from tests.helpers.exported import computed, opened
     from tests.helpers.serving import client_of, files
 
     images = sorted((folder / "new").glob("*.png"))[:4]
+    session, _ = opened(cold.export(folder / "cold.onnx"))
     pixels = np.stack([np.asarray(Image.open(path)) for path in images])
-    expected, exported = cold.predict(images), exportable(cold).exported()
-    with torch.inference_mode():
-        found = exported(torch.from_numpy(pixels))
-    np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-5)
+    expected = cold.predict(images)
+    np.testing.assert_allclose(computed(session, pixels)["scores"], expected.scores, atol=1e-5)
     with client_of(cold.folder) as client:
         served = client.post("/predict", files=files(*images)).json()
     assert [each["labels"] for each in served["predictions"]] == expected.labels

@@ -65,8 +65,8 @@ def weights(photos):
     return photos.parent.parent / "weights.safetensors"
 
 
-BOTH = 0.50, 0.51, 0.60, 0.51
-"""Scores by which both sizes are used: 96 pixels have more than 64, and their sum has more still."""
+BOTH = 0.50, 0.51, 0.40
+"""Scores of 64 pixels, of 96, and of their sum, which decides nothing: both are used though it is lower."""
 
 
 def told_by(told, seen=None):
@@ -202,7 +202,7 @@ def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(judged, al
 
 @pytest.mark.long
 def test_one_exported_file_has_both_sizes(run, images, tmp_path):
-    about = check_exported_images(run, images, tmp_path)
+    about = check_exported_images(run, images, tmp_path, "onnx")
     assert sorted(about["preparation"]["sizes"]) == [64, 96]
 
 

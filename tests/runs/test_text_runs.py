@@ -13,11 +13,9 @@ import spml
 from spml.audit.folder import read_audit
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.models.backbones import texts as text_networks
 from spml.models.backbones.texts import SETTINGS
 from spml.review.progress import Selection
 from spml.review.session import Review
-from spml.runs.run import exportable
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
 from tests.helpers.texts import make_texts, write_texts
@@ -143,19 +141,22 @@ def test_audit_and_review_show_texts(capsys, run, folder):
     assert set(shown[f"words for {label}"].split(", ")) & set(shown["text"].split())
 
 
-def test_the_head_is_exported_with_the_words(run):
-    """As any file is made of the network and the metadata that exporters get, only these are compared."""
-    model = exportable(run)
-    given = json.loads(json.dumps(model.metadata()))["input"]
+@pytest.mark.long
+def test_the_head_is_exported_with_the_words(run, folder):
+    pytest.importorskip("onnxruntime")
+    import onnx
+    import onnxruntime
+
+    path = run.export(folder / "head.onnx")
+    described = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    given = json.loads(described["spml"])["input"]
     assert (given["name"], given["backbone"]) == ("features", "tfidf")
     assert "no operation of ONNX or torch finds words" in given["meaning"]
     settings = {**given["tfidf"], "ngram_range": tuple(given["tfidf"]["ngram_range"])}
     vectoriser = TfidfVectorizer(**settings, vocabulary=given["terms"], dtype=np.float32)
     vectoriser.idf_ = np.asarray(given["idf"])
     features = vectoriser.transform(["kitten and milk"]).toarray().astype(np.float32)
-    assert features.shape[1:] == model.classifier.feature_shape
-    with torch.inference_mode():
-        scores = model.exported()(torch.from_numpy(features))["scores"]
+    (scores,) = onnxruntime.InferenceSession(path).run(["scores"], {"features": features})
     np.testing.assert_allclose(scores, run.predict(["kitten and milk"]).scores, atol=1e-5)
 
 
@@ -181,8 +182,8 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
 
 
 @pytest.mark.long
-def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
-    """mAP of all categories, learned from the primary one of every sixth abstract: 64.9 (of all: 69.5)."""
+def test_the_auto_head_on_abstracts(shared, folder):
+    """mAP of all categories, learned from the primary one: 69.5; linear models of the same words 67 to 69."""
     import csv
     import lzma
 
@@ -193,11 +194,10 @@ def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
     header = ("id", "title", "abstract", "labels")
     rows = {
         test: [[row["id"], row["title"], row["abstract"], row["labels" if test else "primary"]]
-               for row in papers[::6] if (row["split"] == "test") == test]
+               for row in papers if (row["split"] == "test") == test]
         for test in (False, True)
     }  # fmt: skip
     files = [write_texts(folder / f"arxiv{test}.csv", rows[test], header=header) for test in (False, True)]
-    monkeypatch.setattr(text_networks, "MOST_TERMS", 30_000)  # of 45,000
     run = spml.train(files[0], data=TEXT, output=folder / "arxiv", **QUICK)
-    assert len(run.classifier.backbone.network.terms) == 30_000
-    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.63
+    assert len(run.classifier.backbone.network.terms) == 100_000
+    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.685

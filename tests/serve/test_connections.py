@@ -23,9 +23,9 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 @pytest.mark.parametrize("options", [(), ("--workers", "2")])
 def test_more_idle_connections_than_files(feature_run, options):
     with process(feature_run, *options, quick=True, files=80) as server:
-        for _ in range(2):
+        for _ in range(3):
             with connections(server.port, 200), connections(server.port, 100, b"POST /predict HTTP/1.1\r\n"):
-                for _ in range(5):
+                for _ in range(10):
                     answer = httpx.post(f"{server.address}predict", json=ROW, timeout=20, verify=False)
                     assert answer.status_code == 200, answer.text
         code, _, err = server.end()

@@ -82,7 +82,7 @@ def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     before = {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
     with process(photo_run) as server:
         load = Load(server, photo_run, sorted(photos.glob("*/*.png")))
-        load.until(40)
+        load.until(100)
         code, out, err = server.end()
         load.join()
         with pytest.raises(ConnectionRefusedError):
@@ -91,7 +91,7 @@ def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     assert (code, err) == (0, "")
     # Each request that the server counts has reached its client, and no other one has an answer.
     assert out.splitlines()[-1] == f"Stopped: {load.answered} requests answered."
-    assert load.answered >= 40
+    assert load.answered >= 100
     # A folder that is mounted read-only serves as well.
     assert {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")} == before
 
@@ -204,7 +204,7 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with process(photo_run, "--workers", "2") as server:
         load, end = Load(server, photo_run, sorted(photos.glob("*/*.png")), clients=6), time.monotonic() + 120
-        load.until(40)
+        load.until(150)
         workers = workers_within(server, end)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
@@ -212,7 +212,7 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
         now = workers_within(server, end, workers[:1])
         assert len(now) == 2
         load.pause = 0.0
-        load.until(load.answered + 20)
+        load.until(load.answered + 50)
         counted = metrics_of(server)['spml_requests_total{path="/predict",status="200"}']
         assert counted >= load.answered - 6
 
@@ -236,16 +236,16 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
 
 
 def test_memory_stays_flat(photo_run, photos):
-    """Good and bad requests by turns; what counts is the growth after the first hundreds."""
+    """Good and bad requests by turns; what counts is the growth after the first thousand."""
     contents = [files(path) for path in sorted(photos.glob("*/*.png"))]
     contents += [files(b"no image"), files(png(1)[:300]), files(*[b"x"] * 100)]
     with process(photo_run) as server, httpx.Client(base_url=server.address, timeout=60) as client:
         held = []
-        for turn in range(1_200):
+        for turn in range(2_000):
             client.post("/predict", files=contents[turn % len(contents)])
-            if turn in (399, 1_199):
+            if turn % 400 == 399:
                 held.append(metrics_of(server)["spml_memory_bytes"])
-    assert held[1] - held[0] < 4e6
+    assert held[-1] - held[1] < 5e6
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

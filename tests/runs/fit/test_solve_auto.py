@@ -43,21 +43,25 @@ def summary_of(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
-def test_auto_is_the_default_on_features(auto_run, capsys):
+@pytest.mark.usefixtures("all_trees")
+def test_auto_is_the_default_on_features(features, tmp_path):
+    auto_run = train_hidden(features, tmp_path / "auto")
     config, summary = read_yaml(auto_run / "config.yaml"), summary_of(auto_run)
     assert (config.method, config.model.head, config.model.scaling) == ("auto", "auto", "raw")
     assert summary["method"] == "auto"
     members = summary["members"]
     assert sum(member["weight"] for member in members) == pytest.approx(1)
-    assert {member["head"] for member in members} <= {"ridge", "lda"}
-    assert all(member["space"].startswith(("standard", "sqrtl2")) for member in members)
+    *linear, forest = members
+    assert (forest["space"], forest["head"]) == ("raw", "forest")
+    assert {member["head"] for member in linear} <= {"ridge", "lda"}
+    assert all(member["space"].startswith(("standard", "sqrtl2")) for member in linear)
     assert summary["selected"]["mode"] == "observed"
     assert summary["test"]["mAP"] > 0.85
     *tried, last = map(json.loads, (auto_run / "metrics.jsonl").read_text().splitlines())
     assert last["members"] == len(members)
     assert last["val/SP"] == summary["validation"]["val/SP"]
     assert len(tried) == 8 * (13 + 12)
-    for member in members:
+    for member in linear:
         path = [t["score"] for t in tried if (t["space"], t["head"]) == (member["space"], member["head"])]
         assert max(path) == member["score"]
     assert (auto_run / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -111,6 +115,7 @@ def steps(tmp_path):
     return path
 
 
+@pytest.mark.usefixtures("all_trees")
 def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     output = train_hidden(steps, tmp_path / "run", "--verbose")
     printed, summary = capsys.readouterr().err, summary_of(output)
@@ -123,7 +128,7 @@ def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     again = spml.load(output).evaluate(steps, unlisted="negative")
     assert again["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
     top = load_classifier(output)[0].top
-    assert top.head.settings.forest.trees == 20
+    assert top.head.settings.forest.trees == 300
     assert top.linear_start().settings()["head"] == "linear"
 
 

@@ -190,10 +190,11 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
     best = used[0][1]
     fitted, test, backbone = best.fitted, best.test, build.backbone
     if len(used) > 1:
+        together = score(sums, rows)
         told = ", ".join(f"{each.size} {shown_score(each.score)}" for _, each in used)
         log.info(
             f"sizes of images, {score.by} of {len(rows):,} held-out samples: {told}, together "
-            f"{shown_score(score(sums, rows))}"
+            f"{shown_score(together)}"
         )
         # An average is closer to 0 than its parts: all get the line that makes logits of it.
         labels = torch.from_numpy(score.ternary(rows) == 1)
@@ -214,7 +215,7 @@ def _join(build: Build, found: list[_AtSize], judge: Judge, tried: list[dict[str
         held_out = HeldOutScores(InMemory(left_out.numpy()), rows, strongest, InMemory(sums))
         of_val = held_out.of_validation(len(splits["train"]), compared=True)
         complete = len(of_val) == len(splits["val"])
-        measured = judge(of_val) if complete else {"val/SP": score(sums, rows)}
+        measured = judge(of_val) if complete else {"val/SP": together}
         local = fitted.local and {**fitted.local, "validation": measured}
         history = [{**fitted.history[fitted.best], **measured}]
         fitted = fitted._replace(held_out=held_out, local=local, history=history, best=0)
