@@ -291,5 +291,5 @@ class SparseSpread:
 def _equal_features(count: int) -> InputError:
     return InputError(
         f"all {count:,} training samples have the same features, so labels can't be predicted from them: use "
-        "other features."
+        "other features; of images, try a larger size (data.size)."
     )
