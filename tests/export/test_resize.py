@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spml.data.images.decoding import INTERPOLATIONS
+from spml.data.images.decoding import INTERPOLATIONS, resized
 from spml.export.resize import PillowResize
 
 SHAPES = [
@@ -28,7 +28,7 @@ SHAPES = [
 
 
 def by_pillow(image, size, interpolation):
-    return np.asarray(Image.fromarray(image).resize((size, size), INTERPOLATIONS[interpolation]))
+    return np.asarray(resized(Image.fromarray(image), size, interpolation))
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)

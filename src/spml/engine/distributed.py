@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -25,16 +26,20 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         InputError: The accelerator is not available here, there are fewer devices, or torchrun has started
             another number of processes.
     """
-    # Fabric imports torchmetrics, which brings transformers and more, only to look up its version for a part
-    # that is not used here: 3 s at every start. So it looks as if it were missing.
-    if hidden := "torchmetrics" not in sys.modules:
-        sys.modules["torchmetrics"] = None  # type: ignore[assignment]
+    # Fabric imports torchmetrics, which brings transformers and more, to look up its version for a part that
+    # is not used here, and torch's compiler to unwrap modules of a class that is not used here: 3 s each at
+    # every start. So the first looks as if it were missing, and the second as if it had this class only.
+    compiler = ModuleType("torch._dynamo")
+    compiler.OptimizedModule = type("OptimizedModule", (), {})  # type: ignore[attr-defined]
+    hidden = {"torchmetrics": None, compiler.__name__: compiler}
+    hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
     try:
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
     finally:
-        if hidden:
-            del sys.modules["torchmetrics"]
+        for name in hidden:
+            del sys.modules[name]
     machines = _machines(devices)
     _without_gpu()
     try:

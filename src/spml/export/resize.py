@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import PIL
 import torch
 from torch import Tensor, nn
 
 _BITS = 22
 """Binary digits after the point of Pillow's coefficients of 8-bit images."""
-
-PILLOW = tuple(map(int, PIL.__version__.split(".")[:2]))
-"""Version of Pillow that is installed, whose pixels are computed."""
 
 _BLOCK = 8
 """Neighbouring output pixels that are computed by one product of matrices.
@@ -23,10 +19,9 @@ They share most of their input pixels. Larger blocks multiply by more zeros, sma
 
 
 class PillowResize(nn.Module):
-    """Resize RGB images of any size to a square, as `PIL.Image.resize` does.
+    """Resize RGB images of any size to a square, as images are resized before a network sees them.
 
-    Pillow makes two passes, over the rows and then over the columns, and rounds to 8 bits after each. Its
-    coefficients are integers, so that sums of products are exact in float64 and do not depend on their order.
+    Pillow resizes the rows, then the columns, and rounds to 8 bits after each pass. Its coefficients are integers, so that sums of products are exact in float64 and do not depend on their order.
 
     Args:
         size: Side of the result in pixels; the aspect ratio is not kept.
@@ -56,20 +51,12 @@ class PillowResize(nn.Module):
         if self.interpolation == "nearest":
             return self._picked(images)
         height, width = images.shape[1:3]
-        inputs = (images, *self._coefficients(height), *self._coefficients(width))
-        if PILLOW < (12, 2):
-            return self._rows_first(*inputs)
-        # A tensor, because the size of the images is not known before the graph runs.
-        rows, columns = (torch.full((), length) for length in (height, width))
-        # The columns come first for some tall images. The pixels of the two orders differ, mostly by 1.
-        if PILLOW >= (13, 0):
-            tall = rows - self.size > (2 * (columns - self.size)).clamp(min=0)
-        else:
-            tall = (rows > 100 * columns) & (rows > self.size)
-        if torch.compiler.is_compiling():
-            result: Tensor = torch.cond(tall, self._columns_first, self._rows_first, inputs)
-            return result
-        return (self._columns_first if tall else self._rows_first)(*inputs)
+        batch, channels = images.shape[0], images.shape[3]
+        by_column = images.permute(2, 0, 1, 3)
+        narrow = self._weighed(by_column.reshape(width, -1), *self._coefficients(width))
+        by_row = narrow.reshape(self.size, batch, height, channels).permute(2, 1, 0, 3)
+        small = self._weighed(by_row.reshape(height, -1), *self._coefficients(height))
+        return small.reshape(self.size, batch, self.size, channels).permute(1, 3, 0, 2).contiguous()
 
     def _picked(self, images: Tensor) -> Tensor:
         rows, columns = (self._nearest(length) for length in images.shape[1:3])
@@ -80,18 +67,6 @@ class PillowResize(nn.Module):
         # Pillow adds up steps, whose rounding decides where a position falls on the edge of two pixels.
         steps = torch.cat([scale[:1] * 0.5, scale[1:]])
         return steps.cumsum(0).long().clamp(max=length - 1)
-
-    def _columns_first(self, images: Tensor, *coefficients: Tensor) -> Tensor:
-        swapped = (*coefficients[2:], *coefficients[:2])
-        return self._rows_first(images.transpose(1, 2), *swapped).transpose(2, 3).contiguous()
-
-    def _rows_first(self, images: Tensor, *coefficients: Tensor) -> Tensor:
-        batch, height, _, channels = images.shape
-        by_column = images.permute(2, 0, 1, 3)
-        narrow = self._weighed(by_column.reshape(by_column.shape[0], -1), *coefficients[2:])
-        by_row = narrow.reshape(self.size, batch, height, channels).permute(2, 1, 0, 3)
-        small = self._weighed(by_row.reshape(by_row.shape[0], -1), *coefficients[:2])
-        return small.reshape(self.size, batch, self.size, channels).permute(1, 3, 0, 2).contiguous()
 
     def _coefficients(self, length: int) -> tuple[Tensor, Tensor]:
         """Coefficients, float64 (blocks, block, width), and the pixels that they are for, (blocks, width)."""

@@ -234,8 +234,13 @@ def decode_by_torchvision(image: Image.Image, data: bytes | None) -> torch.Tenso
 
 
 def resized(image: Image.Image, size: int, interpolation: str, box: Box | None = None) -> Image.Image:
-    """Make an image, or a part of it, upright, RGB and square; the aspect ratio is not kept."""
-    upright = upright_rgb(image)
+    """Make an image, or a part of it, upright, RGB and square; the aspect ratio is not kept.
+
+    Rows are resized first, then columns. Pillow by itself begins with the columns of tall images, by rules
+    that differ between its versions, and rounds after each pass.
+    """
+    upright, resample = upright_rgb(image), INTERPOLATIONS[interpolation]
     width, height = upright.size
-    part = box and (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
-    return upright.resize((size, size), INTERPOLATIONS[interpolation], part)
+    left, top, right, bottom = box or (0, 0, 1, 1)
+    narrow = upright.resize((size, height), resample, (left * width, 0, right * width, height))
+    return narrow.resize((size, size), resample, (0, top * height, size, bottom * height))
