@@ -81,6 +81,13 @@ class FeatureMatrix:
         self._matrix, self.names, self._parts = matrix, names, parts
         self._rows = np.arange(matrix.shape[0], dtype=np.int64) if rows is None else rows
 
+    @classmethod
+    def of(cls, array: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
+        """Features in an array, shards or a SciPy matrix: (N, D), or (N, P, D) if samples have parts."""
+        if len(array.shape) == 2:
+            return cls(array, names=names)
+        return cls(mean_of_parts(array), names=names, parts=array)
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -37,7 +37,7 @@ from ...config import DataConfig
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..records import Records
 from . import Source, register_reader
-from .features import Columns, check_shape, check_text, damaged, describe, features_of_parts, row_names
+from .features import Columns, check_shape, check_text, damaged, describe, row_names
 from .unlabelled import read_class_list
 
 CLASSES = "classes.txt"
@@ -135,8 +135,7 @@ def _open(path: Path, kinds: Sequence[str], group: str = "") -> tuple[FeatureMat
                 )
             columns.setdefault(kind, []).append((f"{file}:", array))
     array = ShardedArray([*parts.values()], [str(file) for file in features.values()])
-    matrix = features_of_parts(array) if len(array.shape) == 3 else FeatureMatrix(array)
-    return matrix, {*map(int, features)}, columns
+    return FeatureMatrix.of(array), {*map(int, features)}, columns
 
 
 def load_array(file: Path) -> npt.NDArray[Any]:
