@@ -22,7 +22,6 @@ from ...labels import IntArray, ObservedLabels
 from ..files import IMAGE_SUFFIXES, are_listed, images_folder, locate_names
 from ..groups import agreed, group_names
 from ..images.image_files import SUFFIXES
-from ..join import merge_rows
 from ..names import FilesBelow, PackedNames, RowNames, take
 from ..records import Records, in_both, label_entries, take_rows
 from ..rename import wanted_names
@@ -309,13 +308,18 @@ def _read_marks(table: Table, columns: Columns, root: Path, config: DataConfig) 
     stand = counted(len(classes), "column stands", "columns stand")
     above = "" if limit is None else f" A number above {limit:g} is 1, another one 0."
     note = f"{table.path.name}: {stand} for a class ({shorten(classes)}): {sentence}{above}"
-    labels = ObservedLabels.from_ternary(values[codes.T])
-    if len(rows.repeats):
-        labels, contradictions = merge_rows(labels, rows.of_row)
-        for image, column in contradictions.tolist():
-            signs = np.where(rows.of_row == image, values[codes[column]], 0).tolist()
+    ternary = values[codes.T]
+    if len(rows.repeats):  # an image has the labels that any of its rows knows
+        order = np.argsort(rows.of_row, kind="stable")
+        starts = np.unique(rows.of_row[order], return_index=True)[1]
+        largest, smallest = (
+            extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
+        )
+        for image, column in np.argwhere((largest == 1) & (smallest == -1)).tolist():
+            signs = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
             raise rows.contradiction(signs.index(1), signs.index(-1), classes[column])
-    return rows, classes, labels, [note]
+        ternary = np.where(largest == 1, largest, smallest)
+    return rows, classes, ObservedLabels.from_ternary(ternary), [note]
 
 
 def _read_names(table: Table, columns: Columns, root: Path, config: DataConfig) -> _Content:
