@@ -164,7 +164,8 @@ class CellLabels(NamedTuple):
         shift = starts[self.codes] - (np.cumsum(counts) - counts)
         rows = np.repeat(np.arange(len(self.codes)), counts)
         columns = labels[np.arange(len(rows)) + shift[rows]].astype(np.int64)
-        return rows[columns >= 0], columns[columns >= 0]
+        known = columns >= 0
+        return rows[known], columns[known]
 
 
 def label_cells(column: Column, source: str, where: Callable[[int], str], rules: Rules) -> CellLabels:
