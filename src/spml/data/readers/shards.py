@@ -134,8 +134,8 @@ def _open(path: Path, kinds: Sequence[str], group: str = "") -> tuple[FeatureMat
                     "They must match."
                 )
             columns.setdefault(kind, []).append((f"{file}:", array))
-    array = ShardedArray([*parts.values()], [str(file) for file in features.values()])
-    return FeatureMatrix.of(array), {*map(int, features)}, columns
+    joined = ShardedArray([*parts.values()], [str(file) for file in features.values()])
+    return FeatureMatrix.of(joined), {*map(int, features)}, columns
 
 
 def load_array(file: Path) -> npt.NDArray[Any]:
