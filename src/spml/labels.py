@@ -224,19 +224,19 @@ class ObservedLabels:
 
     def positives_per_class(self) -> IntArray:
         """Number of known positives of each class, int64 of shape (C,)."""
-        return self._count_per_class(1)
+        return self._count(1, axis=1)
 
     def negatives_per_class(self) -> IntArray:
         """Number of known negatives of each class, int64 of shape (C,)."""
-        return self._count_per_class(-1)
+        return self._count(-1, axis=1)
 
     def positives_per_sample(self) -> IntArray:
         """Number of known positives of each sample, int64 of shape (N,)."""
-        return self._count_per_sample(1)
+        return self._count(1, axis=0)
 
     def negatives_per_sample(self) -> IntArray:
         """Number of known negatives of each sample, int64 of shape (N,)."""
-        return self._count_per_sample(-1)
+        return self._count(-1, axis=0)
 
     def entries(self, value: int) -> tuple[IntArray, IntArray]:
         """Rows and columns of the known positives (1) or negatives (-1), row by row, int64 of shape (M,)."""
@@ -381,18 +381,14 @@ class ObservedLabels:
         indptr, columns, values = self._rows()
         return csr_matrix((values, columns, indptr), shape=(len(self), self._num_classes), copy=True)
 
-    def _count_per_class(self, value: int) -> IntArray:
-        _, columns, values = self._rows()
-        if value == self._unlisted:  # none of the stored entries has it
-            return len(self) - np.bincount(columns, minlength=self._num_classes).astype(np.int64)
-        return np.bincount(columns[values == value], minlength=self._num_classes).astype(np.int64)
-
-    def _count_per_sample(self, value: int) -> IntArray:
-        indptr, _, values = self._rows()
-        if value == self._unlisted:
-            return self._num_classes - np.diff(indptr)
-        running = np.concatenate([[0], np.cumsum(values == value)])
-        return np.diff(running[indptr]).astype(np.int64)
+    def _count(self, value: int, axis: int) -> IntArray:
+        """Number of entries that have a value, of each sample (axis 0) or class (1), int64."""
+        shape = (len(self), self._num_classes)
+        if value != self._unlisted:
+            return np.bincount(self.entries(value)[axis], minlength=shape[axis]).astype(np.int64)
+        indptr, columns, _ = self._rows()  # none of the stored entries has it
+        stored = np.bincount(columns, minlength=shape[1]) if axis else np.diff(indptr)
+        return (shape[1 - axis] - stored).astype(np.int64)
 
     def _rows(self) -> tuple[IntArray, IntArray, Int8Array]:
         return self._sparse if self._index is None else _of_index(self._index)

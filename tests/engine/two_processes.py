@@ -89,7 +89,7 @@ class Parts(ImageArray):
     """Images that say that they are parts of others, as the methods that ask for it see them."""
 
     def take(self, rows):
-        return Parts(self._pixels, self._rows[np.asarray(rows, np.int64)])
+        return Parts(self._pixels[np.asarray(rows, np.int64)])
 
     def regions(self, rows, augment):
         return regions(rows, augment, crop=0.4, flip=True)

@@ -183,11 +183,6 @@ def images_folder(config: DataConfig) -> Path | None:
     raise InputError(f"data.images: {quote(config.images)} is not a folder.")
 
 
-def folder_above(folder: Path) -> Path:
-    """The folder that a folder is in, also of the current one, whose `parent` is itself."""
-    return folder.parent if folder.name not in ("", "..") else folder / ".."
-
-
 def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: str) -> Path:
     """The one of some folders that contains the first image that any of them contains.
 

@@ -65,7 +65,8 @@ class FeatureMatrix:
     rows `rows`, or all of them; `names` are those of the D features, empty if they have none.
 
     Where samples have parts, such as the positions of a feature map or the frames of a film, the matrix holds
-    the mean of the parts of each sample, and `parts` an array of the same kinds, (N, P, D).
+    the mean of the parts of each sample, and `parts` an array of the same kinds, (N, P, D). `by_part` gives
+    the same samples as a matrix of that shape, of which a batch is (B, P, D).
     """
 
     kind: Kind = "feature"
@@ -79,6 +80,13 @@ class FeatureMatrix:
     ) -> None:
         self._matrix, self.names, self._parts = matrix, names, parts
         self._rows = np.arange(matrix.shape[0], dtype=np.int64) if rows is None else rows
+
+    @classmethod
+    def of(cls, array: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
+        """Features in an array, shards or a SciPy matrix: (N, D), or (N, P, D) if samples have parts."""
+        if len(array.shape) == 2:
+            return cls(array, names=names)
+        return cls(mean_of_parts(array), names=names, parts=array)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -96,7 +104,10 @@ class FeatureMatrix:
     def dense(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Features of some samples as a dense float32 array of shape (B, D)."""
         block = self._matrix[self._rows[np.asarray(rows, np.int64)]]
-        return _as_float32(block.toarray() if hasattr(block, "toarray") else block)
+        block = _as_float32(block.toarray() if hasattr(block, "toarray") else block)
+        if block.ndim == 3:
+            _release(self._matrix)
+        return block
 
     def csr(self, rows: Rows) -> Any:
         """Features of some samples as a SciPy CSR matrix of shape (B, D), of features that are one."""
@@ -109,9 +120,9 @@ class FeatureMatrix:
         first = _converted(self._matrix, lambda part: part[:, :width])
         return FeatureMatrix(first, self._rows, parts=parts)
 
-    def by_part(self) -> FeatureParts:
-        """The same samples with all of their parts."""
-        return FeatureParts(self._parts, self._rows)
+    def by_part(self) -> FeatureMatrix:
+        """The same samples with all of their parts, which are not augmented."""
+        return FeatureMatrix(self._parts, self._rows)
 
     def where(self, row: int) -> str:
         """Place of a sample, for messages: its row, and its file if there are several."""
@@ -127,7 +138,7 @@ class FeatureMatrix:
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Features of a batch, float32 of shape (B, D); further views mix in features of other samples."""
         features = self.dense(rows)
-        if augment and augment.view:
+        if augment and augment.view and features.ndim == 2:
             other = self.dense(partners(rows, len(self), augment))
             features = feature_views(features, other, rows, augment)
         return torch.from_numpy(features)
@@ -138,41 +149,14 @@ class FeatureMatrix:
 
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""
-        digest = hashlib.sha256(f"features {len(self)} {self.width}".encode())
-        for rows in chunks(len(self), self.width):
+        shape = self._matrix.shape[1:]
+        what = f"features {len(self)} {self.width}" if len(shape) == 1 else f"parts {len(self)} {shape}"
+        digest = hashlib.sha256(what.encode())
+        for rows in chunks(len(self), math.prod(shape)):
             # + 0 turns -0.0 into 0.0, because a sparse matrix does not store zeros of either sign.
             digest.update((self.dense(rows) + 0).tobytes())
         if self.num_parts:
             digest.update(self.by_part().fingerprint().encode())
-        return digest.hexdigest()
-
-
-class FeatureParts:
-    """Samples as the features of all of their parts: rows of an array or shards of shape (N, P, D)."""
-
-    kind: Kind = "feature"
-
-    def __init__(self, parts: Any, rows: npt.NDArray[np.int64]) -> None:
-        self._parts, self._rows = parts, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
-        """Parts of a batch, float32 of shape (B, P, D). They are not augmented."""
-        block = _as_float32(self._parts[self._rows[np.asarray(rows, np.int64)]])
-        _release(self._parts)
-        return torch.from_numpy(block)
-
-    def take(self, rows: Rows) -> FeatureParts:
-        """A subset of the samples; the array is not copied."""
-        return FeatureParts(self._parts, self._rows[np.asarray(rows, np.int64)])
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the float32 features."""
-        digest = hashlib.sha256(f"parts {len(self)} {self._parts.shape[1:]}".encode())
-        for rows in chunks(len(self), math.prod(self._parts.shape[1:])):
-            digest.update((self.fetch(rows).numpy() + 0).tobytes())
         return digest.hexdigest()
 
 
@@ -212,38 +196,37 @@ def _converted(matrix: Any, convert: Callable[[npt.NDArray[Any]], Any]) -> Any:
 
 
 class ImageArray:
-    """Small images, uint8 (N, channels, H, W); the samples are `rows` of them, or all. None is mirrored."""
+    """Small images, uint8 (N, channels, H, W). None is mirrored."""
 
     kind: Kind = "image"
 
-    def __init__(self, pixels: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(self, pixels: npt.NDArray[np.uint8]) -> None:
         self._pixels = pixels
-        self._rows = np.arange(len(pixels), dtype=np.int64) if rows is None else rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._pixels)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 of shape (B, channels, H, W); only further views are augmented."""
-        pixels = self._pixels[self._rows[np.asarray(rows, np.int64)]]
+        pixels = self._pixels[np.asarray(rows, np.int64)]
         if augment and augment.view:
             pixels = image_views(pixels, rows, augment, flip=False)
         return torch.from_numpy(pixels)
 
     def take(self, rows: Rows) -> ImageArray:
-        """A subset of the samples; the pixels are not copied."""
-        return ImageArray(self._pixels, self._rows[np.asarray(rows, np.int64)])
+        """A subset of the samples."""
+        return ImageArray(self._pixels[np.asarray(rows, np.int64)])
 
     def identities(self) -> npt.NDArray[np.uint8]:
         """SHA-256 of each image, uint8 of shape (N, 32)."""
         shape = f"image {self._pixels.shape[1:]}".encode()
-        digests = [hashlib.sha256(shape + self._pixels[row].tobytes()).digest() for row in self._rows]
+        digests = [hashlib.sha256(shape + image.tobytes()).digest() for image in self._pixels]
         return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
 
     def fingerprint(self) -> str:
         """SHA-256 of the pixels."""
         shape = f"images {len(self)} {self._pixels.shape[1:]}".encode()
-        return hashlib.sha256(shape + self._pixels[self._rows].tobytes()).hexdigest()
+        return hashlib.sha256(shape + self._pixels.tobytes()).hexdigest()
 
 
 def check_finite(features: FeatureMatrix, source: str) -> None:

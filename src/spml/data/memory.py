@@ -540,13 +540,12 @@ def _from_names(
                     f"y[{cells.first[code]}]: {quote(name)} is not one of the {len(classes)} classes. "
                     f"{nearest(name, classes)}"
                 )
-    doubtful = [tuple(name for name in names if name in known) for names in found.doubtful]
     observed = label_entries(
         found.entries(classes),
         (len(entries), len(classes)),
         unlisted,
         negative=found.entries(classes, found.absent),
-        unknown=found.entries(classes, doubtful),
+        unknown=found.entries(classes, found.doubtful),
     )
     return Labels(classes, bool(stated), observed, ("y holds class names.", *found.notes))
 

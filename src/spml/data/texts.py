@@ -28,7 +28,8 @@ class Texts:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
         """Pack texts, each cut at `MOST_CHARACTERS`. NUL and halves of surrogate pairs become `?`."""
-        return cls(PackedNames.of(_clean(text) for text in texts))
+        cut = (text[:MOST_CHARACTERS].replace("\0", "?") for text in texts)
+        return cls(PackedNames.of(text.encode(errors="replace").decode() for text in cut))
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -64,7 +65,3 @@ class Texts:
 def decoded(batch: Tensor) -> list[str]:
     """Texts of a batch as `Texts.fetch` returns it."""
     return [row.tobytes().rstrip(b"\0").decode(errors="replace") for row in batch.cpu().numpy()]
-
-
-def _clean(text: str) -> str:
-    return text[:MOST_CHARACTERS].replace("\0", "?").encode(errors="replace").decode()

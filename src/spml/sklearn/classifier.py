@@ -29,7 +29,7 @@ from ..runs.folder.layout import MODEL, THRESHOLDS, holds_run
 from ..runs.predict.batches import Engine
 from ..runs.run import Run, load
 from ..version import __version__
-from .inputs import Labels, read_labels, validated
+from .inputs import read_labels, validated
 from .scorers import map_of, sp_of
 
 _WEIGHTS, _CARD = MODEL
@@ -184,7 +184,23 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 quiet=not self.verbose,
                 **settings,
             )
-            self._adopt(run, labels)
+            config = run.config
+            assert config is not None
+            solved = config.method == AUTO or config.model.head in CLOSED_FORM
+            idle = [name for name in ("lr", "epochs") if name in self._stated()]
+            if (
+                solved and idle and not run.summary.get("candidates")
+            ):  # those of a network that was fine-tuned
+                warnings.warn(
+                    f"the head is solved, not trained, without {' and '.join(idle)}: name a method to train "
+                    "one.",
+                    stacklevel=2,
+                )
+            position = {name: k for k, name in enumerate(labels.names)}
+            self.classes_ = labels.classes[[position[name] for name in run.classes]]
+            self.summary_ = run.summary
+            self._unlisted = labels.unlisted
+            self._run = _detach(run)
         self._binary = self.classes is None and labels.content.ndim == 1 and labels.classes.tolist() == [0, 1]
         return self
 
@@ -291,7 +307,14 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """Plain data for a pickle; the model as the content of its files, with the weights as safetensors."""
         state = {name: value for name, value in vars(self).items() if name != "_run"}
         if "_run" in vars(self):
-            state["_files"] = _pack(self._run)
+            weights = self._run.model.classifier.state_dict()
+            state["_files"] = {
+                _CARD: json.dumps(self._run.card).encode(),
+                _WEIGHTS: save(
+                    {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+                ),
+                THRESHOLDS: encode_policy(self._run.thresholds),
+            }
         return {**state, "_format": _FORMAT, "_spml": __version__}
 
     def __setstate__(self, state: Any) -> None:
@@ -309,8 +332,17 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         files = state.get("_files")
         self.__dict__.update({name: value for name, value in state.items() if name not in _ONLY_IN_PICKLES})
-        if files is not None:
-            self._run = _unpack(files)
+        if files is None:
+            return
+        with TemporaryDirectory(prefix="spml-") as name:
+            folder = Path(name)
+            try:
+                for file in (_CARD, _WEIGHTS, THRESHOLDS):
+                    (folder / file).write_bytes(files[file])
+                self._run = _detach(load(folder))
+            except (InputError, LookupError, TypeError) as error:
+                reason = str(error).replace(f"{folder}/", "")
+                raise InputError(f"the pickled model is damaged ({reason}). Fit it again.") from error
 
     def _stated(self) -> dict[str, Any]:
         """Arguments that are settings of a run and differ from their defaults."""
@@ -347,23 +379,6 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             result["data"] = {**own_data, **data}
         return {**result, "seed": seed, "accelerator": self.device}
 
-    def _adopt(self, run: Run, labels: Labels) -> None:
-        """Keep what a finished run knows."""
-        config = run.config
-        assert config is not None
-        solved = config.method == AUTO or config.model.head in CLOSED_FORM
-        idle = [name for name in ("lr", "epochs") if name in self._stated()]
-        if solved and idle and not run.summary.get("candidates"):  # those of a network that was fine-tuned
-            warnings.warn(
-                f"the head is solved, not trained, without {' and '.join(idle)}: name a method to train one.",
-                stacklevel=3,
-            )
-        position = {name: k for k, name in enumerate(labels.names)}
-        self.classes_ = labels.classes[[position[name] for name in run.classes]]
-        self.summary_ = run.summary
-        self._unlisted = labels.unlisted
-        self._run = _detach(run)
-
 
 _ONLY_IN_PICKLES = ("_files", "_format", "_spml")
 
@@ -380,26 +395,3 @@ def _detach(run: Run) -> Run:
     vars(run)["calibration"] = run.thresholds.calibrated
     vars(run)["config"] = None  # says where features are kept, which a model without a folder does not do
     return run
-
-
-def _pack(run: Run) -> dict[str, bytes]:
-    """Content of the files of a detached run, by their names: JSON, and safetensors for the weights."""
-    weights = run.model.classifier.state_dict()
-    return {
-        _CARD: json.dumps(run.card).encode(),
-        _WEIGHTS: save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}),
-        THRESHOLDS: encode_policy(run.thresholds),
-    }
-
-
-def _unpack(files: Any) -> Run:
-    """Build the run again, with the checks of `spml.load`."""
-    with TemporaryDirectory(prefix="spml-") as name:
-        folder = Path(name)
-        try:
-            for file in (_CARD, _WEIGHTS, THRESHOLDS):
-                (folder / file).write_bytes(files[file])
-            return _detach(load(folder))
-        except (InputError, LookupError, TypeError) as error:
-            reason = str(error).replace(f"{folder}/", "")
-            raise InputError(f"the pickled model is damaged ({reason}). Fit it again.") from error

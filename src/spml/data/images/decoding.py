@@ -13,10 +13,9 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from PIL import ExifTags, Image, UnidentifiedImageError, features
@@ -152,20 +151,14 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     refuse_unknown_range(image)
     if image.mode.startswith("I"):
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
-        return Image.fromarray((grey >> _shift(grey)).astype(np.uint8)).convert("RGB")
+        # Cameras and medical devices store 12 bits in 16. The rule looks at one image only, so that training
+        # and prediction agree about it.
+        surplus = 4 if 255 < grey.max() <= TWELVE_BITS else 8
+        return Image.fromarray((grey >> surplus).astype(np.uint8)).convert("RGB")
     if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
     return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies
-
-
-def _shift(grey: npt.NDArray[np.integer[Any]]) -> int:
-    """Number of bits that a 16-bit image has more than 8.
-
-    Cameras and medical devices store 12 bits in 16. The rule looks at one image only, so that training and
-    prediction agree about it.
-    """
-    return 4 if 255 < grey.max() <= TWELVE_BITS else 8
 
 
 def load_pixels(

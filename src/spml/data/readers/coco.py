@@ -17,7 +17,7 @@ from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...config import DataConfig
 from ...labels import IntArray
-from ..files import find_files, find_folder, folder_above, images_folder
+from ..files import find_files, find_folder, images_folder
 from ..join import join_records, relative_names
 from ..records import Records, in_both, label_entries, move_classes, objects_of, without_box
 from ..splits import split_name
@@ -230,7 +230,8 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
     own = ["", path.stem.removeprefix(PREFIX), _split(path) or ""]
     if stated := images_folder(config):
         return [stated / part for part in own]
-    parent, above = path.parent, folder_above(path.parent)
+    parent = path.parent
+    above = parent / ".." if parent.name in ("", "..") else parent.parent  # `.` is its own parent
     # The whole folder above belongs to the data only if the file is in its sub-folder `annotations`.
     within = parent.resolve().name.lower() == "annotations"
     folders = [parent, parent / "images", *(above / "images" / part for part in own)]

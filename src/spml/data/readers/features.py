@@ -23,7 +23,7 @@ from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
 from ..files import find_files, images_folder
 from ..groups import group_names
-from ..matrix import FeatureMatrix, check_finite, mean_of_parts
+from ..matrix import FeatureMatrix, check_finite
 from ..names import FilesBelow, RowNames
 from ..records import Records
 from ..splits import SPELLINGS, split_name
@@ -208,12 +208,7 @@ def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> Fea
         # In row order, because collecting a batch from column order is forty times slower.
         matrix = np.asarray(matrix, order="C")
     check_shape(matrix, f"{source}: X")
-    return features_of_parts(matrix, names) if len(matrix.shape) == 3 else FeatureMatrix(matrix, names=names)
-
-
-def features_of_parts(parts: Any, names: tuple[str, ...] = ()) -> FeatureMatrix:
-    """Features of samples whose parts are in an array or shards of shape (N, P, D)."""
-    return FeatureMatrix(mean_of_parts(parts), names=names, parts=parts)
+    return FeatureMatrix.of(matrix, names)
 
 
 def check_shape(matrix: Any, where: str, count: str = "N") -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ...common.documents import read_text
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...config import DataConfig
-from ...labels import ObservedLabels
 from ..files import list_images
 from ..images.image_files import SUFFIXES as IMAGES
 from ..names import FilesBelow, PackedNames
-from ..records import Records
+from ..records import Records, label_entries
 from ..tables.formats import SUFFIXES as TABLES
 from ..tables.rows import read_file_list
 from .features import distinct
@@ -57,7 +54,6 @@ def read_unlabelled(path: Path, config: DataConfig) -> Records:
         )
     if not ids:
         raise InputError(" ".join([f"{path}: holds no image ({', '.join(sorted(IMAGES))}).", *notes]))
-    rows = np.zeros(len(ids) + 1, np.int64)
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -65,7 +61,7 @@ def read_unlabelled(path: Path, config: DataConfig) -> Records:
         inputs=files,
         classes=classes,
         classes_given=True,
-        labels=ObservedLabels(rows, np.empty(0, np.int64), np.empty(0, np.int8), len(classes)),
+        labels=label_entries(([], []), (len(ids), len(classes)), "unknown"),
         notes=(
             f"{path.name}: {counted(len(ids), 'photo')} without labels; those of {config.classes} are the "
             "classes. Neither folders nor further columns are read as labels.",

@@ -154,7 +154,8 @@ class CellLabels(NamedTuple):
     def entries(
         self, classes: Sequence[str], of_cells: Sequence[Sequence[str]] | None = None
     ) -> tuple[IntArray, IntArray]:
-        """Row and class of each label, int64, row by row; of the names in `of_cells`, by default `names`."""
+        """Row and class of each label, int64, row by row; of the names in `of_cells`, by default `names`.
+        Names that are none of `classes` are left out."""
         names = self.names if of_cells is None else of_cells
         labels = rows_of(classes, (name for some in names for name in some))
         starts = np.cumsum([0, *map(len, names)])
@@ -162,7 +163,9 @@ class CellLabels(NamedTuple):
         # Labels of a row are those of its cell, from where these start.
         shift = starts[self.codes] - (np.cumsum(counts) - counts)
         rows = np.repeat(np.arange(len(self.codes)), counts)
-        return rows, labels[np.arange(len(rows)) + shift[rows]].astype(np.int64)
+        columns = labels[np.arange(len(rows)) + shift[rows]].astype(np.int64)
+        known = columns >= 0
+        return rows[known], columns[known]
 
 
 def label_cells(column: Column, source: str, where: Callable[[int], str], rules: Rules) -> CellLabels:

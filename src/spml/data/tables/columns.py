@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ...common.errors import InputError, nearest
 from ...common.phrases import first_few, shorten
-from ...common.safe import quote
+from ...common.safe import is_file, quote
 from ...config import DataConfig
 from ..images.image_files import SUFFIXES
 from ..splits import split_name
@@ -245,7 +245,9 @@ def find_file(
     own = [k for k in sorted(table.scalar) if is_named(names[k]) and canonical(names[k]) not in other]
     cells = table.peek(named or own)
     there = [
-        k for k in named or own if root and cells[k] and all(_is_there(root, text(cell)) for cell in cells[k])
+        k
+        for k in named or own
+        if root and cells[k] and all(is_file(root / text(cell).replace("\\", "/")) for cell in cells[k])
     ]
     if len(there) == 1:
         if notes is not None:
@@ -280,13 +282,6 @@ def find_file(
         "instead of images, save them as an .npz file with the arrays X, Y and classes, or pass a DataFrame "
         f"X and labels y in Python. {EXPECTED}."
     )
-
-
-def _is_there(root: Path, name: str) -> bool:
-    try:
-        return bool(name) and (root / name.replace("\\", "/")).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _looks_like_file(word: str) -> bool:

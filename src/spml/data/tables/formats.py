@@ -117,14 +117,25 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
             f"{path}: the header has {len(names):,} columns, more than {MAX_COLUMNS:,}. {EXPECTED}; with "
             "many classes, list those of an image in one column `labels`."
         )
+
+    def blocks(columns: Sequence[int]) -> Iterator[Block]:
+        header, width = True, len(names)
+        for numbers, rows in _row_blocks(path, delimiter, max(1, min(_ROWS, _CELLS // width)), skip):
+            if header:
+                numbers, rows, header = numbers[1:], rows[1:], False
+            if {*map(len, rows)} - {width}:
+                number, row = next(each for each in zip(numbers, rows, strict=True) if len(each[1]) != width)
+                raise InputError(
+                    f"{path}: row {number} has {counted(len(row), 'cell')}, but the header has {width:,}: "
+                    f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for "
+                    'example "cat,dog"; or leave such rows out: '
+                    f'pandas.read_csv("{path.name}", on_bad_lines="skip").to_csv("good.csv", index=False).'
+                )
+            yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
+
     separated = f"{path.name}: columns are separated by {DELIMITERS.get(delimiter, repr(delimiter))}."
-    return Table(
-        path,
-        names,
-        frozenset(range(len(names))),
-        partial(_delimited_blocks, path, delimiter, len(names), skip),
-        notes=() if delimiter == "," else (separated,),
-    )
+    notes = () if delimiter == "," else (separated,)
+    return Table(path, names, frozenset(range(len(names))), blocks, notes=notes)
 
 
 def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str, ...]:
@@ -134,26 +145,6 @@ def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str
         return next((tuple(map(str.strip, cells)) for cells in rows if any(map(str.strip, cells))), ())
     except csv.Error:
         return ()
-
-
-def _delimited_blocks(
-    path: Path, delimiter: str, width: int, skip: int, columns: Sequence[int]
-) -> Iterator[Block]:
-    """Rows below the header; one that is longer or shorter than it is refused."""
-    header = True
-    size = max(1, min(_ROWS, _CELLS // width))
-    for numbers, rows in _row_blocks(path, delimiter, size, skip):
-        if header:
-            numbers, rows, header = numbers[1:], rows[1:], False
-        if {*map(len, rows)} - {width}:
-            number, row = next(each for each in zip(numbers, rows, strict=True) if len(each[1]) != width)
-            raise InputError(
-                f"{path}: row {number} has {counted(len(row), 'cell')}, but the header has {width:,}: "
-                f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for example "
-                f'"cat,dog"; or leave such rows out: pandas.read_csv("{path.name}", on_bad_lines="skip")'
-                '.to_csv("good.csv", index=False).'
-            )
-        yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
 
 
 def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
@@ -261,29 +252,25 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
         raise InputError(f"{path}: no line holds an object with text, numbers or lists of them. {EXPECTED}.")
     notes = (f"{path.name}: keys that hold objects are not read: {shorten(left_out)}.",) if left_out else ()
     scalar = frozenset(k for k, name in enumerate(names) if name not in several)
-    blocks = partial(_json_blocks, path, names, scalar)
+
+    def blocks(columns: Sequence[int]) -> Iterator[Block]:
+        objects = _objects(path)
+        while block := list(islice(objects, _OBJECTS)):
+            numbers, entries = zip(*block, strict=True)
+            cells = [[entry.get(names[column]) for entry in entries] for column in columns]
+            for column, values in zip(columns, cells, strict=True):
+                for number, value in zip(numbers, values, strict=True):
+                    if not _is_cell(value, lists=column not in scalar):
+                        lists = "" if column in scalar else ", or a list of them"
+                        raise InputError(
+                            f"{path}: line {number}: {quote(names[column])} is {quote(str(value))}, but must "
+                            f"be text, a number, true, false or null{lists}, as on other lines."
+                        )
+            yield Block(numbers, cells)
+
     return Table(
         path, tuple(map(str.strip, names)), scalar, blocks, " (line of the file)", notes, nested=left_out
     )
-
-
-def _json_blocks(
-    path: Path, names: Sequence[str], scalar: frozenset[int], columns: Sequence[int]
-) -> Iterator[Block]:
-    """Rows in blocks; a missing key is None."""
-    objects = _objects(path)
-    while block := list(islice(objects, _OBJECTS)):
-        numbers, entries = zip(*block, strict=True)
-        cells = [[entry.get(names[column]) for entry in entries] for column in columns]
-        for column, values in zip(columns, cells, strict=True):
-            for number, value in zip(numbers, values, strict=True):
-                if not _is_cell(value, lists=column not in scalar):
-                    lists = "" if column in scalar else ", or a list of them"
-                    raise InputError(
-                        f"{path}: line {number}: {quote(names[column])} is {quote(str(value))}, but must be"
-                        f" text, a number, true, false or null{lists}, as on other lines."
-                    )
-        yield Block(numbers, cells)
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -350,28 +337,29 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
             )
     scalar = frozenset(k for k in flat if not names[k].startswith("__index"))
     lists = [k for k, each in enumerate(schema) if is_list(each.type) and is_flat(each.type.value_type)]
-    nested = tuple(name for k, name in enumerate(names) if k not in flat and k not in lists)
-    blocks = partial(_parquet_blocks, path, file)
-    return Table(path, names, scalar, blocks, counted=" (counted from 0)", nested=nested)
+    read = {*flat, *lists}
+    nested = tuple(name for k, name in enumerate(names) if k not in read)
+    max_values = min(MAX_ROWS, MAX_ROWS_PER_BYTE * size)
 
-
-def _parquet_blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[Block]:
-    """Rows batch by batch; a missing value is None."""
-    fields = [*map(file.schema_arrow.field, columns)]
-    for column in fields:
-        if not is_flat(column.type) and not (is_list(column.type) and is_flat(column.type.value_type)):
-            raise InputError(
-                f"{path}: column {quote(column.name)} holds {str(column.type)[:100]}, not text, numbers or "
-                "lists of them."
-            )
-    names, size, start = [column.name for column in fields], path.stat().st_size, 0
-    max_values, left = min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), MAX_RATIO * size  # `left`: characters
-    values = dict.fromkeys(names, 0)
-    with readable(path):
+    def blocks(columns: Sequence[int]) -> Iterator[Block]:
+        for k in columns:
+            if k not in read:
+                raise InputError(
+                    f"{path}: column {quote(schema.names[k])} holds {str(schema.types[k])[:100]}, not text, "
+                    "numbers or lists of them."
+                )
+        chosen = [schema.names[k] for k in columns]
+        values, left, start = dict.fromkeys(chosen, 0), MAX_RATIO * size, 0
+        step = max(1, _BATCH // len(chosen))
         # One group at a time, because Arrow can't join lists of dictionaries over several groups.
-        for group in range(file.metadata.num_row_groups):
-            for batch in file.iter_batches(max(1, _BATCH // len(names)), [group], names, use_threads=False):
-                for name in names:
+        batches = (
+            batch
+            for group in range(metadata.num_row_groups)
+            for batch in file.iter_batches(step, [group], chosen, use_threads=False)
+        )
+        with readable(path):
+            for batch in batches:
+                for name in chosen:
                     column = batch.column(name)
                     # A small file can claim a very long list.
                     values[name] += len(column.flatten()) if is_list(column.type) else len(column)
@@ -380,15 +368,17 @@ def _parquet_blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[B
                             f"{path}: column {quote(name)} has more than {max_values:,} values, the limit "
                             "for a file of this size."
                         )
-                lists = [cells(batch.column(name)) for name in names]
+                found = [cells(batch.column(name)) for name in chosen]
                 # A small file can also repeat a long text in many cells.
-                left -= sum(len(cell) for column in lists for cell in column if isinstance(cell, str))
+                left -= sum(len(cell) for column in found for cell in column if isinstance(cell, str))
                 if left < 0:
                     raise InputError(
                         f"{path}: has more than {MAX_RATIO:,} characters of text per byte of the file."
                     )
-                yield Block(range(start, start + len(batch)), lists)
+                yield Block(range(start, start + len(batch)), found)
                 start += len(batch)
+
+    return Table(path, names, scalar, blocks, counted=" (counted from 0)", nested=nested)
 
 
 @contextmanager

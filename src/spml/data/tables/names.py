@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from ...common.safe import CONTROL, quote
+from ..splits import SPELLINGS
 
 EXPECTED = (
     "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
@@ -47,7 +48,7 @@ INFERRED = {"inferred": 1, "inferred_negative": -1}
 """Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
 
 _FLAG = re.compile(
-    r"(?:is|in|for|use_for)_?(?:(train|training)|(val|valid|validation|dev)|(test|testing|eval|evaluation|holdout))"
+    r"(?:is|in|for|use_for)_?(train|training|val|valid|validation|dev|test|testing|eval|evaluation|holdout)"
     r"(?:_?(?:set|image|img|photo|picture|sample|example|split|data))?"
 )
 MEASURE = re.compile(
@@ -96,11 +97,7 @@ def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True
 def split_flag(name: str) -> str:
     """Split of the rows in which a column of this name is true, such as `is_train`; empty for other names."""
     found = _FLAG.fullmatch(canonical(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
-    return (
-        next((part for part, word in zip(("train", "val", "test"), found.groups(), strict=True) if word), "")
-        if found
-        else ""
-    )
+    return SPELLINGS[found[1]] if found else ""
 
 
 def has_other_meaning(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from ..rename import wanted_names
 from ..splits import SPELLINGS, split_name
 from ..texts import Texts
 from ..values import BAD, BLANK, MARKS, PLUS, meaning, number, presence, text
-from .cells import CellLabels, Column, Rules, label_cells
+from .cells import Column, Rules, label_cells
 from .columns import Columns, bad_cells, find_columns, find_file, find_id, find_text
 from .formats import Table, open_table
 from .names import EXPECTED, PRESENT_COLUMNS, canonical, is_plural, listed_names, names_files
@@ -60,15 +61,13 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
             f"{shorten(table.names)}. Rename the column that names the images to `file`."
         )
     try:
-        rows = ImageRows(table, Columns(find_file(table, "", root)), root, DataConfig())
-        rows.read_columns([])
+        rows = Rows(table, Columns(find_file(table, "", root)), root, DataConfig())
     except InputError as error:
         message, _, options = str(error).partition(" Pass data.file_column=")
         if options:  # which a list of files to predict does not have
             raise InputError(f"{message} Rename the one that names the images to `file`.") from error
         raise InputError(message.replace("data.images", "`images`")) from error
-    _, first = np.unique(rows.image_of_written, return_index=True)
-    return tuple(rows.written[position] for position in first.tolist()), rows.inputs
+    return tuple(rows.written), rows.inputs
 
 
 def read_texts(table: Table, stated: str) -> tuple[Sequence[str], Texts, tuple[str, ...]]:
@@ -78,8 +77,7 @@ def read_texts(table: Table, stated: str) -> tuple[Sequence[str], Texts, tuple[s
         Names of the samples, their texts, and notes on what was left out.
     """
     config = DataConfig(text=stated)
-    rows = TextRows(table, Columns(find_id(table), text=find_text(table, stated)), Path(), config)
-    rows.read_columns([])
+    rows = Rows(table, Columns(find_id(table), text=find_text(table, stated)), Path(), config)
     filled, _, notes = _split_by_text(rows.names, rows.inputs, str(table.path))
     return take(rows.names, filled), rows.inputs.take(filled), notes
 
@@ -87,24 +85,20 @@ def read_texts(table: Table, stated: str) -> tuple[Sequence[str], Texts, tuple[s
 def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     """Read a table that has been opened, whose files are relative to `root`."""
     path, columns = table.path, find_columns(table, config, root)
-    rows = (TextRows if columns.text else ImageRows)(table, columns, root, config)
-    content = _read_names(rows) if columns.labels else _read_marks(rows)
+    rows, classes, labels, notes = (_read_names if columns.labels else _read_marks)(
+        table, columns, root, config
+    )
     records = Records(
         source=str(path),
         name=path.stem if path.stem != "labels" else path.resolve().parent.name,
         ids=rows.names,
         inputs=rows.inputs,
-        classes=content.classes,
+        classes=classes,
         classes_given=not columns.labels,
-        labels=content.labels,
+        labels=labels,
         split=rows.splits,
         groups=rows.groups,
-        notes=(
-            *table.notes,
-            *columns.notes,
-            *content.notes,
-            *rows.notes(),
-        ),
+        notes=(*table.notes, *columns.notes, *notes, *rows.notes),
     )
     if not columns.text:
         return records
@@ -117,72 +111,94 @@ def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
 # -- samples ---------------------------------------------------------------------------------------------
 
 
-class ImageRows:
-    """Rows of a table and the images that they name, in the order in which these first occur.
+class Rows:
+    """Rows of a table, and the samples that they name or hold, in the order in which these first occur.
 
-    Files are relative to `root`. A name without the suffix of an image stands for the one file with it.
+    Files are relative to `root`. A name without the suffix of an image stands for the one file with it. A
+    text is what some columns hold, one below the other. It has the name in the column `Columns.file`, of
+    which several rows may have the same one, with the same text; without that column each row is a sample,
+    named by its number.
+
+    Args:
+        table, columns, root, config: As in `read_rows`.
+        further: Columns whose cells `add` receives, in blocks of rows.
+        add: Called with the cells of these columns.
     """
 
-    inputs: Any  # paths of the images. This and the following are known once `read` has come to its end
-    names: Sequence[str]  # the same relative to `root`
-    written: Sequence[str]  # the different names as they are written in the table
-    image_of_written: IntArray  # image that each of them names
-    splits: tuple[str, ...] | None  # split of each image; None if the table has no such column
-    groups: tuple[str, ...] | None  # name of the group of each image, likewise; empty where the cell is blank
-    of_row: IntArray  # image of each row
-    first: IntArray  # first row of each image
-    repeats: IntArray  # rows that name an image which an earlier row names
+    inputs: Any  # paths of the images, or texts
+    names: Sequence[str]  # paths relative to `root`, or names of the texts
+    written: Sequence[str]  # names as they are first written in the table
+    splits: tuple[str, ...] | None  # split of each sample; None if the table has no such column
+    groups: tuple[str, ...] | None  # group of each sample, likewise; empty where the cell is blank
+    of_row: IntArray  # sample of each row
+    first: IntArray  # first row of each sample
+    repeats: IntArray  # rows that name a sample which an earlier row names
+    notes: Sequence[str]  # on samples with several rows
 
-    def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
-        self.table, self.columns, self.config, self._root = table, columns, config, root
-        self._numbers = array("q")
-        self._named = Column()
-
-    @property
-    def _own(self) -> list[int]:
-        """Columns that say what the samples are."""
-        return [self.columns.file, *([self.columns.folder] if self.columns.folder >= 0 else [])]
-
-    def _collect(self, numbers: Sequence[int], cells: Sequence[Sequence[Any]]) -> None:
-        """Take in the cells of these columns, of some rows with these numbers."""
-        if len(cells) == 2:
-            pairs = zip(map(text, cells[0]), map(text, cells[1]), strict=True)
-            self._named.extend([name and f"{folder}/{name}".lstrip("/") for name, folder in pairs])
-        else:
-            self._named.extend(cells[0])
-
-    def read(self, columns: Sequence[int]) -> Iterator[Sequence[Sequence[Any]]]:
-        """Read the table, and yield the cells of further columns in blocks of rows."""
-        own, split = self._own, self.columns.split if self.config.split == "given" else -1
-        about = {k: Column() for k in (split, self.columns.group) if k >= 0}
-        known = len(own) + len(about)
-        for block in self.table.blocks([*own, *about, *columns]):
+    def __init__(
+        self,
+        table: Table,
+        columns: Columns,
+        root: Path,
+        config: DataConfig,
+        further: Sequence[int] = (),
+        add: Callable[[Sequence[Sequence[Any]]], object] = lambda cells: None,
+    ) -> None:
+        self.table, self.columns = table, columns
+        self._numbers, texts, named = array("q"), list[str](), Column()
+        split = columns.split if config.split == "given" else -1
+        about = {k: Column() for k in (split, columns.group) if k >= 0}
+        own = [*columns.text, *(k for k in (columns.file, columns.folder) if k >= 0)]
+        for block in table.blocks([*own, *about, *further]):
             self._numbers.extend(block.numbers)
-            self._collect(block.numbers, block.cells[: len(own)])
-            for column, cells in zip(about.values(), block.cells[len(own) : known], strict=True):
-                column.extend(cells)
-            yield block.cells[known:]
+            cells = iter(block.cells)
+            if columns.text:
+                texts += map(join_cells, zip(*islice(cells, len(columns.text)), strict=True))
+            of_block: Sequence[object] = next(cells) if columns.file >= 0 else block.numbers
+            if columns.folder >= 0:
+                pairs = zip(map(text, of_block), map(text, next(cells)), strict=True)
+                of_block = [name and f"{folder}/{name}".lstrip("/") for name, folder in pairs]
+            named.extend(of_block)
+            for column in about.values():
+                column.extend(next(cells))
+            add([*cells])
         if not self._numbers:
-            raise InputError(f"{self.table.path}: has no rows. {EXPECTED}, then one row per image.")
-        self._find_samples()
+            raise InputError(f"{table.path}: has no rows. {EXPECTED}, then one row per image.")
+        self.written, self.of_row, self.first = named.values, named.codes, named.first
+        if columns.text:
+            self.names = self.written
+            if columns.file < 0:
+                self.names = RowNames(np.array(self.written, np.int64))
+            if "" in self.names:
+                where = self.where(int(self.first[self.names.index("")]))
+                raise InputError(f"{where}: the name of the sample is empty. Fill it in.")
+            self.inputs = Texts.of(agreed(texts, self.of_row, self.first, "text", self.both))
+        else:
+            self._locate(root, config)
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
-        self.splits = self._read_splits(about[split]) if split in about else None
-        self.groups = self._read_groups(about[self.columns.group]) if self.columns.group in about else None
-
-    def read_columns(self, columns: Sequence[int]) -> list[Column]:
-        """Read the table, and return further columns."""
-        found = [Column() for _ in columns]
-        for cells in self.read(columns):
-            for column, some in zip(found, cells, strict=True):
-                column.extend(some)
-        return found
+        self.splits = self._split(about[split]) if split in about else None
+        self.groups = None
+        if columns.group in about:
+            cells_of_groups = about[columns.group]
+            self.groups = self._agreed(group_names(cells_of_groups.values), cells_of_groups, "group")
+        self.notes = []
+        if len(self.repeats):
+            count = len(np.unique(self.of_row[self.repeats]))
+            examples = [
+                f"{self.names[image]} (rows {self._numbers[self.first[image]]} and {self._numbers[row]})"
+                for row, image in zip(self.repeats[:3], self.of_row[self.repeats[:3]], strict=True)
+            ]
+            self.notes = [
+                f"{table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
+                f" labels were merged, such as {', '.join(examples)}."
+            ]
 
     def where(self, *rows: int) -> str:
         """The table and the numbers of one or two rows, for messages."""
         return self.table.where(*(self._numbers[row] for row in rows))
 
     def both(self, first: int, second: int) -> str:
-        """The beginning of a message on two rows of one image."""
+        """The beginning of a message on two rows of one sample."""
         return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
 
     def contradiction(self, first: int, second: int, name: str) -> InputError:
@@ -190,31 +206,14 @@ class ImageRows:
         rows = self.both(*sorted((first, second)))
         return InputError(f"{rows}, but contradict each other about {name!r}. Correct one of them.")
 
-    def notes(self) -> list[str]:
-        """Notes on images with several rows."""
-        notes = []
-        if len(self.repeats):
-            count = len(np.unique(self.of_row[self.repeats]))
-            numbers, first = self._numbers, self.first
-            examples = [
-                f"{self.names[image]} (rows {numbers[first[image]]} and {numbers[row]})"
-                for row, image in zip(self.repeats[:3], self.of_row[self.repeats[:3]], strict=True)
-            ]
-            notes.append(
-                f"{self.table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
-                f" labels were merged, such as {', '.join(examples)}."
-            )
-        return notes
-
-    def _find_samples(self) -> None:
-        self.written = names = self._named.values
-        self.of_row, self.first = self._named.codes, self._named.first
-        self.image_of_written = np.arange(len(names))
-        if not all(are_listed(self._root, names)):
+    def _locate(self, root: Path, config: DataConfig) -> None:
+        """Find the images that the written names stand for."""
+        names = self.written
+        if not all(are_listed(root, names)):
             folder = self.columns.folder
-            if folder >= 0 and not any(is_file(self._root / name.replace("\\", "/")) for name in names):
+            if folder >= 0 and not any(is_file(root / name.replace("\\", "/")) for name in names):
                 raise InputError(
-                    f"{self.where(0)}: there is no file {quote(names[0])} in {shown(self._root)}. The folder "
+                    f"{self.where(0)}: there is no file {quote(names[0])} in {shown(root)}. The folder "
                     f"of each file is that of the column {quote(self.table.names[folder])}: pass data.images "
                     "with the folder that these paths begin in."
                 )
@@ -224,19 +223,17 @@ class ImageRows:
                 (name, *(() if has_suffix else map(name.__add__, IMAGE_SUFFIXES)))
                 for name, has_suffix in zip(names, whole, strict=True)
             ]
-            located = locate_names(
-                self._root, options, lambda k: self.where(self.first[k]), self.config.missing
-            )
+            located = locate_names(root, options, lambda k: self.where(self.first[k]), config.missing)
             image: dict[str, int] = {}
             codes = (image.setdefault(name, len(image)) for name in located)
-            self.image_of_written = np.fromiter(codes, np.int64, len(located))
-            self.of_row = self.image_of_written[self.of_row]
-            self.first = self.first[np.unique(self.image_of_written, return_index=True)[1]]
-            names = [*image]
+            of_written = np.fromiter(codes, np.int64, len(located))
+            earliest = np.unique(of_written, return_index=True)[1]
+            self.of_row, self.first = of_written[self.of_row], self.first[earliest]
+            self.written, names = [names[k] for k in earliest.tolist()], [*image]
         self.names = PackedNames.of(names)
-        self.inputs = FilesBelow(self._root, self.names)
+        self.inputs = FilesBelow(root, self.names)
 
-    def _read_splits(self, cells: Column) -> tuple[str, ...]:
+    def _split(self, cells: Column) -> tuple[str, ...]:
         if self.columns.split_if:
             other = "test" if self.columns.split_if == "train" else "train"
             names = [{1: self.columns.split_if, 0: other}.get(MARKS[cell], "") for cell in cells.values]
@@ -249,46 +246,12 @@ class ImageRows:
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
                 "data.split=ignore."
             )
-        return self._agreed([names[code] for code in cells.codes.tolist()], "split")
+        return self._agreed(names, cells, "split")
 
-    def _read_groups(self, cells: Column) -> tuple[str, ...]:
-        names = group_names(cells.values)
-        return self._agreed([names[code] for code in cells.codes.tolist()], "group")
-
-    def _agreed(self, values: Sequence[str], what: str) -> tuple[str, ...]:
-        """What the rows of each sample say."""
+    def _agreed(self, meanings: Sequence[str], cells: Column, what: str) -> tuple[str, ...]:
+        """What the rows of each sample say, where the distinct cells of a column mean `meanings`."""
+        values = [meanings[code] for code in cells.codes.tolist()]
         return agreed(values, self.of_row, self.first, what, self.both)
-
-
-class TextRows(ImageRows):
-    """Rows of a table and the texts that they hold: those of some columns, one below the other.
-
-    A sample has the name in the column `Columns.file`, of which several rows may have the same one, with the
-    same text; without that column each row is a sample, named by its number.
-    """
-
-    def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
-        super().__init__(table, columns, root, config)
-        self._texts: list[str] = []
-
-    @property
-    def _own(self) -> list[int]:
-        return [*self.columns.text, *([self.columns.file] if self.columns.file >= 0 else [])]
-
-    def _collect(self, numbers: Sequence[int], cells: Sequence[Sequence[Any]]) -> None:
-        parts = cells[: len(self.columns.text)]
-        self._texts += map(join_cells, zip(*parts, strict=True))
-        self._named.extend(cells[-1] if self.columns.file >= 0 else numbers)
-
-    def _find_samples(self) -> None:
-        self.of_row, self.first = self._named.codes, self._named.first
-        named = self._named.values
-        self.names = named if self.columns.file >= 0 else RowNames(np.array(named, np.int64))
-        if "" in self.names:
-            where = self.where(int(self.first[self.names.index("")]))
-            raise InputError(f"{where}: the name of the sample is empty. Fill it in.")
-        self.inputs = Texts.of(self._agreed(self._texts, "text"))
-        self._texts = []
 
 
 def join_cells(cells: Iterable[object]) -> str:
@@ -312,68 +275,75 @@ def _split_by_text(
 # -- labels ----------------------------------------------------------------------------------------------
 
 
-class _Content(NamedTuple):
-    classes: tuple[str, ...]
-    labels: ObservedLabels  # of each image
-    notes: Sequence[str]  # how the labels were understood
+_Content = tuple[Rows, tuple[str, ...], ObservedLabels, Sequence[str]]
+"""Rows of a table, classes, labels of each sample, and how these were understood."""
 
 
-def _read_marks(rows: ImageRows) -> _Content:
+def _read_marks(table: Table, columns: Columns, root: Path, config: DataConfig) -> _Content:
     """Read columns that stand for one class each."""
-    table, columns, limit = rows.table, rows.columns.marks, rows.config.present_above
+    limit, blocks = config.present_above, list[npt.NDArray[np.int8]]()
 
     def code(cell: Any) -> int:
         value = number(cell)
         return MARKS[cell] if limit is None or value is None else int(value > limit)
 
-    mark = MARKS.__getitem__ if limit is None else code
-    blocks = [
-        np.array([array("b", map(mark, cells)) for cells in block], np.int8) for block in rows.read(columns)
-    ]
+    def add(cells: Sequence[Sequence[Any]]) -> None:
+        mark = MARKS.__getitem__ if limit is None else code
+        blocks.append(np.array([array("b", map(mark, column)) for column in cells], np.int8))
+
+    rows = Rows(table, columns, root, config, columns.marks, add)
     codes = np.concatenate(blocks, axis=1)
     if len(bad := np.flatnonzero((codes == BAD).any(axis=1))):
-        raise bad_cells(table, columns[bad[0]])
+        raise bad_cells(table, columns.marks[bad[0]])
     if (codes == BLANK).all():
         raise InputError(
             f"{table.path}: no row has a label: the columns of classes are blank: "
-            f"{shorten(table.names[k] for k in columns)}."
+            f"{shorten(table.names[k] for k in columns.marks)}."
         )
-    classes = tuple(class_name(table.names[k], str(table.path)) for k in columns)
+    classes = tuple(class_name(table.names[k], str(table.path)) for k in columns.marks)
     occurring = np.unique(codes).tolist()
-    zero, blank, sentence = meaning(occurring, rows.config.default_label, str(table.path))
+    zero, blank, sentence = meaning(occurring, config.default_label, str(table.path))
     dash = zero if PLUS in occurring else blank
     values = np.array([zero, 1, blank, 0, 1, dash, -1], np.int8)  # by code; -1 is the last one
     stand = counted(len(classes), "column stands", "columns stand")
     above = "" if limit is None else f" A number above {limit:g} is 1, another one 0."
     note = f"{table.path.name}: {stand} for a class ({shorten(classes)}): {sentence}{above}"
-    ternary = _merge(values[codes.T], rows, classes)
-    return _Content(classes, ObservedLabels.from_ternary(ternary), [note])
+    ternary = values[codes.T]
+    if len(rows.repeats):  # an image has the labels that any of its rows knows
+        order = np.argsort(rows.of_row, kind="stable")
+        starts = np.unique(rows.of_row[order], return_index=True)[1]
+        largest, smallest = (
+            extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
+        )
+        for image, column in np.argwhere((largest == 1) & (smallest == -1)).tolist():
+            signs = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
+            raise rows.contradiction(signs.index(1), signs.index(-1), classes[column])
+        ternary = np.where(largest == 1, largest, smallest)
+    return rows, classes, ObservedLabels.from_ternary(ternary), [note]
 
 
-def _merge(ternary: npt.NDArray[np.int8], rows: ImageRows, classes: Sequence[str]) -> npt.NDArray[np.int8]:
-    """Labels of each image: those that any of its rows knows."""
-    if not len(rows.repeats):
-        return ternary
-    order = np.argsort(rows.of_row, kind="stable")
-    starts = np.unique(rows.of_row[order], return_index=True)[1]
-    largest, smallest = (
-        extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
-    )
-    for image, column in np.argwhere((largest == 1) & (smallest == -1)).tolist():
-        values = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
-        raise rows.contradiction(values.index(1), values.index(-1), classes[column])
-    return np.where(largest == 1, largest, smallest)
-
-
-def _read_names(rows: ImageRows) -> _Content:
+def _read_names(table: Table, columns: Columns, root: Path, config: DataConfig) -> _Content:
     """Read the columns that hold class names, and a column that says whether each is present."""
-    table, columns, config = rows.table, rows.columns, rows.config
     count, has_presence = len(columns.labels), columns.presence >= 0
     cells, present_cells = Column(), Column()  # `cells`: those of all columns of labels, row by row
-    for block in rows.read([*columns.labels, *([columns.presence] if has_presence else [])]):
+
+    def add(block: Sequence[Sequence[Any]]) -> None:
         cells.extend(block[0] if count == 1 else [*chain.from_iterable(zip(*block[:count], strict=True))])
         present_cells.extend(block[-1] if has_presence else ())
-    labels = _cell_labels(rows, columns.labels, cells, lambda cell: rows.where(cell // count))
+
+    further = [*columns.labels, *([columns.presence] if has_presence else [])]
+    rows = Rows(table, columns, root, config, further, add)
+    named = [table.names[k] for k in columns.labels]
+    rules = Rules(
+        separator=config.separator,
+        plural=any(map(is_plural, named)),
+        stated=bool(config.label_column),
+        keep=wanted_names(config),
+        marks=config.marks,
+        one_hot=tuple(listed_names(config.one_hot)),
+    )
+    source = f"{table.path.name}: column{'s' * (count > 1)} {', '.join(map(quote, named))}"
+    labels = label_cells(cells, source, lambda cell: rows.where(cell // count), rules)
     classes = labels.classes
     if len(labels.unread) and config.unlabelled == "stop":
         raise InputError(
@@ -383,11 +353,9 @@ def _read_names(rows: ImageRows) -> _Content:
         unread = f" {labels.notes[-1]}" if len(labels.unread) else ""
         beside = "".join(f" {note}" for note in columns.notes if "not used" in note)
         raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.{beside}")
-    known = {*classes}
-    doubtful = [tuple(name for name in names if name in known) for names in labels.doubtful]
     (present, column), (absent, lacks), (doubted, unsure) = (
         (cell // count, of)
-        for cell, of in (labels.entries(classes, some) for some in (labels.names, labels.absent, doubtful))
+        for cell, of in map(partial(labels.entries, classes), (labels.names, labels.absent, labels.doubtful))
     )
     if labels.several and config.default_label == "negative":
         _check_repeats(present, column, rows, classes)
@@ -418,10 +386,10 @@ def _read_names(rows: ImageRows) -> _Content:
     )
     shape = len(rows.names), len(classes)
     observed = label_entries(positive, shape, config.default_label, negative=negative, unknown=unknown)
-    return _Content(classes, observed, notes)
+    return rows, classes, observed, notes
 
 
-def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
+def _presence(rows: Rows, cells: Column) -> npt.NDArray[np.int64]:
     """Whether the label of each row is present: 1, 0, or `BLANK` where it is not known."""
     marks = presence(cells.values)
     for code, mark in enumerate(marks):
@@ -435,26 +403,7 @@ def _presence(rows: ImageRows, cells: Column) -> npt.NDArray[np.int64]:
     return np.array(marks)[cells.codes]
 
 
-def _cell_labels(
-    rows: ImageRows, columns: Sequence[int], cells: Column, where: Callable[[int], str]
-) -> CellLabels:
-    """Labels in columns."""
-    config, names = rows.config, [rows.table.names[k] for k in columns]
-    column = "column" if len(names) == 1 else "columns"
-    rules = Rules(
-        separator=config.separator,
-        plural=any(map(is_plural, names)),
-        stated=bool(config.label_column),
-        keep=wanted_names(config),
-        marks=config.marks,
-        one_hot=tuple(listed_names(config.one_hot)),
-    )
-    return label_cells(
-        cells, f"{rows.table.path.name}: {column} {', '.join(map(quote, names))}", where, rules
-    )
-
-
-def _check_repeats(row: IntArray, column: IntArray, rows: ImageRows, classes: Sequence[str]) -> None:
+def _check_repeats(row: IntArray, column: IntArray, rows: Rows, classes: Sequence[str]) -> None:
     """Check that all rows of an image have the same names."""
     from scipy.sparse import csr_matrix
 
