@@ -21,7 +21,8 @@ They share most of their input pixels. Larger blocks multiply by more zeros, sma
 class PillowResize(nn.Module):
     """Resize RGB images of any size to a square, as images are resized before a network sees them.
 
-    Pillow resizes the rows, then the columns, and rounds to 8 bits after each pass. Its coefficients are integers, so that sums of products are exact in float64 and do not depend on their order.
+    Pillow resizes the rows, then the columns, and rounds to 8 bits after each pass. Its coefficients are
+    integers, so that sums of products are exact in float64 and do not depend on their order.
 
     Args:
         size: Side of the result in pixels; the aspect ratio is not kept.
