@@ -226,8 +226,8 @@ def test_a_class_that_hardly_any_leaf_knows_is_not_blown_up():
     scores[:, ::2, 0] = 1  # deviation .5
     scores[:, 0, 1] = 0.005  # deviation .00025
     weighed = [(auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), 0.5), (forest_of(0.8), 0.5)]
-    sum_of = Members(weighed, scores, {}, np.zeros((2, 2), np.bool_)).sum
-    np.testing.assert_allclose(sum_of.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
+    members = Members(weighed, scores, {}, np.zeros((2, 2), np.bool_))
+    np.testing.assert_allclose(members.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
 
 
 def test_a_forest_far_behind_is_left_out():

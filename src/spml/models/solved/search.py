@@ -22,7 +22,7 @@ from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
 from .moments import sparse_scaling
-from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces, too_much
+from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces, fit_spaces, too_much
 
 Scores = npt.NDArray[np.float32]
 
@@ -66,7 +66,7 @@ def search(
     seed: int,
     columns: Tensor | None = None,
     budget: Budget | None = None,
-) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[AnySpaces]]]:
+) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
     """Solve and score every head on every space.
 
     Args:
@@ -88,7 +88,7 @@ def search(
     """
     candidates: list[Candidate] = []
     tried: list[dict[str, Any]] = []
-    fitted: dict[str, list[AnySpaces]] = {}
+    fitted: dict[str, list[Spaces]] = {}
     problem: InputError | None = None
     budget, seconds = budget or Budget(), 0.0
     rows = np.concatenate([fold.held for fold in folds])
@@ -185,14 +185,12 @@ class HeldOut:
         width: Width of the kernel; 0 = the scaled features themselves.
     """
 
-    def __init__(self, fitted: Sequence[AnySpaces], held: Sequence[Rows], width: float) -> None:
+    def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
         self._folds: list[tuple[Solver, list[Any]]] = []
         for spaces, rows in zip(fitted, held, strict=True):
             solver = spaces.solver(width)
-            inputs = (
-                next(spaces.inputs(batch, (width,)))
-                for batch in spaces.batches(rows, len(spaces.pool.columns))
-            )
+            batches = spaces.pool.batches(rows, len(spaces.pool.columns))
+            inputs = (next(spaces.inputs(batch, (width,))) for batch in batches)
             self._folds.append((solver, [solver.centred(part) for part in inputs]))
 
     @property

@@ -292,7 +292,10 @@ class Pool:
 
     def batches(self, rows: Rows, outputs: int = 0) -> Iterator[Rows]:
         """Rows in batches that fit into memory, with this number of outputs for each row."""
-        size = batch_rows(max(self.width, outputs, LANDMARKS))
+        if self.wide:
+            size = max(1, _OUTPUTS // (outputs + SPARSE_AXES))
+        else:
+            size = batch_rows(max(self.width, outputs, LANDMARKS))
         for first in range(0, len(rows), size):
             yield rows[first : first + size]
 
@@ -346,10 +349,6 @@ class Spaces:
                 return landmarks, space.projection
         return features, None
 
-    def batches(self, rows: Rows, outputs: int) -> Iterator[Rows]:
-        """Rows in batches that fit into memory, with this number of outputs for each row."""
-        return self.pool.batches(rows, outputs)
-
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; scaling and kernels stay as they are."""
         self._rows, self._solvers = np.concatenate([self._rows, rows]), None
@@ -382,8 +381,8 @@ class Spaces:
         return self.solve()[self.widths.index(width)]
 
 
-class SparseSpaces:
-    """The linear space of one scaling of sparse features, with the interface of `Spaces`.
+class SparseSpaces(Spaces):
+    """The linear space of one scaling of sparse features.
 
     Args:
         pool: Labelled samples.
@@ -391,31 +390,19 @@ class SparseSpaces:
         scaling: Name of a scaling that leaves zeros as they are.
     """
 
-    widths = (0.0,)
-
     def __init__(self, pool: Pool, rows: Rows, scaling: str) -> None:
-        self.pool, self._rows = pool, rows
-        self.scaling: Scaling = make_scaling(scaling, pool.width)
+        self.pool, self.widths, self._rows = pool, (0.0,), rows
+        self.scaling = make_scaling(scaling, pool.width)
         fit_scaling(self.scaling, pool.sparse(rows))
         self.landmarks, self.maps = torch.empty(0, pool.width), [nn.Identity()]
-        self._solver: Solver | None = None
+        self._solvers: list[Solver] | None = None
         self._start: Solution | None = None  # of softmax regression
-
-    def head_inputs(self, width: float, outputs: int) -> tuple[int, None]:
-        """Number of inputs of the linear heads; there is no projection that they take in."""
-        return self.pool.width, None
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; the scaling stays as it is."""
-        if isinstance(self._solver, SparseSolver):
-            self._start = self._solver.multinomial.latest
-        self._rows, self._solver = np.concatenate([self._rows, rows]), None
-
-    def batches(self, rows: Rows, outputs: int) -> Iterator[Rows]:
-        """Rows in batches whose outputs fit into memory."""
-        size = max(1, _OUTPUTS // (outputs + SPARSE_AXES))
-        for first in range(0, len(rows), size):
-            yield rows[first : first + size]
+        if self._solvers and isinstance(self._solvers[0], SparseSolver):
+            self._start = self._solvers[0].multinomial.latest
+        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
 
     def inputs(self, batch: Rows, widths: Sequence[float] | None = None) -> Iterator[Any]:
         """Yield the features (B, D) of samples, CSR."""
@@ -423,22 +410,15 @@ class SparseSpaces:
 
     def solve(self) -> list[Solver]:
         """Solver for the samples added so far."""
-        if self._solver is None:
+        if self._solvers is None:
             rows = np.sort(self._rows)
             matrix, positives = scaled(self.pool.sparse(rows), self.scaling), self.pool.positives(rows)
             stats = sparse_moments(matrix, positives, self.pool.columns)
             if too_much(self.pool):
-                self._solver = Solver(stats)
+                self._solvers = [Solver(stats)]
             else:
-                self._solver = SparseSolver(stats, Multinomial(matrix, positives, stats, self._start))
-        return [self._solver]
-
-    def solver(self, width: float) -> Solver:
-        """Solver of the space."""
-        return self.solve()[0]
-
-
-AnySpaces = Spaces | SparseSpaces
+                self._solvers = [SparseSolver(stats, Multinomial(matrix, positives, stats, self._start))]
+        return self._solvers
 
 
 def too_much(pool: Pool) -> str:
@@ -453,7 +433,7 @@ def too_much(pool: Pool) -> str:
     return ""
 
 
-def fit_spaces(pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> AnySpaces:
+def fit_spaces(pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> Spaces:
     """Fit the spaces of one scaling on some samples; the arguments are those of `Spaces`."""
     return SparseSpaces(pool, rows, scaling) if pool.wide else Spaces(pool, rows, scaling, widths, seed)
 
