@@ -41,7 +41,7 @@ from .checkpoint import (
     set_random_state,
 )
 from .loader import EpochBatches, make_loader
-from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
+from .optimiser import WeightAverage, learning_rate, make_optimizer
 from .predict import Logits, head_inputs, predict_logits, predict_scores
 from .step import TrainingStep, gather_batch
 
@@ -318,7 +318,9 @@ class Trainer:
         index = batch.index.to(device, non_blocking=True)
         regions = None if batch.regions is None else batch.regions.to(device, non_blocking=True)
         rows = self.batches.rows_in(state.batch)
-        set_learning_rate(self.optimizer, self._learning_rate(state.step))
+        rate = self._learning_rate(state.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["lr_factor"]
         seed = self.config.seed * _SEEDS + state.step
         terms, outputs = self.step(inputs, views, target, index, rows, seed, regions)
         self.fabric.backward(torch.stack(list(terms.values())).sum())

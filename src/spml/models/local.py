@@ -282,11 +282,7 @@ def fit_local(
     large = max(windows.sides) ** 2 >= _LARGE * windows.height * windows.width
     whole = 0.0 if large else 1 / (sizes + 1)
     weights = [whole, *[0.0] * sizes, 1 - whole]
-    local = LocalScores(held_out.shape[2], LocalSettings(windows, weights))
-    spread, centre = torch.std_mean(held_out.double(), 1, correction=0)
-    local.centre.copy_(centre)
-    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
-    local.offset.zero_()
+    local = _standardising(held_out, LocalSettings(windows, weights))
     offset, scale, logits = class_logits(local(held_out), known, mean_labels)
     local.offset.copy_(offset)
     local.scale.copy_(scale)
@@ -307,16 +303,23 @@ def weigh_alike(scores: Tensor, windows: Windows) -> LocalScores:
         Zero-Shot Multi-Label Recognition in Vision-Language Models. CVPR 2025.
     """
     count = len(windows.sides)
-    local = LocalScores(scores.shape[2], LocalSettings(windows, [1 / (count + 1)] * (count + 1) + [0.0]))
-    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
-    local.centre.copy_(centre)
-    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
-    local.offset.zero_()
+    weights = [1 / (count + 1)] * (count + 1) + [0.0]
+    local = _standardising(scores, LocalSettings(windows, weights))
     sums = local(scores).double()
     deviation, mean = torch.std_mean(scores[0].double().exp().logit(_SMALLEST_SPREAD), 0, correction=0)
     own, middle = torch.std_mean(sums, 0, correction=0)
     local.scale.copy_(deviation / own.clamp_min(_SMALLEST_SPREAD))
     local.offset.copy_(mean - local.scale * middle)
+    return local
+
+
+def _standardising(scores: Tensor, settings: LocalSettings) -> LocalScores:
+    """Weighted sum of scores (V, H, C), each with mean 0 and deviation 1 in every class."""
+    local = LocalScores(scores.shape[2], settings)
+    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    local.centre.copy_(centre)
+    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
+    local.offset.zero_()
     return local
 
 

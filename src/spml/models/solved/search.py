@@ -129,19 +129,15 @@ def spaces_for(pool: Pool) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if pool.counts and (reason := too_much(pool)):
         log.info(f"auto head: without softmax regression, because {reason}")
     if pool.wide:
-        return _wide_spaces(pool), (0.0,)
+        # Two of counts. Those that have weights already, such as those of TF-IDF, are best as they are
+        # (benchmarks/results/texts.md).
+        own = sparse_scaling(pool.training)
+        scalings: tuple[str, ...] = (own, SQRT_L2) if own == TFIDF else (own,)
+        if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
+            raise _too_many(pool, size)
+        return scalings, (0.0,)
     scalings = (STANDARD, SQRT_L2, *([TFIDF] if pool.counts else []))
     return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if pool.counts else DENSE_WIDTHS)
-
-
-def _wide_spaces(pool: Pool) -> tuple[str, ...]:
-    """Scalings of wide sparse features: two of counts; those that have weights already, such as those of
-    TF-IDF, are best as they are (benchmarks/results/texts.md)."""
-    own = sparse_scaling(pool.training)
-    scalings = (own, SQRT_L2) if own == TFIDF else (own,)
-    if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
-        raise _too_many(pool, size)
-    return scalings
 
 
 def _affordable(pool: Pool, scalings: int, kernels: tuple[float, ...]) -> tuple[float, ...]:
