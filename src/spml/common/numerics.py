@@ -73,6 +73,50 @@ def minimise(
     return Minimum(point, slope, iterations, evaluations)
 
 
+Weights = tuple[Tensor, Tensor]
+"""Weights (D, C) and biases (C,) of a linear head."""
+
+
+def minimise_head(
+    gradient: Callable[[Tensor, Tensor], Weights],
+    start: Weights,
+    origin: Weights,
+    units: Weights,
+    *,
+    tolerance: float,
+    max_evaluations: int,
+) -> tuple[Weights, Minimum, bool]:
+    """Find the weights and biases of a linear head by `minimise`.
+
+    Args:
+        gradient: Maps weights and biases to the gradients by both, which are overwritten.
+        start: Where the search starts.
+        origin: Where the gradient is measured that `tolerance` is a share of.
+        units: Units in which the second derivative is about 1.
+        tolerance: Norm of the gradient in these units at which to stop, as a share of that at the origin.
+        max_evaluations: As for `minimise`.
+
+    Returns:
+        Weights and biases, the search, and whether it reached the tolerance.
+    """
+
+    def joined(weights: Tensor, bias: Tensor) -> Tensor:
+        return torch.cat([weights.ravel(), bias])
+
+    def split(point: Tensor) -> Weights:
+        weights, bias = point[: -len(units[1])], point[-len(units[1]) :]
+        return weights.view_as(units[0]) * units[0], bias * units[1]
+
+    def slope(point: Tensor) -> Tensor:
+        by_weights, by_bias = gradient(*split(point))
+        return joined(by_weights.mul_(units[0]), by_bias * units[1])
+
+    first, point = (joined(at[0] / units[0], at[1] / units[1]) for at in (origin, start))
+    least = tolerance * float(slope(first).norm())
+    minimum = minimise(slope, point, tolerance=least, max_evaluations=max_evaluations)
+    return split(minimum.point), minimum, float(minimum.slope.norm()) <= least
+
+
 def _direction(slope: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Tensor:
     """Minus the gradient times an estimate of the inverse second derivative, which is positive definite."""
     direction, shares = -slope, []

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import InputError, SpmlError
-from ..common.numerics import Minimum, SpreadSum, minimise
+from ..common.numerics import Minimum, SpreadSum, Weights, minimise_head
 from ..common.torch_draws import borrowed_generators
 from ..data import Samples
 from ..methods.base import Batch, Objective, Outputs, Progress
@@ -137,8 +137,8 @@ class _Problem:
         return loss + l2 * float(weights.square().sum()), by_weights, slope.sum(0)
 
     def solve(
-        self, begin: tuple[Tensor, Tensor], l2: float, tolerance: float, max_evaluations: int
-    ) -> tuple[tuple[Tensor, Tensor], Minimum, bool]:
+        self, begin: Weights, l2: float, tolerance: float, max_evaluations: int
+    ) -> tuple[Weights, Minimum, bool]:
         """Solve for one penalty. Returns weights and bias, the search, and whether it converged.
 
         The search is in units of weights (R, C) and biases (C,) in which the curvature is about 1: for a
@@ -160,21 +160,14 @@ class _Problem:
         curvature = curvature.clamp(min=_LEAST_CURVATURE * largest if largest else 1.0)
         units = (self._variances[:, None] * curvature + 2 * l2).rsqrt(), curvature.rsqrt()
 
-        def joined(weights: Tensor, bias: Tensor) -> Tensor:
-            return torch.cat([weights.ravel(), bias])
-
-        def split(point: Tensor) -> tuple[Tensor, Tensor]:
-            weights, bias = point[: -len(curvature)], point[-len(curvature) :]
-            return weights.view_as(units[0]) * units[0], bias * units[1]
-
-        def gradient(point: Tensor) -> Tensor:
-            _, by_weights, by_bias = self.gradient(*split(point), l2)
-            return joined(by_weights * units[0], by_bias * units[1])
-
-        first = float(gradient(joined(self.start[0], self.start[1] / units[1])).norm())
-        point = joined(begin[0] / units[0], begin[1] / units[1])
-        minimum = minimise(gradient, point, tolerance=tolerance * first, max_evaluations=max_evaluations)
-        return split(minimum.point), minimum, float(minimum.slope.norm()) <= tolerance * first
+        return minimise_head(
+            lambda weights, bias: self.gradient(weights, bias, l2)[1:],
+            begin,
+            self.start,
+            units,
+            tolerance=tolerance,
+            max_evaluations=max_evaluations,
+        )
 
     @torch.no_grad()
     def fill_head(self, weights: Tensor, bias: Tensor) -> None:

@@ -22,7 +22,7 @@ from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
 from .moments import sparse_scaling
-from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces, fit_spaces, too_much
+from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces, fit_spaces, to_csr, too_much
 
 Scores = npt.NDArray[np.float32]
 
@@ -182,12 +182,15 @@ class HeldOut:
     """
 
     def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
-        self._folds: list[tuple[Solver, list[Any]]] = []
+        self._folds: list[tuple[Solver, list[Tensor], list[Any]]] = []
         for spaces, rows in zip(fitted, held, strict=True):
-            solver = spaces.solver(width)
-            batches = spaces.pool.batches(rows, len(spaces.pool.columns))
-            inputs = (next(spaces.inputs(batch, (width,))) for batch in batches)
-            self._folds.append((solver, [solver.centred(part) for part in inputs]))
+            solver, along, matrices = spaces.solver(width), list[Tensor](), list[Any]()
+            for batch in spaces.pool.batches(rows, len(spaces.pool.columns)):
+                (inputs,) = spaces.inputs(batch, (width,))
+                along.append(solver.centred(inputs))
+                if solver.multinomial:
+                    matrices.append(to_csr(inputs))
+            self._folds.append((solver, along, matrices))
 
     @property
     def solutions(self) -> tuple[tuple[str, float], ...]:
@@ -196,7 +199,10 @@ class HeldOut:
 
     def scores(self, head: str, penalty: float, columns: Tensor | None = None) -> Scores:
         """Scores (H, K) of the samples of all folds, or (H, J) of some columns."""
-        parts = [solver.scores(head, penalty, along, columns) for solver, along in self._folds]
+        parts = [
+            solver.scores(head, penalty, matrices if head == MULTINOMIAL else along, columns)
+            for solver, along, matrices in self._folds
+        ]
         scores: Scores = torch.cat(parts).numpy()
         return scores
 
