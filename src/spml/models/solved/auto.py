@@ -206,14 +206,14 @@ def fit_auto(
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
         budget,
     )
-    weighed = _weigh(candidates)
+    kept = _weigh(candidates)
 
-    size = max(1, _ENTRIES // ((len(weighed) + 1) * len(pool.columns)))
+    size = max(1, _ENTRIES // ((len(kept) + 1) * len(pool.columns)))
     # As many as fit into memory.
     held = [fold.held for fold in folds] if decisive is None else [np.sort(decisive[:size])]
     rows = np.concatenate(held)
-    scores = score_members(fitted, [candidate for candidate, _ in weighed], held, {})
-    members = Members(weighed, scores, {}, np.zeros((len(weighed), len(pool.columns)), np.bool_))
+    scores = score_members(fitted, kept, held, {})
+    members = Members(kept, scores, {}, np.zeros((len(kept), len(pool.columns)), np.bool_))
 
     def judge(scores: Scores) -> float:
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
@@ -230,7 +230,7 @@ def fit_auto(
         )
     elif names is not None:
         members = with_names(members, names, pool, held, judge)
-    kept = members.kept
+    kept = members.candidates
     # The members of the last fold, of its held-out samples and of as many that they were solved on.
     solved_on = folds[-1].solved_on
     solved_on = np.sort(solved_on[permutation(len(solved_on), "level", seed)[: len(held[-1])]])
@@ -244,7 +244,7 @@ def fit_auto(
         if cross_validate
         else {name: own[0] for name, own in fitted.items()}
     )
-    unseen = next(iter(final.values())).solve()[0].share == 0
+    unseen = torch.from_numpy(pool.unseen(np.arange(len(pool)) if cross_validate else training))
     offset, scale, left_out = _calibrate(pool, rows, members, unseen, mean_labels)
 
     def logits_of(batch: Rows) -> Scores:
@@ -317,12 +317,12 @@ def _deciding(pool: Pool, val: Samples, classes: IntArray | None, seed: int) -> 
     return order[: max(1, int(fit.sum()))]
 
 
-def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
+def _weigh(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates with weights that sum to 1, without those far behind the best."""
     weights = relative_weights([candidate.score for candidate in candidates])
-    kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
-    total = sum(weight for _, weight in kept)
-    return [(candidate, weight / total) for candidate, weight in kept]
+    kept = [c._replace(weight=w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
+    total = sum(candidate.weight for candidate in kept)
+    return [candidate._replace(weight=candidate.weight / total) for candidate in kept]
 
 
 def _calibrate(
@@ -368,7 +368,7 @@ def _start(
     best = max(linear, key=lambda candidate: candidate.score)
     spaces = final[best.scaling] if final else fit_spaces(pool, training, best.scaling, [0.0], seed)
     layer = solved_layer(pool.width, len(pool.columns))
-    solver = spaces.solver(0.0)
+    solver = spaces.solve()[0]
     solver.fill(layer, RIDGE, best.penalty)
     # The line from an estimate of labels to logits, as in `ClosedForm.layer`.
     slope = 4 * mean_labels / float(solver.share.sum())

@@ -208,51 +208,46 @@ class Members:
     """Members of an auto head.
 
     Attributes:
-        weighed: Members and their weights, which sum to 1.
+        candidates: The members, whose weights sum to 1.
         scores: Their scores (M, H, K) of held-out samples.
         modules: Those that are no linear heads.
         unused: Classes for which each member says nothing, bool (M, K). It adds 0, by an infinite deviation.
     """
 
-    weighed: list[tuple[Candidate, float]]
+    candidates: list[Candidate]
     scores: Scores
     modules: Modules
     unused: npt.NDArray[np.bool_]
 
-    @property
-    def kept(self) -> list[Candidate]:
-        """The members without their weights."""
-        return [candidate for candidate, _ in self.weighed]
-
     @cached_property
     def centre(self) -> Scores:
         """Mean of the scores of each member, float32 (M, K)."""
-        return self.scores.mean(1, dtype=np.float64).astype(np.float32)
+        return np.asarray(self.scores.mean(1, dtype=np.float64), np.float32)
 
     @cached_property
     def spread(self) -> Scores:
         """Deviation of the scores of each member, float32 (M, K)."""
-        smallest = smallest_spreads(each.head for each in self.kept)
+        smallest = smallest_spreads(each.head for each in self.candidates)
         spread: Scores = np.maximum(self.scores.std(1, dtype=np.float64), smallest).astype(np.float32)
         spread[self.unused] = np.inf
         return spread
 
     def sum(self, scores: Scores) -> Scores:
         """Weighted sum (B, K) of scores (M, B, K) of the members, standardised as in the selection."""
-        weights = np.asarray([weight for _, weight in self.weighed], np.float32)
+        weights = np.asarray([each.weight for each in self.candidates], np.float32)
         standardised = (scores - self.centre[:, None]) / self.spread[:, None]
         total: Scores = np.einsum("m,mbc->bc", weights, standardised)
         return total
 
     def by_names(self) -> Scores:
         """Weighted sum (H, K) of the names alone."""
-        weighed = [(each, weight if each.head in NAME_FORMS else 0.0) for each, weight in self.weighed]
-        return replace(self, weighed=weighed).sum(self.scores)
+        names = [each._replace(weight=each.weight * (each.head in NAME_FORMS)) for each in self.candidates]
+        return replace(self, candidates=names).sum(self.scores)
 
     @property
     def by_name(self) -> npt.NDArray[np.bool_]:
         """Classes that are scored by their names alone, bool (K,)."""
-        others = [each.head not in NAME_FORMS for each in self.kept]
+        others = [each.head not in NAME_FORMS for each in self.candidates]
         return np.asarray(self.unused[others].all(0))
 
 
@@ -268,7 +263,7 @@ def add_member(
     Its share is chosen by the score of the sum: a forest and names err on other samples than linear heads do,
     so that they may help even where they are behind.
     """
-    ((candidate, _),) = added.weighed
+    (candidate,) = added.candidates
     before, further = (each.sum(each.scores) for each in (members, added))
     judged = {share: judge((1 - share) * before + share * further) for share in shares}
     share = max(judged, key=judged.__getitem__)
@@ -282,7 +277,10 @@ def add_member(
     if not share:
         return members
     return Members(
-        [*((each, (1 - share) * weight) for each, weight in members.weighed), (candidate, share)],
+        [
+            *(each._replace(weight=(1 - share) * each.weight) for each in members.candidates),
+            candidate._replace(weight=share),
+        ],
         np.concatenate([members.scores, added.scores]),
         {**members.modules, **added.modules},
         np.concatenate([members.unused, added.unused]),
@@ -311,14 +309,12 @@ def with_names(
     for module in modules:
         scored = alone(module.form, [module] * len(held), pool, held, judge)
         forms.append(replace(scored, unused=~module.named.numpy()[None]))
-    best = max(forms, key=lambda each: each.kept[0].score)
-    _, seen = pool.positives(np.arange(len(pool)))
-    unseen = np.bincount(seen, minlength=len(pool.columns)) == 0
+    best = max(forms, key=lambda each: each.candidates[0].score)
     added = add_member(members, best, NAME_SHARES, judge)
     if added is members:
         return members
     unused = added.unused.copy()
-    unused[:-1] |= unseen & ~best.unused[0]
+    unused[:-1] |= pool.unseen(np.arange(len(pool))) & ~best.unused[0]
     return replace(added, unused=unused)
 
 
@@ -326,9 +322,7 @@ def alone(head: str, modules: Sequence[nn.Module], pool: Pool, held: Sequence[Ro
     """A member that is no linear head by itself, with its score."""
     scores = _module_scores(modules, pool, held)
     candidate = Candidate(RAW, 0.0, head, math.inf, judge(scores))
-    return Members(
-        [(candidate, 1.0)], scores[None], {head: modules}, np.zeros((1, scores.shape[1]), np.bool_)
-    )
+    return Members([candidate], scores[None], {head: modules}, np.zeros((1, scores.shape[1]), np.bool_))
 
 
 def _module_scores(modules: Sequence[nn.Module], pool: Pool, held: Sequence[Rows]) -> Scores:
@@ -355,10 +349,10 @@ def score_members(
         if member.head in modules:
             scores[number] = _module_scores(modules[member.head], pool, held)
     linear = [member for member in members if member.head not in modules]
-    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in linear):
-        of_space = HeldOut(fitted[scaling], held, width)
+    for space in dict.fromkeys(member.space for member in linear):
+        of_space = HeldOut(fitted[space[0]], held, space[1])
         for number, member in enumerate(members):
-            if (member.scaling, member.width) == (scaling, width):
+            if member.space == space:
                 scores[number] = of_space.scores(member.head, member.penalty)
     return np.stack([scores[number] for number in sorted(scores)])
 
@@ -401,11 +395,11 @@ def assemble(
         start: As in `Ensemble`, with the name of its scaling.
     """
     modules = {name: own[-1] for name, own in members.modules.items()}
-    keys = list(dict.fromkeys((member.scaling, member.width) for member in members.kept))
+    keys = list(dict.fromkeys(member.space for member in members.candidates))
     linear = keys[:-1] if modules else keys
     spaces, projections = [], []
     for key in linear:
-        heads = sum((member.scaling, member.width) == key for member in members.kept)
+        heads = sum(member.space == key for member in members.candidates)
         inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
         spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
         projections.append(projection)
@@ -416,13 +410,13 @@ def assemble(
         spaces,
         [
             MemberSettings(
-                keys.index((member.scaling, member.width)),
+                keys.index(member.space),
                 member.head,
                 None if math.isinf(member.penalty) else member.penalty,
                 member.score,
-                weight,
+                member.weight,
             )
-            for member, weight in members.weighed
+            for member in members.candidates
         ],
         landmarks=max(len(part.landmarks) for part in fitted.values()),
         start=start[0] if start else "",
@@ -438,17 +432,16 @@ def assemble(
         if name in head.landmarks:
             head.landmarks[name].copy_(fitted[name].landmarks)
     for (scaling_name, width), projection, space in zip(linear, projections, head.maps, strict=False):
-        own = fitted[scaling_name]
-        state = own.maps[own.widths.index(width)].state_dict()
+        state = fitted[scaling_name].maps[width].state_dict()
         if projection is not None:
             del state["projection"]
         space.load_state_dict(state)
-    for member, described, layer in zip(members.kept, settings.members, head.heads, strict=True):
+    for member, described, layer in zip(members.candidates, settings.members, head.heads, strict=True):
         if member.head in modules:
             layer.load_state_dict(modules[member.head].state_dict())
             continue
         assert isinstance(layer, nn.Linear)
-        solver = fitted[member.scaling].solver(member.width)
+        solver = fitted[member.scaling].solve()[member.width]
         solver.fill(layer, member.head, member.penalty, projections[described.space])
     head.centre.copy_(torch.from_numpy(members.centre))
     head.spread.copy_(torch.from_numpy(members.spread))

@@ -41,13 +41,19 @@ they are solved."""
 
 
 class Candidate(NamedTuple):
-    """The best penalty of one head on one space."""
+    """The best penalty of one head on one space, and its weight in the sum of all members."""
 
     scaling: str
     width: float
     head: str
     penalty: float
     score: float
+    weight: float = 1.0
+
+    @property
+    def space(self) -> tuple[str, float]:
+        """Scaling and width."""
+        return self.scaling, self.width
 
 
 class Fold(NamedTuple):
@@ -184,7 +190,7 @@ class HeldOut:
     def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
         self._folds: list[tuple[Solver, list[Tensor], list[Any]]] = []
         for spaces, rows in zip(fitted, held, strict=True):
-            solver, along, matrices = spaces.solver(width), list[Tensor](), list[Any]()
+            solver, along, matrices = spaces.solve()[width], list[Tensor](), list[Any]()
             for batch in spaces.pool.batches(rows, len(spaces.pool.columns)):
                 (inputs,) = spaces.inputs(batch, (width,))
                 along.append(solver.centred(inputs))

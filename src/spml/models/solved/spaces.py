@@ -124,6 +124,10 @@ class Pool:
         positions, columns = (np.concatenate(each) for each in zip(*parts, strict=True))
         return positions, columns
 
+    def unseen(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Columns without a known positive among some samples, bool (K,)."""
+        return np.asarray(np.bincount(self.positives(rows)[1], minlength=len(self.columns)) == 0)
+
     def labels(self, rows: Rows) -> Tensor:
         """Labels of some samples, bool of shape (B, K): whether a column is a known positive."""
         labels = torch.zeros(len(rows), len(self.columns), dtype=torch.bool)
@@ -162,7 +166,7 @@ class Spaces:
     """
 
     def __init__(self, pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> None:
-        self.pool, self.widths = pool, tuple(widths)
+        self.pool = pool
         self.scaling: Scaling = make_scaling(scaling, pool.width)
         self.scaling.fit(pool.features(batch) for batch in pool.batches(rows))
         self.landmarks = torch.empty(0, pool.width)
@@ -170,16 +174,18 @@ class Spaces:
             chosen = rows[np.sort(permutation(len(rows), "landmarks", seed)[:LANDMARKS])]
             self.landmarks = self.scaling(pool.features(chosen))
         between = squared_distances(self.landmarks, self.landmarks)
-        self.maps = [kernel_map(between, width) if width else nn.Identity() for width in self.widths]
-        self._sums = [MomentSum(self.features(i), pool.columns, len(rows)) for i in range(len(self.widths))]
-        self._solvers: list[Solver] | None = None
+        self.maps: dict[float, nn.Module] = {
+            width: kernel_map(between, width) if width else nn.Identity() for width in widths
+        }
+        self._sums = {width: MomentSum(self.features(width), pool.columns, len(rows)) for width in widths}
+        self._solvers: dict[float, Solver] = {}  # for the samples added so far; empty = to be solved
         self._softmax = scaling == SQRT_L2 and 0 in widths and pool.counts and not too_much(pool)
         self._rows = rows[:0]
         self.add(rows)
 
-    def features(self, position: int) -> int:
-        """Number of features in one of the spaces."""
-        space = self.maps[position]
+    def features(self, width: float) -> int:
+        """Number of features in the space of a width."""
+        space = self.maps[width]
         return space.features if isinstance(space, KernelMap) else self.pool.width
 
     def head_inputs(self, width: float, outputs: int) -> tuple[int, Tensor | None]:
@@ -189,8 +195,7 @@ class Spaces:
         Multiplied into heads with few outputs altogether, the projection leaves less to multiply with each
         sample: M x outputs instead of M x R and R x outputs.
         """
-        position = self.widths.index(width)
-        space, features = self.maps[position], self.features(position)
+        space, features = self.maps[width], self.features(width)
         if isinstance(space, KernelMap) and space.projection is not None:
             landmarks = len(space.projection)
             if landmarks * outputs <= features * (landmarks + outputs):
@@ -199,34 +204,29 @@ class Spaces:
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; scaling and kernels stay as they are."""
-        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
+        self._rows, self._solvers = np.concatenate([self._rows, rows]), {}
         for batch in self.pool.batches(rows):
             positives = self.pool.positives(batch)
-            for total, inputs in zip(self._sums, self.inputs(batch), strict=True):
+            for total, inputs in zip(self._sums.values(), self.inputs(batch, [*self._sums]), strict=True):
                 total.add(inputs, positives)
 
-    def inputs(self, batch: Rows, widths: Sequence[float] | None = None) -> Iterator[Tensor]:
-        """Yield the features (B, R) of samples in each space, or in those of some widths."""
+    def inputs(self, batch: Rows, widths: Sequence[float]) -> Iterator[Any]:
+        """Yield the features (B, R) of samples in the spaces of some widths."""
         scaled = self.scaling(self.pool.features(batch))
-        widths = self.widths if widths is None else widths
         distances = squared_distances(scaled, self.landmarks) if any(widths) else None
         for width in widths:
-            yield self.maps[self.widths.index(width)](distances if width else scaled)
+            yield self.maps[width](distances if width else scaled)
 
-    def solve(self) -> list[Solver]:
-        """Solver of each space, for the samples added so far."""
-        if self._solvers is None:
-            stats = [total.moments() for total in self._sums]
-            self._solvers = [Solver(each, AXES) for each in stats]
+    def solve(self) -> dict[float, Solver]:
+        """Solver of the space of each width, for the samples added so far."""
+        if not self._solvers:
+            stats = {width: total.moments() for width, total in self._sums.items()}
+            self._solvers = {width: Solver(each, AXES) for width, each in stats.items()}
             if self._softmax:
-                linear, rows = self.widths.index(0), np.sort(self._rows)
+                rows = np.sort(self._rows)
                 matrix, positives = scaled(self.pool.sparse(rows), self.scaling), self.pool.positives(rows)
-                self._solvers[linear].multinomial = Multinomial(matrix, positives, stats[linear])
+                self._solvers[0].multinomial = Multinomial(matrix, positives, stats[0])
         return self._solvers
-
-    def solver(self, width: float) -> Solver:
-        """Solver of the space of a width."""
-        return self.solve()[self.widths.index(width)]
 
 
 class SparseSpaces(Spaces):
@@ -239,30 +239,30 @@ class SparseSpaces(Spaces):
     """
 
     def __init__(self, pool: Pool, rows: Rows, scaling: str) -> None:
-        self.pool, self.widths, self._rows = pool, (0.0,), rows
+        self.pool, self._rows = pool, rows
         self.scaling = make_scaling(scaling, pool.width)
         fit_scaling(self.scaling, pool.sparse(rows))
-        self.landmarks, self.maps = torch.empty(0, pool.width), [nn.Identity()]
-        self._solvers: list[Solver] | None = None
+        self.landmarks, self.maps = torch.empty(0, pool.width), {0.0: nn.Identity()}
+        self._solvers = {}
         self._start: Weights | None = None  # of softmax regression
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; the scaling stays as it is."""
         if self._solvers and self._solvers[0].multinomial:
             self._start = self._solvers[0].multinomial.latest
-        self._rows, self._solvers = np.concatenate([self._rows, rows]), None
+        self._rows, self._solvers = np.concatenate([self._rows, rows]), {}
 
-    def inputs(self, batch: Rows, widths: Sequence[float] | None = None) -> Iterator[Any]:
+    def inputs(self, batch: Rows, widths: Sequence[float]) -> Iterator[Any]:
         """Yield the features (B, D) of samples, CSR."""
         yield scaled(self.pool.sparse(batch), self.scaling)
 
-    def solve(self) -> list[Solver]:
-        """Solver for the samples added so far."""
-        if self._solvers is None:
+    def solve(self) -> dict[float, Solver]:
+        """Solver of the one space, for the samples added so far."""
+        if not self._solvers:
             rows = np.sort(self._rows)
             matrix, positives = scaled(self.pool.sparse(rows), self.scaling), self.pool.positives(rows)
             stats = sparse_moments(matrix, positives, self.pool.columns)
-            self._solvers = [Solver(stats)]
+            self._solvers = {0.0: Solver(stats)}
             if not too_much(self.pool):
                 self._solvers[0].multinomial = Multinomial(matrix, positives, stats, self._start)
         return self._solvers
