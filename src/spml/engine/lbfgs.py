@@ -38,7 +38,6 @@ MAX_EVALUATIONS = 300
 _SINGLE = 1e-4  # least tolerance for which float32 suffices: rounding leaves about 1e-6 of the gradient
 _ROWS = 4096
 _CONSTANT = 1e-10  # share of the largest variance up to which features do not differ in a direction
-_LEAST_CURVATURE = 1e-3  # least curvature of a class, as a share of the largest
 
 
 def check_solvable(objective: Objective, method: str, samples: Samples, epochs: int) -> None:
@@ -141,9 +140,8 @@ class _Problem:
     ) -> tuple[Weights, Minimum, bool]:
         """Solve for one penalty. Returns weights and bias, the search, and whether it converged.
 
-        The search is in units of weights (R, C) and biases (C,) in which the curvature is about 1: for a
-        binary cross-entropy whose probabilities are right, half the sum of absolute slopes at the logits of a
-        class is its curvature p (1 - p).
+        For a binary cross-entropy whose probabilities are right, half the sum of absolute slopes at the
+        logits of a class is its curvature p (1 - p).
 
         Raises:
             SpmlError: Loss or gradient is not finite at the point that the search starts from.
@@ -156,15 +154,13 @@ class _Problem:
                 "NaN or infinite at the start of a solution, so it can't be minimised. Scale the features "
                 "(model.scaling=standard), or train with small steps (optim.name=adamw)."
             )
-        largest = float(curvature.max())
-        curvature = curvature.clamp(min=_LEAST_CURVATURE * largest if largest else 1.0)
-        units = (self._variances[:, None] * curvature + 2 * l2).rsqrt(), curvature.rsqrt()
-
         return minimise_head(
-            lambda weights, bias: self.gradient(weights, bias, l2)[1:],
+            lambda weights, bias: self.gradient(weights, bias, 0.0)[1:],
             begin,
             self.start,
-            units,
+            l2,
+            variances=self._variances,
+            curvature=curvature,
             tolerance=tolerance,
             max_evaluations=max_evaluations,
         )

@@ -196,13 +196,18 @@ class GaussianPerClassHead(nn.Module):
                 f"which training needs {16 * num_classes * each / 1e9:,.0f} GB: decrease model.hidden or "
                 f"model.code, or pass model.head={GAUSSIAN}, with one code for all classes."
             )
+        self.num_classes = num_classes
+        # The layers of all classes as one each, those of one class next to each other.
         self.hidden = nn.Linear(num_features, num_classes * hidden)
-        self.code = _PerClass(num_classes, hidden, 2 * settings.code)
+        self.code = nn.Linear(hidden, num_classes * 2 * settings.code)
         self.last = nn.Linear(settings.code, 1)
 
     def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the codes, both (B, C, Z), for features (B, D)."""
-        return statistics(self.code(functional.relu(self.hidden(features))))
+        classes, hidden = self.num_classes, self.code.in_features
+        own = functional.relu(self.hidden(features)).view(-1, classes, hidden)
+        raw = torch.einsum("bch,coh->bco", own, self.code.weight.view(classes, -1, hidden))
+        return statistics(raw + self.code.bias.view(classes, -1))
 
     def scores_by_position(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of the mean codes of positions with features (..., D)."""
@@ -210,27 +215,13 @@ class GaussianPerClassHead(nn.Module):
         whole = torch.compiler.is_compiling()  # an exported batch has any size
         parts = [rows] if whole else torch.split(rows, max(1, _HIDDEN_UNITS // self.hidden.out_features))
         scores = torch.cat([self.last(self.latent(part)[0])[..., 0] for part in parts])
-        return scores.view(*features.shape[:-1], self.code.num_classes)
+        return scores.view(*features.shape[:-1], self.num_classes)
 
     def forward(self, features: Tensor) -> HeadOutputs:
         """Return the logits of features (B, D), and mean and standard deviation of the codes."""
         mean, std = self.latent(features)
         code = draw(mean, std, 1 if self.training else self.codes_in_evaluation)
         return HeadOutputs(self.last(code)[..., 0], (mean, std))
-
-
-class _PerClass(nn.Linear):
-    """A linear layer for each class, on hidden units of its own, with the start of torch's layers."""
-
-    def __init__(self, num_classes: int, inputs: int, outputs: int) -> None:
-        super().__init__(inputs, num_classes * outputs)
-        self.num_classes = num_classes
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Return (B, C, outputs) for hidden units (B, C * inputs), those of one class next to each other."""
-        own = hidden.view(-1, self.num_classes, self.in_features)
-        weight = self.weight.view(self.num_classes, -1, self.in_features)
-        return torch.einsum("bch,coh->bco", own, weight) + self.bias.view(self.num_classes, -1)
 
 
 class BetaHead(nn.Module):

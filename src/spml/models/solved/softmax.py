@@ -18,7 +18,6 @@ TOLERANCE = 1e-2
 """A solution has converged if the norm of its gradient is at most this share of that at the start."""
 
 MAX_EVALUATIONS = 100
-_LEAST_CURVATURE = 1e-3  # least curvature of a class, as a share of the largest
 _KEPT = 3  # solutions: the search ends with the second one that is worse than the best
 
 
@@ -29,9 +28,7 @@ class Multinomial:
     l2 = penalty s2 / (2 K), where s2 is the mean variance of a feature and K the number of classes: the
     penalties that `spml.engine.lbfgs` has for balanced classes. Each solution starts from the one before.
 
-    L-BFGS searches in units of weights and biases in which the curvature is about 1: that of weight (j, c) is
-    var_j p_c (1 - p_c) + 2 l2, with the variance var_j of the feature and the share p_c of the class. In
-    these, terms of very different frequency converge together.
+    L-BFGS takes p_c (1 - p_c) as the curvature of a class, with its share p_c.
 
     Args:
         matrix: Scaled features, CSR float32 (N, D).
@@ -60,8 +57,7 @@ class Multinomial:
         self._variances = variances.clamp_(min=0).float()
         counts = stats.share * stats.samples
         share = counts / self._known
-        curvature = (share * (1 - share)).float()
-        self._curvature = curvature.clamp(min=_LEAST_CURVATURE * float(curvature.max()) or 1.0)
+        self._curvature = (share * (1 - share)).float()
         self._origin = (
             torch.zeros(matrix.shape[1], len(counts)), ((counts + 0.5) / self._known).log().float()
         )  # fmt: skip
@@ -83,9 +79,6 @@ class Multinomial:
         return torch.from_numpy(matrix @ weights.numpy()).add_(bias)
 
     def _solve(self, penalty: float) -> Weights:
-        l2 = penalty * self._scale / (2 * len(self._curvature))
-        units = (self._variances[:, None] * self._curvature).add_(2 * l2).rsqrt_(), self._curvature.rsqrt()
-
         def gradient(weights: Tensor, bias: Tensor) -> Weights:
             outputs = torch.from_numpy(self._matrix @ weights.numpy()).add_(bias - self._mean @ weights)
             slope = outputs.softmax(1).mul_(self._times)
@@ -93,8 +86,16 @@ class Multinomial:
             slope /= self._known
             by_bias = slope.sum(0)
             by_weights = torch.from_numpy(self._matrix.T @ slope.numpy())
-            return by_weights.addr_(self._mean, by_bias, alpha=-1).add_(weights, alpha=2 * l2), by_bias
+            return by_weights.addr_(self._mean, by_bias, alpha=-1), by_bias
 
-        return minimise_head(
-            gradient, self.latest, self._origin, units, tolerance=TOLERANCE, max_evaluations=MAX_EVALUATIONS
-        )[0]
+        found, _, _ = minimise_head(
+            gradient,
+            self.latest,
+            self._origin,
+            penalty * self._scale / (2 * len(self._curvature)),
+            variances=self._variances,
+            curvature=self._curvature,
+            tolerance=TOLERANCE,
+            max_evaluations=MAX_EVALUATIONS,
+        )
+        return found
