@@ -83,9 +83,7 @@ def test_the_search_ends_with_the_second_solution_that_is_worse():
         return np.full((1, C), values[penalty], np.float32)
 
     solutions = [(MULTINOMIAL, penalty) for penalty in MULTINOMIAL_PENALTIES]
-    (best,), tried = best_of(
-        scores_of, "unit", 0.0, np.arange(1), lambda scores, rows: float(scores.mean()), solutions
-    )
+    (best,), tried = best_of(scores_of, "unit", 0.0, lambda scores: float(scores.mean()), solutions)
     assert asked == [*MULTINOMIAL_PENALTIES[:7]]
     assert best.penalty == MULTINOMIAL_PENALTIES[3]
     assert len(tried) == 7

@@ -201,7 +201,7 @@ def fit_auto(
         pool,
         folds,
         *spaces,
-        lambda scores, rows: score(scores, rows, chosen),
+        lambda scores: score(scores, deciding, chosen),
         seed,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
         budget,

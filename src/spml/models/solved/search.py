@@ -20,7 +20,7 @@ from ...common.errors import InputError
 from ...common.messages import log
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
-from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
+from .linear import MULTINOMIAL, Solver
 from .moments import sparse_scaling
 from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces, fit_spaces, to_csr, too_much
 
@@ -68,10 +68,10 @@ def search(
     folds: Sequence[Fold],
     scalings: Sequence[str],
     widths: Sequence[float],
-    score: Callable[[Scores, Rows], float],
+    score: Callable[[Scores], float],
     seed: int,
-    columns: Tensor | None = None,
-    budget: Budget | None = None,
+    columns: Tensor | None,
+    budget: Budget,
 ) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
     """Solve and score every head on every space.
 
@@ -83,7 +83,7 @@ def search(
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
         columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
-        budget: Time limit, which may leave out every scaling but the first; None = no limit.
+        budget: Time limit, which may leave out every scaling but the first.
 
     Returns:
         The best penalty of each head on each space; every solution with its score; and the spaces of each
@@ -96,8 +96,7 @@ def search(
     tried: list[dict[str, Any]] = []
     fitted: dict[str, list[Spaces]] = {}
     problem: InputError | None = None
-    budget, seconds = budget or Budget(), 0.0
-    rows = np.concatenate([fold.held for fold in folds])
+    seconds = 0.0
     for scaling in scalings:
         if candidates and not budget.allows(f"spaces of {scaling} features", seconds):
             continue
@@ -115,7 +114,7 @@ def search(
         for width in widths:
             held_out = HeldOut(of_folds, [fold.held for fold in folds], width)
             scores_of = partial(held_out.scores, columns=columns)
-            best, scored = best_of(scores_of, scaling, width, rows, score, held_out.solutions)
+            best, scored = best_of(scores_of, scaling, width, score, held_out.solutions)
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         seconds = time.monotonic() - started
@@ -217,9 +216,8 @@ def best_of(
     scores_of: Callable[[str, float], Scores],
     scaling: str,
     width: float,
-    rows: Rows,
-    score: Callable[[Scores, Rows], float],
-    solutions: Sequence[tuple[str, float]] = LINEAR_SOLUTIONS,
+    score: Callable[[Scores], float],
+    solutions: Sequence[tuple[str, float]],
 ) -> tuple[list[Candidate], list[dict[str, Any]]]:
     """The best penalty of each head, of equal ones the strongest; and the score of every solution.
 
@@ -232,7 +230,7 @@ def best_of(
     for head, penalty in sorted(solutions, key=lambda solution: -solution[1]):
         if head == MULTINOMIAL and behind == 2:
             continue
-        value = score(scores_of(head, penalty), rows)
+        value = score(scores_of(head, penalty))
         scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
         if head not in best or value > best[head].score:
             best[head] = Candidate(scaling, width, head, penalty, value)
