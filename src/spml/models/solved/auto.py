@@ -181,12 +181,12 @@ def fit_auto(
     groups = join_groups(train.groups, val.groups)
     cross_validate = cross_validate and count_groups(groups) != 1
     trees = MORE_TREES if cross_validate else TREES
-    training, validation = np.split(np.arange(len(pool)), [len(train)])
-    decisive = None if cross_validate else validation[_deciding(pool, val, classes, seed)]
-    if decisive is None:
-        held = _draw_folds(pool, groups, seed)
-        folds = [Fold(np.setdiff1d(np.arange(len(pool)), each), each) for each in held]
+    every = np.arange(len(pool))
+    training, validation = np.split(every, [len(train)])
+    if cross_validate:
+        folds = [Fold(np.setdiff1d(every, each), each) for each in _draw_folds(pool, groups, seed)]
     else:
+        decisive = validation[_deciding(pool, val, classes, seed)]
         folds = [Fold(training, np.sort(decisive))]
     deciding = np.concatenate([fold.held for fold in folds])
     chosen = np.arange(pool.columns.classes) if classes is None else classes
@@ -210,7 +210,7 @@ def fit_auto(
 
     size = max(1, _ENTRIES // ((len(kept) + 1) * len(pool.columns)))
     # As many as fit into memory.
-    held = [fold.held for fold in folds] if decisive is None else [np.sort(decisive[:size])]
+    held = [fold.held for fold in folds] if cross_validate else [np.sort(decisive[:size])]
     rows = np.concatenate(held)
     scores = score_members(fitted, kept, held, {})
     members = Members(kept, scores, {}, np.zeros((len(kept), len(pool.columns)), np.bool_))
@@ -244,7 +244,7 @@ def fit_auto(
         if cross_validate
         else {name: own[0] for name, own in fitted.items()}
     )
-    unseen = torch.from_numpy(pool.unseen(np.arange(len(pool)) if cross_validate else training))
+    unseen = torch.from_numpy(pool.unseen(every if cross_validate else training))
     offset, scale, left_out = _calibrate(pool, rows, members, unseen, mean_labels)
 
     def logits_of(batch: Rows) -> Scores:
@@ -252,14 +252,14 @@ def fit_auto(
         return np.asarray(offset.numpy() + scale.numpy() * sums)
 
     # Before validation samples are added to the spaces.
-    if decisive is not None and len(rows) < len(validation):
+    if not cross_validate and len(rows) < len(validation):
         batches = np.split(validation, range(size, len(validation), size))
         kept_logits = keep(HeldOutLogits(pool.columns, batches, logits_of))
     else:
         of_rows = offset.numpy() + scale.numpy() * members.sum(members.scores)
         kept_logits = keep(HeldOutLogits(pool.columns, [rows], lambda _: of_rows, left_out))
     parts = []
-    for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
+    for number, own in enumerate((held if cross_validate else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
         # On the scale of the final head, which takes over the calibration of these scores.
         parts.append((own, assemble(pool, members, of_fold, offset, scale)))
@@ -268,7 +268,7 @@ def fit_auto(
         for each in final.values():
             each.add(validation)
     if FOREST in members.modules:
-        forest_of_all = grow_on(pool, np.arange(len(pool)), seed, trees)
+        forest_of_all = grow_on(pool, every, seed, trees)
         members = replace(members, modules={**members.modules, FOREST: [forest_of_all]})
     head = assemble(pool, members, final, offset, scale, start)
     level = mean_level(member_scores(head, pool, solved_on), pool.columns) + gap
