@@ -19,7 +19,6 @@ from spml.models.solved.names import (
     NAMES_SOFTMAX,
     NameScores,
     fit_names,
-    score_names,
 )
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool
@@ -91,11 +90,10 @@ def test_scores_are_those_of_the_slow_reference(form):
 
 @pytest.mark.parametrize("form", TEXT_FORMS)
 def test_a_single_name_and_equal_names_tell_nothing(form):
-    cosines = torch.tensor([[0.3, 0.1], [0.2, 0.9]])
-    assert not score_names(form, cosines, torch.tensor([True, False]), torch.tensor(4.0)).any()
-    equal = score_names(
-        form, cosines[:, :1].expand(-1, 2), torch.ones(2, dtype=torch.bool), torch.tensor(4.0)
-    )
+    images, name = torch.tensor([[0.3, 0.1], [0.2, 0.9]]), torch.tensor([1.0, 0.0])
+    single = NameScores.of_texts(torch.stack([name, 0 * name]), 4.0, form)
+    assert not single(images).any()
+    equal = NameScores.of_texts(torch.stack([name, name]), 4.0, form)(images)
     assert torch.equal(equal[:, 0], equal[:, 1])
     assert torch.equal(equal[0], equal[1])
 
