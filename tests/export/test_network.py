@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,15 @@ from spml.decisions import Calibration
 from spml.export.model import Exported, Interpolation
 from spml.runs.run import exportable
 from tests.helpers.run_folders import save_run
+
+
+def features_model(thresholds, scale):
+    """Parts of a model whose logits are its inputs."""
+    classifier = SimpleNamespace(top=SimpleNamespace(scale=scale))
+    return SimpleNamespace(
+        network=nn.Identity(), resize=nn.Identity, thresholds=thresholds, calibration=None,
+        classifier=classifier,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("knots", [1, 2, 3, 8, 9, 200])
@@ -32,7 +43,7 @@ def test_interpolation_takes_the_upper_end_of_a_jump():
 
 
 def test_a_label_is_predicted_at_its_threshold_and_never_without_one():
-    network = Exported(nn.Identity(), None, (0.7, float("inf")), log_probabilities=False, calibration=None)
+    network = Exported(features_model((0.7, float("inf")), "sigmoid"))
     outputs = network(torch.tensor([[0.7, 50.0], [0.69, 0.0]]))
     assert outputs["labels"].tolist() == [[True, False], [False, False]]
     assert list(outputs) == ["logits", "scores", "labels"]
@@ -40,7 +51,7 @@ def test_a_label_is_predicted_at_its_threshold_and_never_without_one():
 
 
 def test_scores_of_log_probabilities_are_probabilities():
-    network = Exported(nn.Identity(), None, (-1.0, -1.0), log_probabilities=True, calibration=None)
+    network = Exported(features_model((-1.0, -1.0), "exp"))
     logits = torch.tensor([[0.3, 0.7]]).log()
     torch.testing.assert_close(network(logits)["scores"], torch.tensor([[0.3, 0.7]]))
 

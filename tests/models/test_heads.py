@@ -22,7 +22,6 @@ from spml.models.heads import (
     GaussianHead,
     GaussianPerClassHead,
     last_layer,
-    make_head,
 )
 
 
@@ -217,13 +216,13 @@ def test_beta_draws_a_code_and_labels_in_training_only() -> None:
     with torch.no_grad():
         raw = head.code[2](head.code[0](row).relu())
         mean, std = raw[:, :4], torch.nn.functional.softplus(raw[:, 4:])
-        logits, latent, (alpha, beta, drawn) = top.eval().head(row)
+        logits, latent, (alpha, beta, drawn), _ = top.eval().head(row)
         torch.testing.assert_close(logits, head.last(mean))
         torch.testing.assert_close(torch.cat(latent), torch.cat([mean, std]))
         both = torch.nn.functional.softplus(head.labels(mean))
         torch.testing.assert_close(torch.cat([alpha, beta], 1), both)
         torch.testing.assert_close(drawn, alpha / (alpha + beta))
-        logits, _, (alpha, beta, drawn) = top.train().head(row.expand(draws, 6))
+        logits, _, (alpha, beta, drawn), _ = top.train().head(row.expand(draws, 6))
     spread = head.last.weight.detach().square() @ std[0].square()
     np.testing.assert_allclose(logits.var(0), spread, rtol=0.05)
     share = alpha / (alpha + beta)
@@ -298,4 +297,4 @@ def test_an_empty_batch_gives_no_logits(head: str) -> None:
 
 def test_an_unknown_head_is_refused() -> None:
     with pytest.raises(ValueError, match=r"one of linear, .*, correlated, queries, got 'cam'"):
-        make_head("cam", 2, 2)
+        Top(2, 2, head="cam")

@@ -133,20 +133,21 @@ def make_variants(quality):
 def test_the_mean_of_the_sizes_is_what_is_scored():
     variants, known = make_variants([0, 3, 1, 2])
     given = iter([0.5, 0.9, 0.6, 0.89])
-    fit = fit_local(variants, known, Windows(3, 3, [1, 2]), lambda scores: next(given), mean_labels=1.0)
-    assert fit.tried == {
+    windows = Windows(3, 3, [1, 2])
+    found, tried, _ = fit_local(variants, known, windows, lambda scores: next(given), mean_labels=1.0)
+    assert tried == {
         "whole image": 0.5,
         "windows of 1": 0.9,
         "windows of 2": 0.6,
         "mean of the sizes": 0.89,
     }
-    assert fit.scores is not None
-    assert fit.scores.settings.weights == [0, 0, 0, 1]
-    logits = fit.scores(variants)
+    assert found is not None
+    assert found.settings.weights == [0, 0, 0, 1]
+    logits = found(variants)
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(1.0, abs=1e-3)
     spread, centre = torch.std_mean(variants.double(), 1, correction=0)
     standardised = ((variants - centre[:, None]) / spread[:, None]).numpy()
-    total = sum(weight * each for weight, each in zip(fit.scores.settings.weights, standardised, strict=True))
+    total = sum(weight * each for weight, each in zip(found.settings.weights, standardised, strict=True))
     for column in range(2):
         slope, intercept = np.polyfit(total[:, column], logits[:, column].numpy(), 1)
         assert slope > 0
@@ -160,11 +161,11 @@ def test_windows_are_left_out_where_the_whole_image_scores_clearly_better():
         given = iter(values)
         return fit_local(
             variants, known, Windows(2, 2, [1]), lambda scores: next(given), mean_labels=1.0, **options
-        )
+        )[0]
 
-    assert fit([0.9, 0.86, 0.2]).scores is None  # exp(-.04 / .027) = .23
-    near = fit([0.9, 0.2, 0.89]).scores  # exp(-.01 / .027) = .69
-    required = fit([0.9, 0.86, 0.2], required=True).scores
+    assert fit([0.9, 0.86, 0.2]) is None  # exp(-.04 / .027) = .23
+    near = fit([0.9, 0.2, 0.89])  # exp(-.01 / .027) = .69
+    required = fit([0.9, 0.86, 0.2], required=True)
     for scores in (near, required):
         assert scores is not None
         assert scores.settings.weights == [0.5, 0, 0.5]  # as windows of 1 are a quarter of the image

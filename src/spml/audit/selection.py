@@ -100,8 +100,7 @@ def select_by_audit(
     reference = comparison.tie_set[0]
     contenders = {}
     for candidate in comparison.candidates:
-        behind = drawn[reference] - drawn[candidate.name]
-        z = _in_deviations(float(behind[0]), float(behind[1:].std(ddof=1)))
+        z = _in_deviations(drawn[reference] - drawn[candidate.name])
         contenders[candidate.name] = Contender(
             candidate, of_audit[candidate.name]["mAP"], z, (candidate.z + z) / math.sqrt(2)
         )
@@ -114,8 +113,7 @@ def select_by_audit(
             candidate.name: candidate.z
             for candidate in compare_models(pair, labels, mean_labels, draws, seed, groups).candidates
         }
-        ahead = drawn[best] - drawn[others[0]]
-        z = _in_deviations(float(ahead[0]), float(ahead[1:].std(ddof=1)))
+        z = _in_deviations(drawn[best] - drawn[others[0]])
         lead = (observed[others[0]] - observed[best] + z) / math.sqrt(2)
     return Selection(
         contenders,
@@ -127,8 +125,10 @@ def select_by_audit(
     )
 
 
-def _in_deviations(difference: float, deviation: float) -> float:
-    """A difference in standard deviations; 0 without a difference, infinite if it never changes."""
+def _in_deviations(differences: npt.NDArray[np.float64]) -> float:
+    """A difference in standard deviations of its draws, which follow it; 0 without a difference, infinite if
+    it never changes."""
+    difference, deviation = float(differences[0]), float(differences[1:].std(ddof=1))
     if not difference:
         return 0.0
     return difference / deviation if deviation else math.copysign(math.inf, difference)

@@ -189,14 +189,6 @@ def _read_about(sheet: Path) -> _About:
     return about
 
 
-def _about(sheet: Path) -> _About:
-    """What the file next to a table says of it; nothing if there is none that can be read."""
-    try:
-        return _read_about(sheet)
-    except _UNREADABLE:
-        return _About()
-
-
 def read_sample(sheet: Path, data: str = "") -> Sample:
     """Read a sample to label in full, whose table need not be filled in.
 
@@ -229,7 +221,7 @@ def read_sample(sheet: Path, data: str = "") -> Sample:
             f"{files.classes}: does not have the classes that {files.about.name} lists. Restore it, or draw "
             "the sample again with spml audit sample."
         )
-    _, row_of, labels, incomplete = _read_rows(sheet, classes)
+    _, row_of, labels, incomplete = _read_rows(sheet, classes, about)
     complete = np.array([row not in incomplete for row in row_of.values()], np.bool_)
     settings = about.data or {}
     source = str(settings.get("path", ""))
@@ -239,8 +231,7 @@ def read_sample(sheet: Path, data: str = "") -> Sample:
         config = from_dict({"data": {**settings, "path": data or source}}).data
     else:
         config = None
-    matrix = _matrix(labels, len(classes))
-    return Sample(tuple(row_of), classes, matrix, complete, about.runs, source, config)
+    return Sample(tuple(row_of), classes, labels, complete, about.runs, source, config)
 
 
 def write_labelled(sheet: Path, answers: Answers, classes: Sequence[str]) -> None:
@@ -273,7 +264,11 @@ def read_answers(sheet: Path, classes: Sequence[str]) -> Answers:
     """
     if not sheet.is_file():
         raise InputError(f"{sheet}: no such file. Name the table that spml audit sample wrote.")
-    table, row_of, labels, incomplete = _read_rows(sheet, classes)
+    try:
+        about = _read_about(sheet)
+    except _UNREADABLE:
+        about = _About()
+    table, row_of, labels, incomplete = _read_rows(sheet, classes, about)
     if incomplete:
         first = next(name for name, row in row_of.items() if row == incomplete[0])
         raise InputError(
@@ -283,21 +278,14 @@ def read_answers(sheet: Path, classes: Sequence[str]) -> Answers:
             "To stop early, delete every row below the last one that you labelled in the given order, which "
             "is random; leaving out rows because they are hard would bias K."
         )
-    return Answers(tuple(row_of), _matrix(labels, len(classes)))
-
-
-def _matrix(labels: Sequence[Sequence[int]], classes: int) -> npt.NDArray[np.bool_]:
-    """Labels of each row as a matrix (m, C)."""
-    matrix = np.zeros((len(labels), classes), np.bool_)
-    for row, columns in enumerate(labels):
-        matrix[row, list(columns)] = True
-    return matrix
+    return Answers(tuple(row_of), labels)
 
 
 def _read_rows(
-    sheet: Path, classes: Sequence[str]
-) -> tuple[Table, dict[str, int], list[list[int]], list[int]]:
-    """The table; its samples with the numbers of their rows; their labels; numbers of rows not complete."""
+    sheet: Path, classes: Sequence[str], about: _About
+) -> tuple[Table, dict[str, int], npt.NDArray[np.bool_], list[int]]:
+    """The table; its samples with the numbers of their rows; their labels, bool (m, C); numbers of rows not
+    complete."""
     table = open_delimited(sheet)
     names = [name.lower() for name in table.names]
     for column in COLUMNS:
@@ -306,7 +294,6 @@ def _read_rows(
                 f"{sheet}: needs one column {column!r}, but the header has {shorten(table.names)}. Name the "
                 f"table that spml audit sample wrote; its columns are {', '.join(COLUMNS)}."
             )
-    about = _about(sheet)
     written, drawn = unguarded if about.spreadsheet_safe else str, set(about.samples or ())
     position = {name: column for column, name in enumerate(classes)}
     row_of: dict[str, int] = {}
@@ -338,4 +325,7 @@ def _read_rows(
             incomplete.append(row)
     if not row_of:
         raise InputError(f"{sheet}: has no rows below its header.")
-    return table, row_of, labels, incomplete
+    matrix = np.zeros((len(labels), len(classes)), np.bool_)
+    for number, columns in enumerate(labels):
+        matrix[number, columns] = True
+    return table, row_of, matrix, incomplete

@@ -21,6 +21,7 @@ PAIRS = 10
 
 _FLATNESS = 0.9  # a step ends where the slope along it is at most this share of the slope at its start
 _MAX_LENGTHS = 20  # lengths tried for a step
+_LEAST_CURVATURE = 1e-3  # least curvature of a class, as a share of the largest
 
 
 class Minimum(NamedTuple):
@@ -71,6 +72,60 @@ def minimise(
             pairs.append((step, change, along))
         point, slope, iterations = point + step, new_slope, iterations + 1
     return Minimum(point, slope, iterations, evaluations)
+
+
+Weights = tuple[Tensor, Tensor]
+"""Weights (D, C) and biases (C,) of a linear head."""
+
+
+def minimise_head(
+    gradient: Callable[[Tensor, Tensor], Weights],
+    start: Weights,
+    origin: Weights,
+    l2: float,
+    *,
+    variances: Tensor,
+    curvature: Tensor,
+    tolerance: float,
+    max_evaluations: int,
+) -> tuple[Weights, Minimum, bool]:
+    """Find weights and biases of a linear head with the penalty l2 |W|^2 by `minimise`.
+
+    The search is in units in which the second derivative is about 1: that by weight (j, c) is variance_j
+    curvature_c + 2 l2. So terms of very different frequency converge together.
+
+    Args:
+        gradient: Maps weights and biases to the gradients by both, without the penalty. They are overwritten.
+        start: Where the search starts.
+        origin: Where the gradient is measured that `tolerance` is a share of.
+        l2: Factor of the penalty.
+        variances: Variance of each feature, (D,).
+        curvature: Second derivative by the logits of each class, (C,).
+        tolerance: Norm of the gradient in these units at which to stop, as a share of that at the origin.
+        max_evaluations: As for `minimise`.
+
+    Returns:
+        Weights and biases, the search, and whether it reached the tolerance.
+    """
+    curvature = curvature.clamp(min=_LEAST_CURVATURE * float(curvature.max()) or 1.0)
+    units = (variances[:, None] * curvature).add_(2 * l2).rsqrt_(), curvature.rsqrt()
+
+    def joined(weights: Tensor, bias: Tensor) -> Tensor:
+        return torch.cat([weights.ravel(), bias])
+
+    def split(point: Tensor) -> Weights:
+        weights, bias = point[: -len(units[1])], point[-len(units[1]) :]
+        return weights.view_as(units[0]) * units[0], bias * units[1]
+
+    def slope(point: Tensor) -> Tensor:
+        weights, bias = split(point)
+        by_weights, by_bias = gradient(weights, bias)
+        return joined(by_weights.add_(weights, alpha=2 * l2).mul_(units[0]), by_bias * units[1])
+
+    first, point = (joined(at[0] / units[0], at[1] / units[1]) for at in (origin, start))
+    least = tolerance * float(slope(first).norm())
+    minimum = minimise(slope, point, tolerance=least, max_evaluations=max_evaluations)
+    return split(minimum.point), minimum, float(minimum.slope.norm()) <= least
 
 
 def _direction(slope: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Tensor:

@@ -166,7 +166,9 @@ def fit_probabilities(
     counted = np.bincount(known.columns, minlength=classes)
     v = priors.importance(counted)[known.columns]
     used = np.flatnonzero(counts)
+    # Of each known positive: labels that its sample is expected to have, over those known.
     weights = mean_labels / per_sample[known.rows] * v
+    missing = max(mean_labels - float(per_sample[labelled].mean()), 0.0)
     p = np.zeros(len(counts))
     for _ in range(ROUNDS):
         target = np.bincount(own, weights, minlength=len(counts))[used] / counts[used]
@@ -174,7 +176,15 @@ def fit_probabilities(
         p[used] = _shifted(np.clip(fitted, 0, 1 - _FLOOR), counts[used], mean_labels * samples)
         h, _ = _hidden_by_bin(own, weights, unknown_counts)
         hidden = pairs.sum_of_samples(np.where(unknown, h[bins], 0)) + h[0] * unknown_left_out
-        weights = _weights(hidden, unknown_labels, per_sample, known.rows, v, mean_labels)
+        share, even = (
+            part / average if (average := float(part[labelled].mean())) > 0 else np.zeros_like(part)
+            for part in (hidden, unknown_labels)
+        )
+        expected = per_sample + missing * (_PREDICTABLE * share + (1 - _PREDICTABLE) * even)
+        weights = v * expected[known.rows] / per_sample[known.rows]
+        # Scaled such that the mean over labelled samples of their sum is K.
+        weights *= mean_labels * labelled.sum() / weights.sum()
+        weights = np.maximum(weights, 1.0)
     h, number = _hidden_by_bin(own, weights, unknown_counts)
     h = _steadied(h, number, unknown_counts, counts, np.bincount(own, minlength=len(counts)))
     if priors.gamma is None:
@@ -356,28 +366,6 @@ def _steadied(
     result[used] = np.repeat(steady, np.diff(np.r_[starts, len(used)]))
     result[used] = _shifted(result[used], unknown[used], float(h @ unknown))
     return result
-
-
-def _weights(
-    hidden: Floats,
-    unknown: Floats,
-    per_sample: Floats,
-    rows: npt.NDArray[np.int64],
-    v: Floats,
-    mean_labels: float,
-) -> Floats:
-    """Weight of each known positive: labels that its sample is expected to have, over those known."""
-    labelled = per_sample > 0
-    missing = max(mean_labels - float(per_sample[labelled].mean()), 0.0)
-    share, even = (
-        part / average if (average := float(part[labelled].mean())) > 0 else np.zeros_like(part)
-        for part in (hidden, unknown)
-    )
-    expected = per_sample + missing * (_PREDICTABLE * share + (1 - _PREDICTABLE) * even)
-    weights = v * expected[rows] / per_sample[rows]
-    # Scaled such that the mean over labelled samples of their sum is K.
-    weights *= mean_labels * labelled.sum() / weights.sum()
-    return np.maximum(weights, 1.0)
 
 
 def _shifted(p: Floats, counts: npt.NDArray[Any], total: float) -> Floats:

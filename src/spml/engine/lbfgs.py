@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..common.errors import InputError, SpmlError
-from ..common.numerics import Minimum, SpreadSum, minimise
+from ..common.numerics import Minimum, SpreadSum, Weights, minimise_head
 from ..common.torch_draws import borrowed_generators
 from ..data import Samples
 from ..methods.base import Batch, Objective, Outputs, Progress
@@ -38,7 +38,6 @@ MAX_EVALUATIONS = 300
 _SINGLE = 1e-4  # least tolerance for which float32 suffices: rounding leaves about 1e-6 of the gradient
 _ROWS = 4096
 _CONSTANT = 1e-10  # share of the largest variance up to which features do not differ in a direction
-_LEAST_CURVATURE = 1e-3  # least curvature of a class, as a share of the largest
 
 
 def check_solvable(objective: Objective, method: str, samples: Samples, epochs: int) -> None:
@@ -137,13 +136,12 @@ class _Problem:
         return loss + l2 * float(weights.square().sum()), by_weights, slope.sum(0)
 
     def solve(
-        self, begin: tuple[Tensor, Tensor], l2: float, tolerance: float, max_evaluations: int
-    ) -> tuple[tuple[Tensor, Tensor], Minimum, bool]:
+        self, begin: Weights, l2: float, tolerance: float, max_evaluations: int
+    ) -> tuple[Weights, Minimum, bool]:
         """Solve for one penalty. Returns weights and bias, the search, and whether it converged.
 
-        The search is in units of weights (R, C) and biases (C,) in which the curvature is about 1: for a
-        binary cross-entropy whose probabilities are right, half the sum of absolute slopes at the logits of a
-        class is its curvature p (1 - p).
+        For a binary cross-entropy whose probabilities are right, half the sum of absolute slopes at the
+        logits of a class is its curvature p (1 - p).
 
         Raises:
             SpmlError: Loss or gradient is not finite at the point that the search starts from.
@@ -156,25 +154,16 @@ class _Problem:
                 "NaN or infinite at the start of a solution, so it can't be minimised. Scale the features "
                 "(model.scaling=standard), or train with small steps (optim.name=adamw)."
             )
-        largest = float(curvature.max())
-        curvature = curvature.clamp(min=_LEAST_CURVATURE * largest if largest else 1.0)
-        units = (self._variances[:, None] * curvature + 2 * l2).rsqrt(), curvature.rsqrt()
-
-        def joined(weights: Tensor, bias: Tensor) -> Tensor:
-            return torch.cat([weights.ravel(), bias])
-
-        def split(point: Tensor) -> tuple[Tensor, Tensor]:
-            weights, bias = point[: -len(curvature)], point[-len(curvature) :]
-            return weights.view_as(units[0]) * units[0], bias * units[1]
-
-        def gradient(point: Tensor) -> Tensor:
-            _, by_weights, by_bias = self.gradient(*split(point), l2)
-            return joined(by_weights * units[0], by_bias * units[1])
-
-        first = float(gradient(joined(self.start[0], self.start[1] / units[1])).norm())
-        point = joined(begin[0] / units[0], begin[1] / units[1])
-        minimum = minimise(gradient, point, tolerance=tolerance * first, max_evaluations=max_evaluations)
-        return split(minimum.point), minimum, float(minimum.slope.norm()) <= tolerance * first
+        return minimise_head(
+            lambda weights, bias: self.gradient(weights, bias, 0.0)[1:],
+            begin,
+            self.start,
+            l2,
+            variances=self._variances,
+            curvature=curvature,
+            tolerance=tolerance,
+            max_evaluations=max_evaluations,
+        )
 
     @torch.no_grad()
     def fill_head(self, weights: Tensor, bias: Tensor) -> None:

@@ -41,7 +41,7 @@ from .checkpoint import (
     set_random_state,
 )
 from .loader import EpochBatches, make_loader
-from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
+from .optimiser import WeightAverage, learning_rate, make_optimizer
 from .predict import Logits, head_inputs, predict_logits, predict_scores
 from .step import TrainingStep, gather_batch
 
@@ -134,21 +134,6 @@ class LoopState:
             entries = fabric.all_gather(entry).reshape(-1, 2)
             totals[name] = (float(entries[:, 0].mean()), float(entries[:, 1].min()))
         return totals
-
-    def end_epoch(self, record: dict[str, Any], metric: str, model: nn.Module, objective: nn.Module) -> None:
-        """Append the record of the epoch that has just ended, and keep the weights if it is the best.
-
-        Args:
-            record: Numbers of the epoch; `seconds` is added.
-            metric: Key of the record by which epochs are compared; higher is better.
-            model, objective: Modules whose state is copied to the CPU if this epoch is the best.
-        """
-        best = max((past[metric] for past in self.history), default=-math.inf)
-        self.history.append(record | {"seconds": round(self.seconds, 3)})
-        if self.best_epoch < 0 or record[metric] > best:
-            self.best_epoch = self.epoch
-            self.best, self.best_objective = _copy_state(model), _copy_state(objective)
-        self.epoch, self.batch, self.sums = self.epoch + 1, 0, {}
 
 
 def _copy_state(module: nn.Module) -> dict[str, Tensor]:
@@ -318,7 +303,9 @@ class Trainer:
         index = batch.index.to(device, non_blocking=True)
         regions = None if batch.regions is None else batch.regions.to(device, non_blocking=True)
         rows = self.batches.rows_in(state.batch)
-        set_learning_rate(self.optimizer, self._learning_rate(state.step))
+        rate = self._learning_rate(state.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["lr_factor"]
         seed = self.config.seed * _SEEDS + state.step
         terms, outputs = self.step(inputs, views, target, index, rows, seed, regions)
         self.fabric.backward(torch.stack(list(terms.values())).sum())
@@ -342,13 +329,19 @@ class Trainer:
         self.on_step(rows)
 
     def _end_epoch(self, metrics: dict[str, float]) -> None:
-        state, count = self.state, len(self.train)
+        """Append the record of the epoch that has just ended, and keep the weights if it is the best."""
+        state, count, metric = self.state, len(self.train), self.judge.metric
         terms = {
             f"train/{name}": total / count for name, (total, _) in state.total_terms(self.fabric).items()
         }
         record = {"epoch": state.epoch + 1, "step": state.step, "lr": self._learning_rate(state.step - 1)}
         record |= {"train/loss": sum(terms.values()), **terms, **metrics}
-        state.end_epoch(record, self.judge.metric, self.judged_model, self.objective)
+        best = max((past[metric] for past in state.history), default=-math.inf)
+        state.history.append(record | {"seconds": round(state.seconds, 3)})
+        if state.best_epoch < 0 or record[metric] > best:
+            state.best_epoch = state.epoch
+            state.best, state.best_objective = map(_copy_state, (self.judged_model, self.objective))
+        state.epoch, state.batch, state.sums = state.epoch + 1, 0, {}
 
     def _is_finished(self, seconds: float = 0.0) -> bool:
         """Whether training is over after an epoch; `seconds` is what the next one will take."""

@@ -74,12 +74,6 @@ def _cosine(start: float, end: float, fraction: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def set_learning_rate(optimizer: Any, lr: float) -> None:
-    """Set the learning rate of each group to `lr` times its factor."""
-    for group in optimizer.param_groups:
-        group["lr"] = lr * group["lr_factor"]
-
-
 class WeightAverage:
     """Exponential moving average of the weights and buffers of a model, as a model in evaluation mode.
 

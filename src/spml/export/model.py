@@ -63,15 +63,11 @@ class Model:
 
     def exported(self) -> Exported:
         """The network from photographs or features to logits, probabilities and labels."""
-        resize = PillowResize(self.size, self.classifier.spec.interpolation) if self.size else None
-        network = Exported(
-            self.network,
-            resize,
-            self.thresholds,
-            log_probabilities=self.classifier.top.scale == "exp",
-            calibration=self.calibration,
-        )
-        return network.eval()
+        return Exported(self).eval()
+
+    def resize(self) -> nn.Module:
+        """Network that prepares images as `network` takes them; features stay as they are."""
+        return PillowResize(self.size, self.classifier.spec.interpolation) if self.size else nn.Identity()
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -98,10 +94,7 @@ class Model:
     @torch.inference_mode()
     def predict(self, inputs: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """Outputs of `spml predict` by name, for images (B, H, W, 3) or features (B, D) or (B, P, D)."""
-        prepared = torch.from_numpy(inputs)
-        if self.size:
-            prepared = PillowResize(self.size, self.classifier.spec.interpolation)(prepared)
-        logits = self.network(prepared).numpy()
+        logits = self.network(self.resize()(torch.from_numpy(inputs))).numpy()
         outputs = {LOGITS: logits, SCORES: scores_of(logits, self.classifier.top.scale)}
         if self.calibration is not None:
             outputs[PROBABILITIES] = self.calibration(logits).astype(np.float32)
@@ -175,28 +168,17 @@ class Exported(nn.Module):
     """The steps of `spml predict` between decoding an image and naming its labels, as one network.
 
     Args:
-        network: Network from prepared images, uint8 (B, 3, size, size), or from features to logits.
-        resize: Prepares images; None where the network takes features.
-        thresholds: Logit of each class at and above which it is predicted; infinite = never.
-        log_probabilities: Whether logits are logarithms of probabilities that sum to 1 over the classes.
-        calibration: Map from logits to probabilities; None where K is not known.
+        model: Model that is exported.
     """
 
     thresholds: Tensor
 
-    def __init__(
-        self,
-        network: nn.Module,
-        resize: PillowResize | None,
-        thresholds: tuple[float, ...],
-        *,
-        log_probabilities: bool,
-        calibration: Calibration | None,
-    ) -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
-        self.network, self.resize, self.log_probabilities = network, resize, log_probabilities
-        self.calibrated = None if calibration is None else Interpolation(calibration)
-        self.register_buffer("thresholds", torch.tensor(thresholds, dtype=torch.float32))
+        self.network, self.resize = model.network, model.resize()
+        self.log_probabilities = model.classifier.top.scale == "exp"
+        self.calibrated = None if model.calibration is None else Interpolation(model.calibration)
+        self.register_buffer("thresholds", torch.tensor(model.thresholds, dtype=torch.float32))
 
     def forward(self, inputs: Tensor) -> dict[str, Tensor]:
         """Compute all that is known of samples.
@@ -209,7 +191,7 @@ class Exported(nn.Module):
             Logits, scores and, where K is known, calibrated probabilities, float32 (B, C), and whether each
             label is predicted, bool (B, C).
         """
-        logits = self.network(inputs if self.resize is None else self.resize(inputs))
+        logits = self.network(self.resize(inputs))
         outputs = {LOGITS: logits, SCORES: logits.exp() if self.log_probabilities else logits.sigmoid()}
         if self.calibrated is not None:
             outputs[PROBABILITIES] = self.calibrated(logits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,16 @@ from ..scores.forms import BoolArray, IntArray
 Empty = Literal["exclude", "zero"]
 
 
-class Truth(NamedTuple):
-    """Labels as two masks of shape (N, C); `known` is None if no entry is unknown."""
-
-    positive: BoolArray
-    known: BoolArray | None
-
-
-def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Truth:
+def as_truth(
+    truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]
+) -> tuple[BoolArray, BoolArray | None]:
     """Validate labels of shape (N, C) and interpret them by their dtype.
 
     bool or unsigned integers: {0, 1}, where 0 is negative. Signed integers or floats: {-1, 0, +1}, where 0 is
     unknown. A signed matrix that has zeros but no -1 is ambiguous and refused.
+
+    Returns:
+        Masks (N, C) of the positives and of the known entries; None for the latter if all are known.
 
     Raises:
         ValueError: The shape is not that of the scores, a value is not allowed (the message gives row and
@@ -36,16 +34,16 @@ def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Tru
     only(array, (-1, 0, 1) if signed else (0, 1), "labels")
     positive: BoolArray = array == 1
     if not signed:
-        return Truth(positive, None)
+        return positive, None
     known: BoolArray = array != 0
     if known.all():
-        return Truth(positive, None)
+        return positive, None
     if not (array == -1).any():
         raise ValueError(
             f"labels of type {array.dtype} are read as {{-1, 0, +1}} with 0 = unknown, but these contain no "
             "-1: no known negative. If 0 means absent, pass `labels == 1`"
         )
-    return Truth(positive, known)
+    return positive, known
 
 
 def as_known_positives(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..scores.forms import BoolArray, FloatArray, IntArray, score_array
+from ..scores.forms import BoolArray, FloatArray, IntArray, ScoreArray, score_array
 from .arrays import Empty, as_truth
 from .registry import LabelledScores
 
@@ -120,8 +120,8 @@ def bootstrap_map(
     samples, classes = values.shape
     if multiplicity.ndim != 2 or multiplicity.shape[1] != samples:
         raise ValueError(f"multiplicity must have shape (B, {samples}), got {multiplicity.shape}")
-    tracks = [
-        _thresholds(values[:, c], positive[:, c], None if known is None else known[:, c])
+    pieces = [
+        _pieces(values[:, c], positive[:, c], None if known is None else known[:, c])
         for c in range(classes)
         if positive[:, c].any()
     ]
@@ -133,9 +133,9 @@ def bootstrap_map(
     for first in range(0, draws, width):
         block = slice(first, first + width)
         weights = np.ascontiguousarray(multiplicity[block].T.astype(dtype))
-        for track in tracks:
-            drawn = np.add.reduceat(weights[track.order], track.starts, axis=0).astype(np.float64)
-            hits = np.add.reduceat(weights[track.positives], track.positive_starts, axis=0).astype(np.float64)
+        for order, starts, of_positives, positive_starts in pieces:
+            drawn = np.add.reduceat(weights[order], starts, axis=0).astype(np.float64)
+            hits = np.add.reduceat(weights[of_positives], positive_starts, axis=0).astype(np.float64)
             positives = hits.cumsum(axis=0)
             precision = positives / np.maximum(drawn.cumsum(axis=0), 1.0)  # before any sample 0, not 0 / 0
             count = positives[-1]
@@ -150,18 +150,9 @@ def bootstrap_map(
     return np.asarray(total / defined)
 
 
-class _Track(NamedTuple):
-    """One class, from the highest score to its last positive, cut at each distinct score of a positive."""
-
-    order: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int64]
-    positives: npt.NDArray[np.int64]
-    positive_starts: npt.NDArray[np.int64]
-
-
-def _thresholds(
-    value: npt.NDArray[np.floating], mark: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_] | None
-) -> _Track:
+def _pieces(value: ScoreArray, mark: BoolArray, known: BoolArray | None) -> tuple[npt.NDArray[Any], ...]:
+    """Samples of one class, from the highest score to the last positive, and where each piece starts, cut at
+    each distinct score of a positive; then its positives likewise."""
     rows = np.arange(len(value)) if known is None else np.flatnonzero(known)
     ascending = rows[np.argsort(value[rows], kind="stable")]
     in_order = value[ascending]
@@ -171,7 +162,7 @@ def _thresholds(
     # Number of samples with a score of at least each level, which is where the next piece starts.
     reached = len(rows) - np.searchsorted(in_order, -levels, side="left")
     starts = np.concatenate([[0], reached[:-1]])
-    return _Track(ascending[::-1][: reached[-1]].astype(np.int32), starts, positives, first)
+    return ascending[::-1][: reached[-1]].astype(np.int32), starts, positives, first
 
 
 class PairedScore(NamedTuple):

@@ -174,7 +174,12 @@ def compare_ranks(
     sp, p, a = np.array([sp_of_ranks(model, samples, mean_labels) for model in models]).T
     naive = np.array([mean_over_classes(precision_of_ranks(model)) for model in models])
     best = int(np.argmax(sp))
-    drawn = _drawn(models, samples, mean_labels, draws, seed, groups)
+    blocks = [
+        np.stack([sp_scores(model, block, mean_labels)[:, 0] for model in models])
+        for block in resamples(samples, draws, seed, groups)
+    ]
+    drawn = np.concatenate(blocks, axis=1)
+    drawn = drawn[:, ~np.isnan(drawn[0])]  # without draws that have no known positive
     spread = drawn.std(axis=1, ddof=1)
     behind = sp[best] - sp
     sd = np.round((drawn[best] - drawn).std(axis=1, ddof=1), _DIGITS)
@@ -189,19 +194,30 @@ def compare_ranks(
     candidates = tuple(map(Candidate, names, *(column.tolist() for column in columns)))
     order = np.argsort(-sp, kind="stable")
     upper = order[: -(-len(names) // 2)]
-    comparison = Comparison(
-        candidates=candidates,
-        tie_set=tuple(names[model] for model in order if candidates[model].tied),
-        spearman_naive=spearman(sp, naive),
-        spearman_p_a=spearman(p[upper], a[upper]),
-        warnings=(),
-        samples=len(np.unique(models[0].rows)),
-        classes=len(models[0].counts),
-        mean_labels=mean_labels,
-        draws=draws,
-        seed=seed,
+    tie_set = tuple(names[model] for model in order if candidates[model].tied)
+    known, classes = len(np.unique(models[0].rows)), len(models[0].counts)
+    sp_naive, p_a = spearman(sp, naive), spearman(p[upper], a[upper])
+    warnings = list(sample_warnings(known, classes, mean_labels))
+    # A tie set of the best alone is the clearest outcome, even among three candidates or fewer.
+    if len(tie_set) > max(1, MAX_TIED_SHARE * len(names)):
+        warnings.append(
+            f"{len(tie_set)} of {len(names)} candidates are in the tie set: they are indistinguishable from "
+            f"the best (z up to {TRUSTED:g}). {_AUDIT}"
+        )
+    if sp_naive is not None and sp_naive < MIN_SPEARMAN_NAIVE:
+        warnings.append(
+            f"SP-score and naive mAP order the {len(names)} candidates differently (Spearman {sp_naive:.2f}, "
+            f"below {MIN_SPEARMAN_NAIVE}), so the SP-score itself is unreliable here: do not rely on any "
+            f"order. {_AUDIT}"
+        )
+    if p_a is not None and p_a < MIN_SPEARMAN_P_A:
+        warnings.append(
+            "P and A, the two parts of the SP-score, order the upper half of the candidates differently "
+            f"(Spearman {p_a:.2f}, below {MIN_SPEARMAN_P_A}): compare their ranks. {_AUDIT}"
+        )
+    return Comparison(
+        candidates, tie_set, sp_naive, p_a, tuple(warnings), known, classes, mean_labels, draws, seed
     )
-    return comparison._replace(warnings=_warnings(comparison))
 
 
 def sample_warnings(samples: int, classes: int, mean_labels: float) -> tuple[str, ...]:
@@ -239,47 +255,6 @@ def spearman(first: FloatArray, second: FloatArray) -> float | None:
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1])
-
-
-def _warnings(comparison: Comparison) -> tuple[str, ...]:
-    warnings = list(sample_warnings(comparison.samples, comparison.classes, comparison.mean_labels))
-    count, tied = len(comparison.candidates), len(comparison.tie_set)
-    naive, p_a = comparison.spearman_naive, comparison.spearman_p_a
-    # A tie set of the best alone is the clearest outcome, even among three candidates or fewer.
-    if tied > max(1, MAX_TIED_SHARE * count):
-        warnings.append(
-            f"{tied} of {count} candidates are in the tie set: they are indistinguishable from the best "
-            f"(z up to {TRUSTED:g}). {_AUDIT}"
-        )
-    if naive is not None and naive < MIN_SPEARMAN_NAIVE:
-        warnings.append(
-            f"SP-score and naive mAP order the {count} candidates differently (Spearman {naive:.2f}, below "
-            f"{MIN_SPEARMAN_NAIVE}), so the SP-score itself is unreliable here: do not rely on any order. "
-            f"{_AUDIT}"
-        )
-    if p_a is not None and p_a < MIN_SPEARMAN_P_A:
-        warnings.append(
-            "P and A, the two parts of the SP-score, order the upper half of the candidates differently "
-            f"(Spearman {p_a:.2f}, below {MIN_SPEARMAN_P_A}): compare their ranks. {_AUDIT}"
-        )
-    return tuple(warnings)
-
-
-def _drawn(
-    models: Sequence[Ranks],
-    samples: int,
-    mean_labels: float,
-    draws: int,
-    seed: int,
-    groups: npt.ArrayLike | None,
-) -> FloatArray:
-    """SP-scores of shape (models, draws), without draws that have no known positive."""
-    blocks = [
-        np.stack([sp_scores(model, block, mean_labels)[:, 0] for model in models])
-        for block in resamples(samples, draws, seed, groups)
-    ]
-    drawn = np.concatenate(blocks, axis=1)
-    return drawn[:, ~np.isnan(drawn[0])]
 
 
 def _descending_ranks(values: FloatArray) -> npt.NDArray[Any]:

@@ -319,7 +319,8 @@ def read_outline(folder: Path) -> tuple[Outline, dict[str, Any]]:
 
 
 def _card_in(folder: Path) -> tuple[dict[str, Any], _ModelFile]:
-    """Read model.json as `_read_card` does, of a folder that holds a trained model."""
+    """Read model.json of a folder that holds a trained model: its whole content, and the checked part from
+    which the classifier is built."""
     if not folder.is_dir():
         raise InputError(no_folder(folder))
     if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):  # as Python shows other bytes
@@ -330,7 +331,22 @@ def _card_in(folder: Path) -> tuple[dict[str, Any], _ModelFile]:
                 f"{folder}: contains no trained model ({name} is missing). Name the folder of a "
                 "finished run, the `output` of its training."
             )
-    return _read_card(folder / CARD)
+    path = folder / CARD
+    card = load_json(path, dict[str, Any], advice="The file is damaged: train again.")
+    # Checked first, because another format may have other fields.
+    if card.get("format", FORMAT) != FORMAT:
+        raise InputError(
+            f"{path}: has format {quote(card['format'])}, but this version of spml reads format {FORMAT}: "
+            "use the version that wrote it."
+        )
+    try:
+        model = msgspec.convert(card, _ModelFile)
+        if unknown := card["backbone"].keys() - asdict(model.backbone).keys():
+            raise ValueError(f"unknown field {min(unknown)!r} - at `$.backbone`")
+        check_json_sha256(card)
+    except ValueError as error:
+        raise InputError(f"{path}: damaged: {error}. Train again.") from error
+    return card, model
 
 
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
@@ -345,6 +361,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         InputError: A file is missing, damaged, of another version, or the two files do not belong together;
             a weight is NaN; or a network of the user's own was not passed, or is another one.
     """
+    from safetensors import safe_open
     from safetensors.torch import load_file
 
     weights, (card, model) = folder / WEIGHTS, _card_in(folder)
@@ -365,8 +382,11 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     if origin_of(name) == HUGGING_FACE:
         require_transformers()
     with _readable(folder, own=own):
-        expected, stored = _sizes_of(model), _sizes_in(weights)
-    # Checked before memory is allocated for the model or its weights.
+        expected, stored = _sizes_of(model), {}
+        with safe_open(weights, framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118
+                stored[key] = torch.empty(file.get_slice(key).get_shape(), device="meta")
+    # Checked by their sizes alone, before memory is allocated for the model or its weights.
     check_fit(expected, stored, what, advice)
     with _readable(folder, own=own), borrowed_generators():
         classifier = _assemble(create_backbone(model.backbone), model)
@@ -441,31 +461,3 @@ def _sizes_of(model: _ModelFile) -> dict[str, Tensor]:
             with torch.device("cpu"):
                 backbone = create_backbone(model.backbone)
         return _assemble(backbone, model).state_dict()
-
-
-def _sizes_in(weights: Path) -> dict[str, Tensor]:
-    """Tensors of the sizes that the header of a file states, without memory."""
-    from safetensors import safe_open
-
-    with safe_open(weights, framework="pt") as stored:
-        names = stored.keys()
-        return {name: torch.empty(stored.get_slice(name).get_shape(), device="meta") for name in names}
-
-
-def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
-    """Read model.json: its whole content, and the checked part from which the classifier is built."""
-    card = load_json(path, dict[str, Any], advice="The file is damaged: train again.")
-    # Checked first, because another format may have other fields.
-    if card.get("format", FORMAT) != FORMAT:
-        raise InputError(
-            f"{path}: has format {quote(card['format'])}, but this version of spml reads format {FORMAT}: "
-            "use the version that wrote it."
-        )
-    try:
-        model = msgspec.convert(card, _ModelFile)
-        if unknown := card["backbone"].keys() - asdict(model.backbone).keys():
-            raise ValueError(f"unknown field {min(unknown)!r} - at `$.backbone`")
-        check_json_sha256(card)
-    except ValueError as error:
-        raise InputError(f"{path}: damaged: {error}. Train again.") from error
-    return card, model

@@ -79,6 +79,23 @@ def with_labels(alpha: Tensor, beta: Tensor, *, random: bool) -> tuple[Tensor, T
     return alpha, beta, labels
 
 
+class HeadOutputs(NamedTuple):
+    """Outputs of a head that has more than logits; None where it has no such part.
+
+    Attributes:
+        logits: Logits (B, C).
+        latent: Mean and deviation of the code, each (B, Z), or (B, C, Z) where each class has a code.
+        posterior: Parameters alpha and beta of the Beta distribution of each label and, in training, a draw
+            from it, otherwise its mean, each (B, C).
+        embeddings: Embeddings (B, C, elements), in training only.
+    """
+
+    logits: Tensor
+    latent: tuple[Tensor, Tensor] | None = None
+    posterior: tuple[Tensor, Tensor, Tensor] | None = None
+    embeddings: Tensor | None = None
+
+
 class BoostedCAM(nn.Module):
     """Linear layer at every position of a feature map, with positive values multiplied by 5, then averaged.
 
@@ -139,11 +156,11 @@ class GaussianHead(nn.Module):
         logits: Tensor = self.last(self.latent(features)[0])
         return logits
 
-    def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the logits (B, C) of features (B, D), and mean and standard deviation of the code."""
+    def forward(self, features: Tensor) -> HeadOutputs:
+        """Return the logits of features (B, D), and mean and standard deviation of the code."""
         mean, std = self.latent(features)
         # The last layer is linear: the mean of the logits of 10 codes equals the logits of their mean.
-        return self.last(draw(mean, std, DRAWS if self.training else 0)), (mean, std)
+        return HeadOutputs(self.last(draw(mean, std, DRAWS if self.training else 0)), (mean, std))
 
 
 class GaussianPerClassHead(nn.Module):
@@ -179,13 +196,18 @@ class GaussianPerClassHead(nn.Module):
                 f"which training needs {16 * num_classes * each / 1e9:,.0f} GB: decrease model.hidden or "
                 f"model.code, or pass model.head={GAUSSIAN}, with one code for all classes."
             )
+        self.num_classes = num_classes
+        # The layers of all classes as one each, those of one class next to each other.
         self.hidden = nn.Linear(num_features, num_classes * hidden)
-        self.code = _PerClass(num_classes, hidden, 2 * settings.code)
+        self.code = nn.Linear(hidden, num_classes * 2 * settings.code)
         self.last = nn.Linear(settings.code, 1)
 
     def latent(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and standard deviation of the codes, both (B, C, Z), for features (B, D)."""
-        return statistics(self.code(functional.relu(self.hidden(features))))
+        classes, hidden = self.num_classes, self.code.in_features
+        own = functional.relu(self.hidden(features)).view(-1, classes, hidden)
+        raw = torch.einsum("bch,coh->bco", own, self.code.weight.view(classes, -1, hidden))
+        return statistics(raw + self.code.bias.view(classes, -1))
 
     def scores_by_position(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of the mean codes of positions with features (..., D)."""
@@ -193,27 +215,13 @@ class GaussianPerClassHead(nn.Module):
         whole = torch.compiler.is_compiling()  # an exported batch has any size
         parts = [rows] if whole else torch.split(rows, max(1, _HIDDEN_UNITS // self.hidden.out_features))
         scores = torch.cat([self.last(self.latent(part)[0])[..., 0] for part in parts])
-        return scores.view(*features.shape[:-1], self.code.num_classes)
+        return scores.view(*features.shape[:-1], self.num_classes)
 
-    def forward(self, features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the logits (B, C) of features (B, D), and mean and standard deviation of the codes."""
+    def forward(self, features: Tensor) -> HeadOutputs:
+        """Return the logits of features (B, D), and mean and standard deviation of the codes."""
         mean, std = self.latent(features)
         code = draw(mean, std, 1 if self.training else self.codes_in_evaluation)
-        return self.last(code)[..., 0], (mean, std)
-
-
-class _PerClass(nn.Linear):
-    """A linear layer for each class, on hidden units of its own, with the start of torch's layers."""
-
-    def __init__(self, num_classes: int, inputs: int, outputs: int) -> None:
-        super().__init__(inputs, num_classes * outputs)
-        self.num_classes = num_classes
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Return (B, C, outputs) for hidden units (B, C * inputs), those of one class next to each other."""
-        own = hidden.view(-1, self.num_classes, self.in_features)
-        weight = self.weight.view(self.num_classes, -1, self.in_features)
-        return torch.einsum("bch,coh->bco", own, weight) + self.bias.view(self.num_classes, -1)
+        return HeadOutputs(self.last(code)[..., 0], (mean, std))
 
 
 class BetaHead(nn.Module):
@@ -252,14 +260,12 @@ class BetaHead(nn.Module):
         logits: Tensor = self.last(self.latent(features)[0])
         return logits
 
-    def forward(
-        self, features: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """Return logits (B, C) of features (B, D), mean and deviation of the code, and alpha, beta and d."""
+    def forward(self, features: Tensor) -> HeadOutputs:
+        """Return the logits of features (B, D), mean and deviation of the code, and alpha, beta and d."""
         mean, std = self.latent(features)
         code = draw(mean, std, 1 if self.training else 0)
         alpha, beta = functional.softplus(self.labels(code)).clamp(min=LEAST).chunk(2, -1)
-        return self.last(code), (mean, std), with_labels(alpha, beta, random=self.training)
+        return HeadOutputs(self.last(code), (mean, std), with_labels(alpha, beta, random=self.training))
 
 
 class CorrelatedHead(nn.Module):
@@ -361,23 +367,6 @@ class QuerySettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return width
 
 
-class QueryOutputs(NamedTuple):
-    """Outputs of a `QueryHead`; None where it has no such part.
-
-    Attributes:
-        logits: Logits (B, C).
-        latent: Mean and deviation of the code, each (B, C, Z).
-        posterior: Parameters alpha and beta of the Beta distribution of each label and, in training, a draw
-            from it, otherwise its mean, each (B, C).
-        embeddings: Embeddings (B, C, elements), in training only.
-    """
-
-    logits: Tensor
-    latent: tuple[Tensor, Tensor] | None = None
-    posterior: tuple[Tensor, Tensor, Tensor] | None = None
-    embeddings: Tensor | None = None
-
-
 class QueryHead(nn.Module):
     """Transformer that turns a feature map into one vector per class, and each vector into a logit.
 
@@ -469,7 +458,7 @@ class QueryHead(nn.Module):
         scores = torch.cat([self.last(part) for part in vectors])
         return scores.view(*features.shape[:-1], self.last.out_features)
 
-    def forward(self, maps: Tensor) -> QueryOutputs:
+    def forward(self, maps: Tensor) -> HeadOutputs:
         """Compute the outputs of maps (B, D, h, w)."""
         code = vectors = self.class_vectors(maps)
         latent = posterior = embeddings = None
@@ -482,7 +471,7 @@ class QueryHead(nn.Module):
             code = draw(*latent, DRAWS if self.training else self.codes_in_evaluation)
         if self.embed is not None and self.training:
             embeddings = functional.normalize(self.embed(vectors), dim=-1)
-        return QueryOutputs(self.last(code), latent, posterior, embeddings)
+        return HeadOutputs(self.last(code), latent, posterior, embeddings)
 
 
 def _two_layers(width: int, outputs: int) -> nn.Sequential:
@@ -543,48 +532,6 @@ def sine_code(height: int, width: int, channels: int, device: torch.device | Non
     rows, columns = code(height)[:, None], code(width)[None]
     shape = (height, width, half)
     return torch.cat([rows.expand(shape), columns.expand(shape)], 2).flatten(0, 1)
-
-
-def make_head(
-    kind: str,
-    num_features: int,
-    num_classes: int,
-    *,
-    hidden: int = 512,
-    codes: CodeSettings | None = None,
-    queries: QuerySettings | None = None,
-    dropout: float = 0.0,
-) -> nn.Module:
-    """Create a head with random weights, drawn from torch's global random state.
-
-    Args:
-        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian`,
-            `gaussian_per_class`, `beta`, `correlated` or `queries`.
-        num_features: Number of features D.
-        num_classes: Number of classes C.
-        hidden: Width of the hidden layer of `mlp`, of that of each class of `gaussian_per_class`, and of the
-            code of `gaussian` and `beta`.
-        codes: Code of each class of `gaussian_per_class`; None = its defaults.
-        queries: Sizes of `queries`; None = its defaults.
-        dropout: Share that is dropped inside of `queries`.
-    """
-    if kind == GAUSSIAN_PER_CLASS:
-        return GaussianPerClassHead(num_features, num_classes, hidden, codes or CodeSettings())
-    if kind == QUERIES:
-        return QueryHead(num_features, num_classes, queries or QuerySettings(), dropout)
-    if kind == MLP:
-        return nn.Sequential(nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes))
-    if kind in (GAUSSIAN, BETA):
-        coded = GaussianHead if kind == GAUSSIAN else BetaHead
-        return coded(num_features, num_classes, hidden)
-    simple: dict[str, type[nn.Module]] = {
-        LINEAR: nn.Linear,
-        BOOSTED_CAM: BoostedCAM,
-        CORRELATED: CorrelatedHead,
-    }
-    if kind not in simple:
-        raise ValueError(f"head must be one of {', '.join(HEADS)}, got {kind!r}")
-    return simple[kind](num_features, num_classes)
 
 
 def last_layer(head: nn.Module) -> nn.Linear:

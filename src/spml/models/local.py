@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -233,20 +233,6 @@ def variants(whole: Tensor, best: Sequence[Tensor]) -> Tensor:
     return torch.stack([whole, *best, torch.stack(list(best)).mean(0)])
 
 
-class LocalFit(NamedTuple):
-    """Result of `fit_local`.
-
-    Attributes:
-        scores: What turns the scores of `variants` into logits; None where the whole image is clearly better.
-        tried: Name and score of each variant.
-        logits: Logits (H, C) of the held-out samples, as in `ClassLogits`.
-    """
-
-    scores: LocalScores | None
-    tried: dict[str, float]
-    logits: Tensor | None = None
-
-
 def fit_local(
     held_out: Tensor,
     known: Tensor,
@@ -255,7 +241,7 @@ def fit_local(
     *,
     mean_labels: float,
     required: bool = False,
-) -> LocalFit:
+) -> tuple[LocalScores | None, dict[str, float], Tensor | None]:
     """Score windows instead of the whole image, where held-out samples do not say that it is clearly better.
 
     The score is the mean of the best windows of all sizes. If the largest windows are less than two fifths of
@@ -271,26 +257,26 @@ def fit_local(
         score: Score of (H, C), higher is better.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         required: Use windows all the same.
+
+    Returns:
+        What turns the scores of `variants` into logits, None where the whole image is clearly better; name
+        and score of each variant; and logits (H, C) of the held-out samples, as in `ClassLogits`.
     """
     what = "crops" if windows.crops else "windows"
     names = ["whole image", *(f"{what} of {side}" for side in windows.sides), "mean of the sizes"]
     values = [score(each) for each in held_out]
     tried = dict(zip(names, values, strict=True))
     if not required and max(relative_weights(values)[1:]) < _ENOUGH:
-        return LocalFit(None, tried)
+        return None, tried, None
     sizes = len(windows.sides)
     large = max(windows.sides) ** 2 >= _LARGE * windows.height * windows.width
     whole = 0.0 if large else 1 / (sizes + 1)
     weights = [whole, *[0.0] * sizes, 1 - whole]
-    local = LocalScores(held_out.shape[2], LocalSettings(windows, weights))
-    spread, centre = torch.std_mean(held_out.double(), 1, correction=0)
-    local.centre.copy_(centre)
-    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
-    local.offset.zero_()
+    local = _standardising(held_out, LocalSettings(windows, weights))
     offset, scale, logits = class_logits(local(held_out), known, mean_labels)
     local.offset.copy_(offset)
     local.scale.copy_(scale)
-    return LocalFit(local, tried, logits)
+    return local, tried, logits
 
 
 def weigh_alike(scores: Tensor, windows: Windows) -> LocalScores:
@@ -307,16 +293,23 @@ def weigh_alike(scores: Tensor, windows: Windows) -> LocalScores:
         Zero-Shot Multi-Label Recognition in Vision-Language Models. CVPR 2025.
     """
     count = len(windows.sides)
-    local = LocalScores(scores.shape[2], LocalSettings(windows, [1 / (count + 1)] * (count + 1) + [0.0]))
-    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
-    local.centre.copy_(centre)
-    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
-    local.offset.zero_()
+    weights = [1 / (count + 1)] * (count + 1) + [0.0]
+    local = _standardising(scores, LocalSettings(windows, weights))
     sums = local(scores).double()
     deviation, mean = torch.std_mean(scores[0].double().exp().logit(_SMALLEST_SPREAD), 0, correction=0)
     own, middle = torch.std_mean(sums, 0, correction=0)
     local.scale.copy_(deviation / own.clamp_min(_SMALLEST_SPREAD))
     local.offset.copy_(mean - local.scale * middle)
+    return local
+
+
+def _standardising(scores: Tensor, settings: LocalSettings) -> LocalScores:
+    """Weighted sum of scores (V, H, C), each with mean 0 and deviation 1 in every class."""
+    local = LocalScores(scores.shape[2], settings)
+    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    local.centre.copy_(centre)
+    local.spread.copy_(spread.clamp_min(_SMALLEST_SPREAD))
+    local.offset.zero_()
     return local
 
 

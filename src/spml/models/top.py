@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -15,18 +16,25 @@ from ..common.errors import InputError
 from ..data.dataset import Inputs
 from ..methods.base import Outputs
 from .heads import (
+    BETA,
+    BOOSTED_CAM,
     CORRELATED,
+    GAUSSIAN,
+    GAUSSIAN_PER_CLASS,
+    HEADS,
     LINEAR,
+    MLP,
+    QUERIES,
     BetaHead,
     BoostedCAM,
     CodeSettings,
     CorrelatedHead,
     GaussianHead,
     GaussianPerClassHead,
+    HeadOutputs,
     QueryHead,
     QuerySettings,
     last_layer,
-    make_head,
 )
 from .local import LocalScores, LocalSettings, variants
 from .scaling import RAW, STANDARD, make_scaling
@@ -93,16 +101,26 @@ class Top(nn.Module):
             raise ValueError(f"scores must be one of {', '.join(SCORES)}, got {scores!r}")
         self.scores = scores
         self.num_features, self.num_classes = num_features, num_classes
-        self.head: nn.Module
-        if head == ENSEMBLE:
-            if ensemble is None:
-                raise ValueError("the head ensemble needs its structure")
-            self.head = Ensemble(num_features, num_classes, ensemble)
-        else:
-            self.head = make_head(
-                head, num_features, num_classes,
-                hidden=hidden, codes=codes, queries=queries, dropout=dropout,
-            )  # fmt: skip
+        if head == ENSEMBLE and ensemble is None:
+            raise ValueError("the head ensemble needs its structure")
+        sizes = num_features, num_classes
+        makers: dict[str, Callable[[], nn.Module]] = {
+            LINEAR: lambda: nn.Linear(*sizes),
+            MLP: lambda: nn.Sequential(
+                nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes)
+            ),
+            BOOSTED_CAM: lambda: BoostedCAM(*sizes),
+            GAUSSIAN: lambda: GaussianHead(*sizes, hidden),
+            GAUSSIAN_PER_CLASS: lambda: GaussianPerClassHead(*sizes, hidden, codes or CodeSettings()),
+            BETA: lambda: BetaHead(*sizes, hidden),
+            CORRELATED: lambda: CorrelatedHead(*sizes),
+            QUERIES: lambda: QueryHead(*sizes, queries or QuerySettings(), dropout),
+        }
+        if ensemble is not None:
+            makers[ENSEMBLE] = partial(Ensemble, *sizes, ensemble)
+        if head not in makers:
+            raise ValueError(f"head must be one of {', '.join(HEADS)}, got {head!r}")
+        self.head = makers[head]()
         scaling = RAW if self.takes_maps else scaling
         self.scaling = make_scaling(scaling, num_features)
         self.dropout: nn.Module
@@ -168,21 +186,15 @@ class Top(nn.Module):
         """Compute the outputs of the head of features as in `forward`, without windows."""
         with torch.autocast(features.device.type, enabled=False):
             features = self.scaling(features.float())
-            logits, latent, posterior, embeddings = self.head(self.dropout(features)), None, None, None
-            if isinstance(self.head, (GaussianHead, GaussianPerClassHead)):
-                logits, latent = logits
-            elif isinstance(self.head, BetaHead):
-                logits, latent, posterior = logits
-            elif isinstance(self.head, QueryHead):
-                logits, latent, posterior, embeddings = logits
-            if self.scores == LOG_SOFTMAX:
-                logits = functional.log_softmax(logits, 1)
+            found = self.head(self.dropout(features))
+            found = found if isinstance(found, HeadOutputs) else HeadOutputs(found)
+            logs = self.scores == LOG_SOFTMAX
             return Outputs(
-                logits,
+                functional.log_softmax(found.logits, 1) if logs else found.logits,
                 features.mean((2, 3)) if self.takes_maps else features,
-                latent=latent,
-                posterior=posterior,
-                embeddings=() if embeddings is None else (embeddings,),
+                latent=found.latent,
+                posterior=found.posterior,
+                embeddings=() if found.embeddings is None else (found.embeddings,),
             )
 
     def variants(self, features: Tensor, windows: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -64,8 +64,8 @@ def test_kernel_features_equal_those_of_scikit_learn(scaling):
     between = torch.cdist(scaled.double(), scaled.double()).square().numpy()
     median = np.sort(between[np.triu_indices(40, 1)])[(40 * 39 // 2 - 1) // 2]
     gamma = 1 / (2 * 0.3 * median)
-    assert fitted.maps[0].gamma.item() == pytest.approx(gamma, rel=1e-5)
-    (ours,) = fitted.inputs(np.arange(40))
+    assert fitted.maps[0.3].gamma.item() == pytest.approx(gamma, rel=1e-5)
+    (ours,) = fitted.inputs(np.arange(40), [0.3])
     theirs = Nystroem(gamma=gamma, n_components=40, random_state=0).fit_transform(scaled.numpy())
     # The features differ by a rotation; their products approximate the kernel.
     assert np.abs((ours @ ours.T).numpy() - theirs @ theirs.T).max() < 1e-3
@@ -87,7 +87,7 @@ def test_a_member_equals_ridge_regression_of_scikit_learn():
     train, val = make_samples(90), make_samples(60, seed=1)
     fitted = Spaces(Pool(train, val), np.arange(90), "standard", [0.0], seed=0)
     layer = torch.nn.Linear(D, C)
-    fitted.solver(0.0).fill(layer, "ridge", 2.0)
+    fitted.solve()[0].fill(layer, "ridge", 2.0)
     scaled = fitted.scaling(features_of(train)).double().numpy()
     model = Ridge(alpha=2.0 * scaled.var(0).mean() * 90).fit(scaled, train.observed.to_multi_hot())
     np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
@@ -96,7 +96,7 @@ def test_a_member_equals_ridge_regression_of_scikit_learn():
     both = np.concatenate([scaled, fitted.scaling(features_of(val)).double().numpy()])
     labels = np.concatenate([part.observed.to_multi_hot() for part in (train, val)])
     model = Ridge(alpha=2.0 * both.var(0).mean() * 150).fit(both, labels)
-    fitted.solver(0.0).fill(layer, "ridge", 2.0)
+    fitted.solve()[0].fill(layer, "ridge", 2.0)
     np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
 
 
@@ -144,9 +144,7 @@ def test_projections_are_multiplied_into_small_heads(monkeypatch):
         assert head.settings.spaces[number].folded
         assert head.settings.spaces[number].features == 200
         assert head.maps[number].projection is None
-    monkeypatch.setattr(
-        Spaces, "head_inputs", lambda self, width, outputs: (self.features(self.widths.index(width)), None)
-    )
+    monkeypatch.setattr(Spaces, "head_inputs", lambda self, width, outputs: (self.features(width), None))
     apart = fit(train, val).head
     assert not any(space.folded for space in apart.settings.spaces)
     expected = reference(apart, features)
@@ -156,13 +154,13 @@ def test_projections_are_multiplied_into_small_heads(monkeypatch):
 
 def test_a_projection_is_folded_where_that_saves_arithmetic():
     fitted = Spaces(Pool(make_samples(90)), np.arange(90), "standard", [0.0, 3.0], seed=0)
-    features = fitted.features(1)
+    features = fitted.features(3.0)
     assert features < 90  # with 90 x 10 outputs: 900 x 90 against 90 x R + R x 900
     assert fitted.head_inputs(0.0, 1) == (D, None)
     pays = 90 * features // (90 - features)
     inputs, projection = fitted.head_inputs(3.0, pays)
     assert inputs == 90
-    assert projection is fitted.maps[1].projection
+    assert projection is fitted.maps[3.0].projection
     assert fitted.head_inputs(3.0, pays + 1) == (features, None)
 
 
@@ -175,9 +173,11 @@ def test_held_out_scores_are_those_of_members_that_did_not_see_the_samples():
     for member in result.head.settings.members:
         space = result.head.settings.spaces[member.space]
         of_member = Spaces(pool, np.arange(200), space.scaling, [space.width], seed=0)
-        (inputs,) = of_member.inputs(np.arange(200, 280))
+        (inputs,) = of_member.inputs(np.arange(200, 280), [space.width])
         layer = torch.nn.Linear(inputs.shape[1], C)
-        of_member.solver(space.width).fill(layer.requires_grad_(False), member.head, member.penalty or np.inf)
+        of_member.solve()[space.width].fill(
+            layer.requires_grad_(False), member.head, member.penalty or np.inf
+        )
         scores = head_scores(member.head, layer(inputs)).double()
         spread = scores.std(0, correction=0)
         parts.append(member.weight * (scores - scores.mean(0)) / spread)

@@ -238,8 +238,10 @@ def test_scores_of_some_columns_are_those_of_all(shared, monkeypatch, share):
     train, val = make_samples(200), make_samples(30, seed=1, several=True)
     pool = spaces.Pool(train, val)
     space = spaces.Spaces(pool, np.arange(200), "raw", (0.0,), seed=0)
-    solver = space.solver(0.0)
-    parts = [solver.centred(next(space.inputs(rows))) for rows in (np.arange(200, 215), np.arange(215, 230))]
+    solver = space.solve()[0]
+    parts = [
+        solver.centred(next(space.inputs(rows, [0.0]))) for rows in (np.arange(200, 215), np.arange(215, 230))
+    ]
     chosen = torch.tensor([3, 0, len(pool.columns) - 1])
     for head in (LDA, "ridge"):
         every = solver.scores(head, 0.1, parts)

@@ -212,12 +212,12 @@ def test_the_share_is_that_of_the_highest_score(parts):
             return -abs(float(scores[0, 0]) - (1 - 2 * best))
 
         unused = np.zeros((1, 1), np.bool_)
-        added = Members([(forest_of(0.8), 1.0)], -3 * one, {"forest": []}, unused)
-        both = add_member(Members([(member, 1.0)], 5 * one, {}, unused), added, FOREST_SHARES, by_size)
-        assert len(both.weighed) == len(both.scores) == len(both.unused) == 1 + (best > 0)
-        assert both.weighed[0] == (member, 1 - best)
+        added = Members([forest_of(0.8)], -3 * one, {"forest": []}, unused)
+        both = add_member(Members([member], 5 * one, {}, unused), added, FOREST_SHARES, by_size)
+        assert len(both.candidates) == len(both.scores) == len(both.unused) == 1 + (best > 0)
+        assert both.candidates[0] == member._replace(weight=1 - best)
         if best:
-            assert both.weighed[1][1] == best
+            assert both.candidates[1].weight == best
             np.testing.assert_array_equal(both.scores, np.concatenate([5 * one, -3 * one]))
 
 
@@ -225,9 +225,11 @@ def test_a_class_that_hardly_any_leaf_knows_is_not_blown_up():
     scores = np.zeros((2, 400, 2), np.float32)
     scores[:, ::2, 0] = 1  # deviation .5
     scores[:, 0, 1] = 0.005  # deviation .00025
-    weighed = [(auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), 0.5), (forest_of(0.8), 0.5)]
-    sum_of = Members(weighed, scores, {}, np.zeros((2, 2), np.bool_)).sum
-    np.testing.assert_allclose(sum_of.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
+    candidates = [auto.Candidate("standard", 0.0, "lda", 1.0, 0.9), forest_of(0.8)]
+    members = Members(
+        [each._replace(weight=0.5) for each in candidates], scores, {}, np.zeros((2, 2), np.bool_)
+    )
+    np.testing.assert_allclose(members.spread, [[0.5, 0.005 * np.sqrt(399) / 400], [0.5, 0.005]], rtol=1e-5)
 
 
 def test_a_forest_far_behind_is_left_out():

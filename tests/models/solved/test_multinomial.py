@@ -12,12 +12,12 @@ from torch import nn
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.models.solved import moments, spaces
+from spml.models.solved import moments, softmax, spaces
 from spml.models.solved.auto import fit_auto
-from spml.models.solved.linear import MULTINOMIAL
+from spml.models.solved.linear import MULTINOMIAL, Solver
 from spml.models.solved.moments import Columns, sparse_moments
 from spml.models.solved.search import best_of
-from spml.models.solved.spaces import MULTINOMIAL_PENALTIES, Multinomial, SparseSolver
+from spml.models.solved.softmax import MULTINOMIAL_PENALTIES, Multinomial
 
 N, D, C = 90, 30, 4
 
@@ -41,8 +41,8 @@ def solve(matrix, positives, start=None):
 
 @pytest.mark.parametrize("penalty", [100.0, 3.0])
 def test_the_solution_is_that_of_scikit_learn(monkeypatch, penalty):
-    monkeypatch.setattr(spaces, "TOLERANCE", 1e-5)
-    monkeypatch.setattr(spaces, "MAX_EVALUATIONS", 2000)
+    monkeypatch.setattr(softmax, "TOLERANCE", 1e-5)
+    monkeypatch.setattr(softmax, "MAX_EVALUATIONS", 2000)
     matrix, (rows, labels) = make_data()
     stats, mine = solve(matrix, (rows, labels))
     dense = matrix.toarray().astype(np.float64)
@@ -51,13 +51,14 @@ def test_the_solution_is_that_of_scikit_learn(monkeypatch, penalty):
     theirs.fit(dense[rows], labels)
     found = mine.outputs(penalty, matrix).log_softmax(1).numpy()
     np.testing.assert_allclose(found, theirs.predict_log_proba(dense), atol=2e-3)
-    solver, layer = SparseSolver(stats, mine), nn.Linear(D, C)
+    solver, layer = Solver(stats), nn.Linear(D, C)
+    solver.multinomial = mine
     solver.fill(layer, MULTINOMIAL, penalty)
     np.testing.assert_allclose(layer.weight.detach(), theirs.coef_, atol=2e-3 * np.abs(theirs.coef_).max())
     np.testing.assert_allclose(
         layer(torch.from_numpy(matrix.toarray())).log_softmax(1).detach(), found, atol=1e-5
     )
-    parts = [solver.centred(matrix[:50]), solver.centred(matrix[50:])]
+    parts = [matrix[:50], matrix[50:]]
     np.testing.assert_allclose(solver.scores(MULTINOMIAL, penalty, parts), found, atol=1e-5)
     some = torch.tensor([0, 2])
     np.testing.assert_allclose(solver.scores(MULTINOMIAL, penalty, parts, some), found[:, [0, 2]], atol=1e-5)
@@ -82,9 +83,7 @@ def test_the_search_ends_with_the_second_solution_that_is_worse():
         return np.full((1, C), values[penalty], np.float32)
 
     solutions = [(MULTINOMIAL, penalty) for penalty in MULTINOMIAL_PENALTIES]
-    (best,), tried = best_of(
-        scores_of, "unit", 0.0, np.arange(1), lambda scores, rows: float(scores.mean()), solutions
-    )
+    (best,), tried = best_of(scores_of, "unit", 0.0, lambda scores: float(scores.mean()), solutions)
     assert asked == [*MULTINOMIAL_PENALTIES[:7]]
     assert best.penalty == MULTINOMIAL_PENALTIES[3]
     assert len(tried) == 7

@@ -19,7 +19,6 @@ from spml.models.solved.names import (
     NAMES_SOFTMAX,
     NameScores,
     fit_names,
-    score_names,
 )
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool
@@ -91,11 +90,10 @@ def test_scores_are_those_of_the_slow_reference(form):
 
 @pytest.mark.parametrize("form", TEXT_FORMS)
 def test_a_single_name_and_equal_names_tell_nothing(form):
-    cosines = torch.tensor([[0.3, 0.1], [0.2, 0.9]])
-    assert not score_names(form, cosines, torch.tensor([True, False]), torch.tensor(4.0)).any()
-    equal = score_names(
-        form, cosines[:, :1].expand(-1, 2), torch.ones(2, dtype=torch.bool), torch.tensor(4.0)
-    )
+    images, name = torch.tensor([[0.3, 0.1], [0.2, 0.9]]), torch.tensor([1.0, 0.0])
+    single = NameScores.of_texts(torch.stack([name, 0 * name]), 4.0, form)
+    assert not single(images).any()
+    equal = NameScores.of_texts(torch.stack([name, name]), 4.0, form)(images)
     assert torch.equal(equal[:, 0], equal[:, 1])
     assert torch.equal(equal[0], equal[1])
 
@@ -183,7 +181,7 @@ def test_the_share_is_that_of_the_highest_score():
     generator = np.random.default_rng(0)
     scores = generator.normal(size=(1, 80, C)).astype(np.float32)
     member = Candidate("standard", 0.0, "ridge", 1.0, 0.9)
-    before = Members([(member, 1.0)], scores, {}, np.zeros((1, C), np.bool_))
+    before = Members([member], scores, {}, np.zeros((1, C), np.bool_))
     texts = directions.copy()
     texts[3] = 0
     names = evidence(texts)
@@ -197,10 +195,11 @@ def test_the_share_is_that_of_the_highest_score():
             return -float(np.abs(given - wanted).max())
 
         both = with_names(before, names, pool, [held], judge)
-        assert len(both.weighed) == 1 + (best > 0)
+        assert len(both.candidates) == 1 + (best > 0)
         if best:
-            assert both.weighed == [(member, 1 - best), (both.kept[1], best)]
-        if best and both.kept[1].head == "names":
+            assert both.candidates[0] == member._replace(weight=1 - best)
+            assert both.candidates[1].weight == best
+        if best and both.candidates[1].head == "names":
             np.testing.assert_allclose(both.sum(both.scores), wanted, atol=1e-5)
             np.testing.assert_array_equal(both.unused, ~np.asarray(used))
 
@@ -219,7 +218,7 @@ def test_names_are_fitted_to_enough_images_only(monkeypatch):
     train, val, directions = split()
     pool, held = Pool(train, val), np.arange(80, 160)
     before = Members(
-        [(Candidate("standard", 0.0, "ridge", 1.0, 0.9), 1.0)], np.zeros((1, 80, C), np.float32), {},
+        [Candidate("standard", 0.0, "ridge", 1.0, 0.9)], np.zeros((1, 80, C), np.float32), {},
         np.zeros((1, C), np.bool_),
     )  # fmt: skip
     judged: list[int] = []

@@ -59,6 +59,13 @@ class Backbone(nn.Module):
         # This memory layout makes convolutions a quarter to a third faster on CPU.
         self.network = network.to(memory_format=torch.channels_last)
         self.spec, self.num_features, self._way, self._side = spec, num_features, way, 0
+        # What networks of timm say of themselves: whether they compute features in two steps, before and
+        # after pooling; number of class and register tokens of a transformer, and whether features are the
+        # mean of the others; and whether maps are (B, h, w, D), as in Swin transformers.
+        self._is_split = hasattr(network, "forward_features") and hasattr(network, "forward_head")
+        self._prefix_tokens = int(getattr(network, "num_prefix_tokens", -1))
+        self._averages_tokens = self._prefix_tokens >= 0 and getattr(network, "global_pool", "") == "avg"
+        self._channels_last = getattr(network, "output_fmt", "") == "NHWC"
         # Not persistent, because they follow from the spec. Computed by NumPy, because arithmetic on the meta
         # device imports torch's compiler, which takes seconds.
         for name, values in (("_mean", spec.mean), ("_std", spec.std)):
@@ -153,26 +160,6 @@ class Backbone(nn.Module):
             return read_features(values, MAPS)
         features: Tensor = self.network.forward_head(values)  # type: ignore[operator]
         return features
-
-    @property
-    def _averages_tokens(self) -> bool:
-        """Whether the features are the mean of the tokens of a transformer of timm."""
-        return self._prefix_tokens >= 0 and getattr(self.network, "global_pool", "") == "avg"
-
-    @property
-    def _prefix_tokens(self) -> int:
-        """Number of class and register tokens of a transformer of timm; -1 for other networks."""
-        return int(getattr(self.network, "num_prefix_tokens", -1))
-
-    @property
-    def _channels_last(self) -> bool:
-        """Whether the network has maps (B, h, w, D), as timm's Swin transformers."""
-        return getattr(self.network, "output_fmt", "") == "NHWC"
-
-    @property
-    def _is_split(self) -> bool:
-        """Whether the network says what it computes before pooling and after it, as those of timm do."""
-        return hasattr(self.network, "forward_features") and hasattr(self.network, "forward_head")
 
     def features_by_position(self, maps: Tensor) -> Tensor:
         """Apply `pool` to each position of the maps separately; the result has the same shape.
@@ -434,12 +421,6 @@ def inspect_network(module: nn.Module, name: str, channels: int, size: int) -> t
         raise InputError(
             f"backbone {name}: returns NaN or infinity. Check its weights and how it normalises."
         )
-    _check_alone(module, way, name, images, both)
-    return way, both.shape[1]
-
-
-def _check_alone(module: nn.Module, way: str, name: str, images: Tensor, both: Tensor) -> None:
-    """Refuse a network whose features of an image depend on other images or on chance."""
     try:
         alone = read_features(module(images[:1]), way)
     except Exception as error:  # code of the user
@@ -456,6 +437,7 @@ def _check_alone(module: nn.Module, way: str, name: str, images: Tensor, both: T
             "or depend on the other images of the batch. Leave out what is random in evaluation mode, such "
             "as dropout, and batch statistics."
         )
+    return way, both.shape[1]
 
 
 def pattern(channels: int, size: int) -> Tensor:

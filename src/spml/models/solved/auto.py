@@ -8,6 +8,8 @@ on samples that it was not solved on; afterwards it is solved again on all label
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from logging import DEBUG
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +27,12 @@ from .ensemble import Ensemble, solved_layer
 from .forest import FOREST, MORE_TREES, TREES
 from .linear import RIDGE
 from .members import (
+    FOREST_SHARES,
     LEAST_WEIGHT,
     Members,
+    add_member,
     affordable,
+    alone,
     assemble,
     centre_members,
     class_logits,
@@ -35,14 +40,12 @@ from .members import (
     mean_level,
     member_scores,
     relative_weights,
-    score_in_sample,
     score_members,
-    with_forest,
     with_names,
 )
 from .moments import Columns, IntArray
 from .search import Candidate, Fold, Scores, search, spaces_for
-from .spaces import AnySpaces, Pool, Rows, fit_spaces
+from .spaces import Pool, Rows, Spaces, fit_spaces
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -178,12 +181,12 @@ def fit_auto(
     groups = join_groups(train.groups, val.groups)
     cross_validate = cross_validate and count_groups(groups) != 1
     trees = MORE_TREES if cross_validate else TREES
-    training, validation = np.split(np.arange(len(pool)), [len(train)])
-    decisive = None if cross_validate else validation[_deciding(pool, val, classes, seed)]
-    if decisive is None:
-        held = _draw_folds(pool, groups, seed)
-        folds = [Fold(np.setdiff1d(np.arange(len(pool)), each), each) for each in held]
+    every = np.arange(len(pool))
+    training, validation = np.split(every, [len(train)])
+    if cross_validate:
+        folds = [Fold(np.setdiff1d(every, each), each) for each in _draw_folds(pool, groups, seed)]
     else:
+        decisive = validation[_deciding(pool, val, classes, seed)]
         folds = [Fold(training, np.sort(decisive))]
     deciding = np.concatenate([fold.held for fold in folds])
     chosen = np.arange(pool.columns.classes) if classes is None else classes
@@ -198,19 +201,19 @@ def fit_auto(
         pool,
         folds,
         *spaces,
-        lambda scores, rows: score(scores, rows, chosen),
+        lambda scores: score(scores, deciding, chosen),
         seed,
         None if each_its_column else torch.from_numpy(pool.columns.of_class[chosen]),
         budget,
     )
-    weighed = _weigh(candidates)
+    kept = _weigh(candidates)
 
-    size = max(1, _ENTRIES // ((len(weighed) + 1) * len(pool.columns)))
+    size = max(1, _ENTRIES // ((len(kept) + 1) * len(pool.columns)))
     # As many as fit into memory.
-    held = [fold.held for fold in folds] if decisive is None else [np.sort(decisive[:size])]
+    held = [fold.held for fold in folds] if cross_validate else [np.sort(decisive[:size])]
     rows = np.concatenate(held)
-    scores = score_members(fitted, [candidate for candidate, _ in weighed], held, {})
-    members = Members(weighed, scores, {}, np.zeros((len(weighed), len(pool.columns)), np.bool_))
+    scores = score_members(fitted, kept, held, {})
+    members = Members(kept, scores, {}, np.zeros((len(kept), len(pool.columns)), np.bool_))
 
     def judge(scores: Scores) -> float:
         return score(scores[:, pool.columns.of_class[chosen]], rows, chosen)
@@ -218,7 +221,8 @@ def fit_auto(
     forest = forest and not (windows or pool.wide) and affordable(pool)
     if forest and budget.allows("a forest"):
         forests = [grow_on(pool, fold.solved_on, seed, trees) for fold in folds]
-        members = with_forest(members, forests, pool, held, judge)
+        grown = alone(FOREST, forests, pool, held, judge)
+        members = add_member(members, grown, FOREST_SHARES, judge, DEBUG)
     if names is not None and pool.columns.own is not None:
         log.info(
             f"auto head: without names, because of {pool.columns.classes:,} classes those without known "
@@ -226,46 +230,47 @@ def fit_auto(
         )
     elif names is not None:
         members = with_names(members, names, pool, held, judge)
-    kept, sum_of = members.kept, members.sum
-    of_last = members.scores[:, -len(held[-1]) :]
-    solved_on, in_sample = score_in_sample(fitted, members, folds[-1].solved_on, len(held[-1]), seed)
-    gap = mean_level(of_last, pool.columns) - mean_level(in_sample, pool.columns)
+    kept = members.candidates
+    # The members of the last fold, of its held-out samples and of as many that they were solved on.
+    solved_on = folds[-1].solved_on
+    solved_on = np.sort(solved_on[permutation(len(solved_on), "level", seed)[: len(held[-1])]])
+    of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
+    last_modules = {name: own[-1:] for name, own in members.modules.items()}
+    in_sample = score_members(of_last, kept, [solved_on], last_modules)
+    out_of_sample = members.scores[:, -len(held[-1]) :]
+    gap = mean_level(out_of_sample, pool.columns) - mean_level(in_sample, pool.columns)
     final = (
         _fit_again(pool, [each for each in kept if each.head not in members.modules], seed)
         if cross_validate
         else {name: own[0] for name, own in fitted.items()}
     )
-    unseen = next(iter(final.values())).solve()[0].share == 0
+    unseen = torch.from_numpy(pool.unseen(every if cross_validate else training))
     offset, scale, left_out = _calibrate(pool, rows, members, unseen, mean_labels)
 
     def logits_of(batch: Rows) -> Scores:
-        sums = sum_of(score_members(fitted, kept, [batch], members.modules))
+        sums = members.sum(score_members(fitted, kept, [batch], members.modules))
         return np.asarray(offset.numpy() + scale.numpy() * sums)
 
     # Before validation samples are added to the spaces.
-    if decisive is not None and len(rows) < len(validation):
+    if not cross_validate and len(rows) < len(validation):
         batches = np.split(validation, range(size, len(validation), size))
         kept_logits = keep(HeldOutLogits(pool.columns, batches, logits_of))
     else:
         of_rows = offset.numpy() + scale.numpy() * members.sum(members.scores)
         kept_logits = keep(HeldOutLogits(pool.columns, [rows], lambda _: of_rows, left_out))
     parts = []
-    for number, own in enumerate((held if decisive is None else [validation]) if windows else ()):
+    for number, own in enumerate((held if cross_validate else [validation]) if windows else ()):
         of_fold = {name: each[number] for name, each in fitted.items()}
-        part = assemble(pool, members.weighed, of_fold, members.modules, None, sum_of)
-        part.offset.copy_(offset)  # scores on the scale of the final head, which takes over their calibration
-        part.scale.copy_(scale)
-        parts.append((own, part))
+        # On the scale of the final head, which takes over the calibration of these scores.
+        parts.append((own, assemble(pool, members, of_fold, offset, scale)))
     start = _start(pool, candidates, None if cross_validate else final, training, mean_labels, seed)
     if not cross_validate:
         for each in final.values():
             each.add(validation)
-    modules = dict(members.modules)
-    if FOREST in modules:
-        modules[FOREST] = [grow_on(pool, np.arange(len(pool)), seed, trees)]
-    head = assemble(pool, members.weighed, final, modules, start, sum_of)
-    head.offset.copy_(offset)
-    head.scale.copy_(scale)
+    if FOREST in members.modules:
+        forest_of_all = grow_on(pool, every, seed, trees)
+        members = replace(members, modules={**members.modules, FOREST: [forest_of_all]})
+    head = assemble(pool, members, final, offset, scale, start)
     level = mean_level(member_scores(head, pool, solved_on), pool.columns) + gap
     centre_members(head, pool, np.sort(rows), unseen, level)
     return AutoHead(head, kept_logits, deciding if cross_validate else validation, tried, parts)
@@ -287,7 +292,7 @@ def _scaling_for_windows(pool: Pool, training: Rows) -> str:
     return default_scaling(pool.features(some))
 
 
-def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, AnySpaces]:
+def _fit_again(pool: Pool, members: list[Candidate], seed: int) -> dict[str, Spaces]:
     """The spaces of linear members, fitted on all labelled samples."""
     fitted = {}
     for scaling in dict.fromkeys(member.scaling for member in members):
@@ -312,12 +317,12 @@ def _deciding(pool: Pool, val: Samples, classes: IntArray | None, seed: int) -> 
     return order[: max(1, int(fit.sum()))]
 
 
-def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
+def _weigh(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates with weights that sum to 1, without those far behind the best."""
     weights = relative_weights([candidate.score for candidate in candidates])
-    kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
-    total = sum(weight for _, weight in kept)
-    return [(candidate, weight / total) for candidate, weight in kept]
+    kept = [c._replace(weight=w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
+    total = sum(candidate.weight for candidate in kept)
+    return [candidate._replace(weight=candidate.weight / total) for candidate in kept]
 
 
 def _calibrate(
@@ -347,7 +352,7 @@ def _calibrate(
 def _start(
     pool: Pool,
     candidates: list[Candidate],
-    final: dict[str, AnySpaces] | None,
+    final: dict[str, Spaces] | None,
     training: Rows,
     mean_labels: float,
     seed: int,
@@ -363,7 +368,7 @@ def _start(
     best = max(linear, key=lambda candidate: candidate.score)
     spaces = final[best.scaling] if final else fit_spaces(pool, training, best.scaling, [0.0], seed)
     layer = solved_layer(pool.width, len(pool.columns))
-    solver = spaces.solver(0.0)
+    solver = spaces.solve()[0]
     solver.fill(layer, RIDGE, best.penalty)
     # The line from an estimate of labels to logits, as in `ClosedForm.layer`.
     slope = 4 * mean_labels / float(solver.share.sum())

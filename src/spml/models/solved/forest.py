@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -127,18 +127,6 @@ class Forest(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-class _Tree(NamedTuple):
-    """Arrays of one tree, as in `Forest`, with `KEPT` classes of each leaf."""
-
-    depth: int
-    feature: _IntArray
-    threshold: npt.NDArray[np.float32]
-    right: _IntArray
-    leaf: _IntArray
-    classes: npt.NDArray[np.int16]
-    shares: npt.NDArray[np.float32]
-
-
 def grow(
     features: npt.NDArray[np.float32], labels: _IntArray, num_classes: int, seed: int, trees: int = TREES
 ) -> Forest:
@@ -163,28 +151,25 @@ def grow(
     seeds = (raw(trees, "forest", seed) >> np.uint64(32)).tolist()
     with config_context(skip_parameter_validation=True):  # ours are the same for each tree
         grown = [_grow_tree(features, labels, number) for number in seeds]
-    nodes = np.cumsum([0, *(len(tree.feature) for tree in grown)])
-    leaves = np.cumsum([0, *(len(tree.shares) for tree in grown)])
-    classes, shares = (np.concatenate(each) for each in zip(*(tree[-2:] for tree in grown), strict=True))
-    kept = int(np.count_nonzero(shares, 1).max())
-    depth = max(tree.depth for tree in grown)
-    settings = ForestSettings(trees, depth, int(nodes[-1]), int(leaves[-1]), kept)
+    arrays = {name: np.concatenate([tree[name] for _, tree in grown]) for name in grown[0][1]}
+    sizes, numbers = ([len(tree[name]) for _, tree in grown] for name in ("feature", "shares"))
+    arrays["root"] = np.cumsum([0, *sizes[:-1]])
+    arrays["right"] += np.repeat(arrays["root"], sizes)
+    arrays["leaf"] += np.repeat(np.cumsum([0, *numbers[:-1]]), sizes)
+    kept = int(np.count_nonzero(arrays["shares"], 1).max())
+    for name in ("classes", "shares"):
+        arrays[name] = arrays[name][:, :kept]
+    settings = ForestSettings(trees, max(depth for depth, _ in grown), sum(sizes), sum(numbers), kept)
     forest = Forest(features.shape[1], num_classes, settings)
-    arrays = {
-        "root": nodes[:-1],
-        "feature": np.concatenate([tree.feature for tree in grown]),
-        "threshold": np.concatenate([tree.threshold for tree in grown]),
-        "right": np.concatenate([tree.right + first for tree, first in zip(grown, nodes, strict=False)]),
-        "leaf": np.concatenate([tree.leaf + first for tree, first in zip(grown, leaves, strict=False)]),
-        "classes": classes[:, :kept],
-        "shares": shares[:, :kept],
-    }
     for name, buffer in forest.named_buffers():
         buffer.copy_(torch.from_numpy(arrays[name]))
     return forest
 
 
-def _grow_tree(features: npt.NDArray[np.float32], labels: _IntArray, seed: int) -> _Tree:
+def _grow_tree(
+    features: npt.NDArray[np.float32], labels: _IntArray, seed: int
+) -> tuple[int, dict[str, npt.NDArray[Any]]]:
+    """Depth and arrays of one tree, as in `Forest`, with `KEPT` classes of each leaf."""
     from sklearn.tree import ExtraTreeClassifier
 
     model = ExtraTreeClassifier(min_samples_leaf=_LEAST_SAMPLES, max_depth=DEEPEST, random_state=seed)
@@ -202,12 +187,11 @@ def _grow_tree(features: npt.NDArray[np.float32], labels: _IntArray, seed: int) 
     order, rank, leaf = order[rank < KEPT], rank[rank < KEPT], leaf[rank < KEPT]
     classes, shares = np.zeros((2, len(of_leaves), KEPT))
     classes[leaf, rank], shares[leaf, rank] = model.classes_[column[order]], share[order]
-    return _Tree(
-        depth=int(grown.max_depth),
-        feature=np.where(is_leaf, 0, grown.feature),
-        threshold=np.where(is_leaf, -np.inf, threshold).astype(np.float32),
-        right=np.where(is_leaf, nodes, grown.children_right),
-        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, 0),
-        classes=classes.astype(np.int16),
-        shares=shares.astype(np.float32),
-    )
+    return int(grown.max_depth), {
+        "feature": np.where(is_leaf, 0, grown.feature),
+        "threshold": np.where(is_leaf, -np.inf, threshold).astype(np.float32),
+        "right": np.where(is_leaf, nodes, grown.children_right),
+        "leaf": np.where(is_leaf, np.cumsum(is_leaf) - 1, 0),
+        "classes": classes.astype(np.int16),
+        "shares": shares.astype(np.float32),
+    }

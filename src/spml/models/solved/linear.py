@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from ...common.numerics import SparseSpread
 from .moments import IntArray, Moments
+from .softmax import MULTINOMIAL_PENALTIES, Multinomial
 
 CLOSED_FORM = RIDGE, LDA, MEAN_DIFFERENCE = "ridge", "lda", "mean_difference"
 MULTINOMIAL: Final = "multinomial"
@@ -38,7 +39,8 @@ _BLOCK = 4096  # columns whose outputs are computed at a time, where those of al
 
 
 class Solver:
-    """Solutions of ridge regression and LDA for any penalty, along the principal axes of the features.
+    """Solutions of ridge regression and LDA for any penalty, along the principal axes of the features, and
+    perhaps of softmax regression.
 
     One eigendecomposition serves all penalties; see `ClosedForm` for the formulas.
 
@@ -56,12 +58,12 @@ class Solver:
         squares: Squared length of each axis, float64 of shape (R,).
         unit: Mean variance of a feature, the unit of penalties.
         cross: Covariance of features and labels along the axes, float64 of shape (R, K).
-        solutions: Heads and penalties to try.
+        multinomial: Softmax regression of the same samples; None = it is not solved.
     """
 
     values: Tensor
     vectors: Tensor
-    solutions: tuple[tuple[str, float], ...] = LINEAR_SOLUTIONS
+    multinomial: Multinomial | None = None
 
     def __init__(self, stats: Moments, most: int | None = None) -> None:
         # Without the covariance, which needs most memory.
@@ -81,6 +83,12 @@ class Solver:
             self.cross = torch.cat([self.cross, torch.eye(count, dtype=torch.float64)])
             self.squares = torch.cat([self.squares, further.square().sum(0)])
 
+    @property
+    def solutions(self) -> tuple[tuple[str, float], ...]:
+        """Heads and penalties to try."""
+        softmax = MULTINOMIAL_PENALTIES if self.multinomial else ()
+        return (*LINEAR_SOLUTIONS, *((MULTINOMIAL, penalty) for penalty in softmax))
+
     def along(
         self, head: str, penalty: float, columns: Tensor | slice = slice(None)
     ) -> tuple[Tensor, Tensor]:
@@ -97,27 +105,33 @@ class Solver:
         log_prior = ((share * self._samples + 0.5) / self._samples).log()
         return weights, log_prior - (self.squares[:, None] * means * weights).sum(0) / 2
 
-    def centred(self, inputs: Any) -> Any:
-        """Features (B, D), a tensor or CSR, as `scores` takes them: along the axes, float32 (B, R)."""
+    def centred(self, inputs: Any) -> Tensor:
+        """Features (B, D), a tensor or CSR, along the axes, float32 (B, R)."""
         if not isinstance(inputs, Tensor):
             vectors = self.vectors.float()
             return torch.from_numpy(inputs @ vectors.numpy()) - self.mean.float() @ vectors
         return (inputs - self.mean.float()) @ self.vectors.float()
 
     def scores(
-        self, head: str, penalty: float, parts: Sequence[Tensor], columns: Tensor | None = None
+        self, head: str, penalty: float, parts: Sequence[Any], columns: Tensor | None = None
     ) -> Tensor:
         """Predictions of a head for samples.
 
         Args:
-            head: `ridge`, or `lda`, which gives log-probabilities.
+            head: `ridge`; or `lda` or `multinomial`, which give log-probabilities.
             penalty: Penalty lambda.
-            parts: Features (B, R) of the samples along the axes, from `centred`.
+            parts: Features of the samples: (B, R) along the axes, from `centred`, or for `multinomial` as
+                they are, CSR (B, D).
             columns: Columns to predict, int64 (J,); None = all. Outputs of others are not kept.
 
         Returns:
             Scores, float32 (H, K) or (H, J).
         """
+        if head == MULTINOMIAL:
+            assert self.multinomial is not None
+            found = torch.cat([self.multinomial.outputs(penalty, part) for part in parts])
+            scores = head_scores(head, found)
+            return scores if columns is None else scores[:, columns]
         weights, bias = (each.float() for each in self.along(head, penalty))
         log_sizes = self.columns.log_sizes
         if columns is None:
@@ -144,13 +158,18 @@ class Solver:
 
         Args:
             layer: The layer, from R inputs.
-            head: `ridge` or `lda`.
+            head: `ridge`, `lda` or `multinomial`.
             penalty: Penalty lambda.
             projection: Projection (M, R) that the layer takes in, so that it has M inputs; None = none.
         """
-        along, bias = self.along(head, penalty)
-        weights = self.vectors @ along
-        layer.bias.copy_(bias - self.mean @ weights)
+        if head == MULTINOMIAL:
+            assert self.multinomial is not None
+            weights, bias = self.multinomial.layer(penalty)
+        else:
+            along, bias = self.along(head, penalty)
+            weights = self.vectors @ along
+            bias = bias - self.mean @ weights
+        layer.bias.copy_(bias)
         layer.weight.copy_((weights if projection is None else projection.double() @ weights).T)
 
 

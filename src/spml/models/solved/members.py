@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from logging import DEBUG, INFO
+from functools import cached_property
+from logging import INFO
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ...common.draws import permutation
 from ...common.messages import log
 from ..names import NameEvidence
 from ..scaling import RAW, Scaling
@@ -26,7 +26,7 @@ from .linear import LOG_PROBABILITIES, head_scores
 from .moments import Columns, scaled
 from .names import LEAST_PER_NAME, MOST_WINDOWS, NAME_FORMS, NAMES, NAMES_SOFTMAX, NameScores, fit_names
 from .search import Candidate, HeldOut, Scores
-from .spaces import AnySpaces, Pool, Rows
+from .spaces import Pool, Rows, Spaces
 
 # -- logits from scores: a logistic regression of each class on its own score ----------------------------
 
@@ -203,73 +203,51 @@ def smallest_spreads(heads: Iterable[str]) -> npt.NDArray[np.float64]:
     return np.asarray([[SMALLEST_OF_FOREST if head == FOREST else SMALLEST_SPREAD] for head in heads])
 
 
-class StandardisedSum:
-    """Weighted sum of the scores of M members, each standardised by class.
-
-    `centre` and `spread` are mean and deviation, float32 (M, K), of the scores (M, H, K) of held-out samples;
-    `smallest` is the smallest deviation, of all members or of each, (M, 1). `unused` are the classes for
-    which a member says nothing, bool (M, K): it adds 0, by an infinite deviation.
-    """
-
-    def __init__(
-        self,
-        weights: npt.NDArray[np.float64],
-        scores: Scores,
-        smallest: float | npt.NDArray[np.float64] = SMALLEST_SPREAD,
-        unused: npt.NDArray[np.bool_] | None = None,
-    ) -> None:
-        self._weights = weights.astype(np.float32)
-        self.centre = scores.mean(1, dtype=np.float64).astype(np.float32)
-        spread = np.maximum(scores.std(1, dtype=np.float64), smallest)
-        self.spread = spread.astype(np.float32)
-        if unused is not None:
-            self.spread[unused] = np.inf
-
-    def __call__(self, scores: Scores) -> Scores:
-        """Return the sum (B, K) for scores (M, B, K)."""
-        standardised = (scores - self.centre[:, None]) / self.spread[:, None]
-        total: Scores = np.einsum("m,mbc->bc", self._weights, standardised)
-        return total
-
-
 @dataclass(frozen=True)
 class Members:
     """Members of an auto head.
 
     Attributes:
-        weighed: Members and their weights, which sum to 1.
+        candidates: The members, whose weights sum to 1.
         scores: Their scores (M, H, K) of held-out samples.
         modules: Those that are no linear heads.
-        unused: Classes for which each member says nothing, bool (M, K).
+        unused: Classes for which each member says nothing, bool (M, K). It adds 0, by an infinite deviation.
     """
 
-    weighed: list[tuple[Candidate, float]]
+    candidates: list[Candidate]
     scores: Scores
     modules: Modules
     unused: npt.NDArray[np.bool_]
 
-    @property
-    def kept(self) -> list[Candidate]:
-        """The members without their weights."""
-        return [candidate for candidate, _ in self.weighed]
+    @cached_property
+    def centre(self) -> Scores:
+        """Mean of the scores of each member, float32 (M, K)."""
+        return np.asarray(self.scores.mean(1, dtype=np.float64), np.float32)
 
-    @property
-    def sum(self) -> StandardisedSum:
-        """The weighted sum of the members, standardised by their scores here."""
-        weights = np.asarray([weight for _, weight in self.weighed])
-        return StandardisedSum(
-            weights, self.scores, smallest_spreads(each.head for each in self.kept), self.unused
-        )
+    @cached_property
+    def spread(self) -> Scores:
+        """Deviation of the scores of each member, float32 (M, K)."""
+        smallest = smallest_spreads(each.head for each in self.candidates)
+        spread: Scores = np.maximum(self.scores.std(1, dtype=np.float64), smallest).astype(np.float32)
+        spread[self.unused] = np.inf
+        return spread
+
+    def sum(self, scores: Scores) -> Scores:
+        """Weighted sum (B, K) of scores (M, B, K) of the members, standardised as in the selection."""
+        weights = np.asarray([each.weight for each in self.candidates], np.float32)
+        standardised = (scores - self.centre[:, None]) / self.spread[:, None]
+        total: Scores = np.einsum("m,mbc->bc", weights, standardised)
+        return total
 
     def by_names(self) -> Scores:
         """Weighted sum (H, K) of the names alone."""
-        weighed = [(each, weight if each.head in NAME_FORMS else 0.0) for each, weight in self.weighed]
-        return replace(self, weighed=weighed).sum(self.scores)
+        names = [each._replace(weight=each.weight * (each.head in NAME_FORMS)) for each in self.candidates]
+        return replace(self, candidates=names).sum(self.scores)
 
     @property
     def by_name(self) -> npt.NDArray[np.bool_]:
         """Classes that are scored by their names alone, bool (K,)."""
-        others = [each.head not in NAME_FORMS for each in self.kept]
+        others = [each.head not in NAME_FORMS for each in self.candidates]
         return np.asarray(self.unused[others].all(0))
 
 
@@ -285,9 +263,9 @@ def add_member(
     Its share is chosen by the score of the sum: a forest and names err on other samples than linear heads do,
     so that they may help even where they are behind.
     """
-    ((candidate, _),) = added.weighed
-    before, alone = (each.sum(each.scores) for each in (members, added))
-    judged = {share: judge((1 - share) * before + share * alone) for share in shares}
+    (candidate,) = added.candidates
+    before, further = (each.sum(each.scores) for each in (members, added))
+    judged = {share: judge((1 - share) * before + share * further) for share in shares}
     share = max(judged, key=judged.__getitem__)
     log.log(
         level,
@@ -299,22 +277,14 @@ def add_member(
     if not share:
         return members
     return Members(
-        [*((each, (1 - share) * weight) for each, weight in members.weighed), (candidate, share)],
+        [
+            *(each._replace(weight=(1 - share) * each.weight) for each in members.candidates),
+            candidate._replace(weight=share),
+        ],
         np.concatenate([members.scores, added.scores]),
         {**members.modules, **added.modules},
         np.concatenate([members.unused, added.unused]),
     )
-
-
-def with_forest(
-    members: Members,
-    forests: Sequence[nn.Module],
-    pool: Pool,
-    held: Sequence[Rows],
-    judge: Judge,
-) -> Members:
-    """Members with a forest, if the sum then scores higher; `forests` has one for each fold."""
-    return add_member(members, _alone(FOREST, forests, pool, held, judge), FOREST_SHARES, judge, DEBUG)
 
 
 def with_names(
@@ -337,28 +307,22 @@ def with_names(
         some = np.unique(np.linspace(0, len(pool) - 1, min(len(pool), MOST_WINDOWS)).astype(np.int64))
         modules.append(fit_names(modules[-1], pool.features(some)))
     for module in modules:
-        alone = _alone(module.form, [module] * len(held), pool, held, judge)
-        forms.append(replace(alone, unused=~module.named.numpy()[None]))
-    best = max(forms, key=lambda each: each.kept[0].score)
-    _, seen = pool.positives(np.arange(len(pool)))
-    unseen = np.bincount(seen, minlength=len(pool.columns)) == 0
+        scored = alone(module.form, [module] * len(held), pool, held, judge)
+        forms.append(replace(scored, unused=~module.named.numpy()[None]))
+    best = max(forms, key=lambda each: each.candidates[0].score)
     added = add_member(members, best, NAME_SHARES, judge)
     if added is members:
         return members
     unused = added.unused.copy()
-    unused[:-1] |= unseen & ~best.unused[0]
+    unused[:-1] |= pool.unseen(np.arange(len(pool))) & ~best.unused[0]
     return replace(added, unused=unused)
 
 
-def _alone(
-    head: str, modules: Sequence[nn.Module], pool: Pool, held: Sequence[Rows], judge: Judge
-) -> Members:
+def alone(head: str, modules: Sequence[nn.Module], pool: Pool, held: Sequence[Rows], judge: Judge) -> Members:
     """A member that is no linear head by itself, with its score."""
     scores = _module_scores(modules, pool, held)
     candidate = Candidate(RAW, 0.0, head, math.inf, judge(scores))
-    return Members(
-        [(candidate, 1.0)], scores[None], {head: modules}, np.zeros((1, scores.shape[1]), np.bool_)
-    )
+    return Members([candidate], scores[None], {head: modules}, np.zeros((1, scores.shape[1]), np.bool_))
 
 
 def _module_scores(modules: Sequence[nn.Module], pool: Pool, held: Sequence[Rows]) -> Scores:
@@ -373,7 +337,7 @@ def _module_scores(modules: Sequence[nn.Module], pool: Pool, held: Sequence[Rows
 
 
 def score_members(
-    fitted: Mapping[str, Sequence[AnySpaces]],
+    fitted: Mapping[str, Sequence[Spaces]],
     members: Sequence[Candidate],
     held: Sequence[Rows],
     modules: Modules,
@@ -385,22 +349,12 @@ def score_members(
         if member.head in modules:
             scores[number] = _module_scores(modules[member.head], pool, held)
     linear = [member for member in members if member.head not in modules]
-    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in linear):
-        of_space = HeldOut(fitted[scaling], held, width)
+    for space in dict.fromkeys(member.space for member in linear):
+        of_space = HeldOut(fitted[space[0]], held, space[1])
         for number, member in enumerate(members):
-            if (member.scaling, member.width) == (scaling, width):
+            if member.space == space:
                 scores[number] = of_space.scores(member.head, member.penalty)
     return np.stack([scores[number] for number in sorted(scores)])
-
-
-def score_in_sample(
-    fitted: Mapping[str, Sequence[AnySpaces]], members: Members, solved_on: Rows, count: int, seed: int
-) -> tuple[Rows, Scores]:
-    """Some of the samples that the members of the last fold were solved on, and their scores."""
-    rows = np.sort(solved_on[permutation(len(solved_on), "level", seed)[:count]])
-    of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
-    modules = {head: own[-1:] for head, own in members.modules.items()}
-    return rows, score_members(of_last, members.kept, [rows], modules)
 
 
 def affordable(pool: Pool) -> bool:
@@ -425,44 +379,44 @@ def grow_on(pool: Pool, rows: Rows, seed: int, trees: int) -> Forest:
 
 def assemble(
     pool: Pool,
-    members: list[tuple[Candidate, float]],
-    fitted: dict[str, AnySpaces],
-    modules: Mapping[str, Sequence[nn.Module]],
-    start: tuple[str, Scaling, nn.Linear] | None,
-    sum_of: StandardisedSum,
+    members: Members,
+    fitted: dict[str, Spaces],
+    offset: Tensor,
+    scale: Tensor,
+    start: tuple[str, Scaling, nn.Linear] | None = None,
 ) -> Ensemble:
     """Put the members together as they are solved now, standardised as in the selection.
 
     Args:
         pool: Labelled samples.
-        members: Members and their weights, those that are no linear heads last.
+        members: The members, those that are no linear heads last. Of their modules the last one is taken.
         fitted: Spaces of the linear ones.
-        modules: The others by the name of their head, of which the last one is taken.
-        start: As in `Ensemble`.
-        sum_of: The weighted sum in the selection.
+        offset, scale: As in `Ensemble`.
+        start: As in `Ensemble`, with the name of its scaling.
     """
-    keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
+    modules = {name: own[-1] for name, own in members.modules.items()}
+    keys = list(dict.fromkeys(member.space for member in members.candidates))
     linear = keys[:-1] if modules else keys
     spaces, projections = [], []
     for key in linear:
-        heads = sum((member.scaling, member.width) == key for member, _ in members)
+        heads = sum(member.space == key for member in members.candidates)
         inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
         spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
         projections.append(projection)
     if modules:
         spaces.append(SpaceSettings(keys[-1][0], pool.width))
-    forest = modules.get(FOREST, [None])[-1]
+    forest = modules.get(FOREST)
     settings = EnsembleSettings(
         spaces,
         [
             MemberSettings(
-                keys.index((member.scaling, member.width)),
+                keys.index(member.space),
                 member.head,
                 None if math.isinf(member.penalty) else member.penalty,
                 member.score,
-                weight,
+                member.weight,
             )
-            for member, weight in members
+            for member in members.candidates
         ],
         landmarks=max(len(part.landmarks) for part in fitted.values()),
         start=start[0] if start else "",
@@ -478,20 +432,21 @@ def assemble(
         if name in head.landmarks:
             head.landmarks[name].copy_(fitted[name].landmarks)
     for (scaling_name, width), projection, space in zip(linear, projections, head.maps, strict=False):
-        own = fitted[scaling_name]
-        state = own.maps[own.widths.index(width)].state_dict()
+        state = fitted[scaling_name].maps[width].state_dict()
         if projection is not None:
             del state["projection"]
         space.load_state_dict(state)
-    for (member, _), described, layer in zip(members, settings.members, head.heads, strict=True):
+    for member, described, layer in zip(members.candidates, settings.members, head.heads, strict=True):
         if member.head in modules:
-            layer.load_state_dict(modules[member.head][-1].state_dict())
+            layer.load_state_dict(modules[member.head].state_dict())
             continue
         assert isinstance(layer, nn.Linear)
-        solver = fitted[member.scaling].solver(member.width)
+        solver = fitted[member.scaling].solve()[member.width]
         solver.fill(layer, member.head, member.penalty, projections[described.space])
-    head.centre.copy_(torch.from_numpy(sum_of.centre))
-    head.spread.copy_(torch.from_numpy(sum_of.spread))
+    head.centre.copy_(torch.from_numpy(members.centre))
+    head.spread.copy_(torch.from_numpy(members.spread))
+    head.offset.copy_(offset)
+    head.scale.copy_(scale)
     if start and head.start is not None and head.start_scaling is not None:
         head.start_scaling.load_state_dict(start[1].state_dict())
         head.start.load_state_dict(start[2].state_dict())

@@ -32,41 +32,13 @@ _SHORTEST = 1e-12
 _SMALLEST_SPREAD = 1e-6  # of cosines
 
 
-def score_names(form: str, cosines: Tensor, named: Tensor, temperature: Tensor) -> Tensor:
-    """Make the cosines of an image with all names comparable to those of other images.
+class NameScores(nn.Module):
+    """Scores of the names of classes for images, from the cosines of an image with all names.
 
     The cosine of an image with any text depends on the image more than on the text. With mean m and standard
     deviation s over the named classes: `names` = (cosine - m) / s; `names_softmax` = the logarithm of the
     softmax of temperature * cosine over the named classes. Of `names_lda`, the cosines are outputs of LDA, of
     which the logarithm of the softmax is taken.
-
-    Args:
-        form: `names`, `names_softmax` or `names_lda`.
-        cosines: Cosines (B, C) of images and names.
-        named: Whether each class has a name, bool (C,), at least one.
-        temperature: Factor with which the model was trained, scalar.
-
-    Returns:
-        Scores (B, C), 0 for classes without a name.
-
-    Source:
-        Standardisation over prompts: Miller et al. SPARC: Score Prompting and Adaptive Fusion for Zero-Shot
-        Multi-Label Recognition in Vision-Language Models. CVPR 2025. There it follows a standardisation over
-        images, which the sum of all members does here.
-    """
-    if form != NAMES:
-        scores = functional.log_softmax((temperature * cosines).masked_fill(~named, -torch.inf), 1)
-    else:
-        count = named.sum()
-        mean = (cosines * named).sum(1, keepdim=True) / count
-        centred = cosines - mean
-        variance = (centred.square() * named).sum(1, keepdim=True) / count
-        scores = centred / variance.sqrt().clamp_min(_SMALLEST_SPREAD)
-    return scores.masked_fill(~named, 0.0)
-
-
-class NameScores(nn.Module):
-    """Scores of the names of classes for images, by `score_names`.
 
     Args:
         num_features: Number of features D.
@@ -78,6 +50,11 @@ class NameScores(nn.Module):
             weights of LDA in place of the embeddings.
         bias: Bias of LDA, float32 (C,); None of the other forms.
         temperature: Factor of the cosines, float32 scalar.
+
+    Source:
+        Standardisation over prompts: Miller et al. SPARC: Score Prompting and Adaptive Fusion for Zero-Shot
+        Multi-Label Recognition in Vision-Language Models. CVPR 2025. There it follows a standardisation over
+        images, which the sum of all members does here.
     """
 
     texts: Tensor
@@ -112,11 +89,19 @@ class NameScores(nn.Module):
         return self.texts.any(1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the scores (B, C) of images with these features (B, D)."""
-        cosines = _of_length_1(features) @ self.texts.T
+        """Return the scores (B, C) of images with these features (B, D); 0 for classes without a name."""
+        cosines, named = _of_length_1(features) @ self.texts.T, self.named
         if self.bias is not None:
             cosines = cosines + self.bias
-        return score_names(self.form, cosines, self.named, self.temperature)
+        if self.form != NAMES:
+            scores = functional.log_softmax((self.temperature * cosines).masked_fill(~named, -torch.inf), 1)
+        else:
+            count = named.sum()
+            mean = (cosines * named).sum(1, keepdim=True) / count
+            centred = cosines - mean
+            variance = (centred.square() * named).sum(1, keepdim=True) / count
+            scores = centred / variance.sqrt().clamp_min(_SMALLEST_SPREAD)
+        return scores.masked_fill(~named, 0.0)
 
 
 def _of_length_1(features: Tensor) -> Tensor:

@@ -20,9 +20,9 @@ from ...common.errors import InputError
 from ...common.messages import log
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
-from .linear import LINEAR_SOLUTIONS, MULTINOMIAL, Solver
+from .linear import MULTINOMIAL, Solver
 from .moments import sparse_scaling
-from .spaces import AXES, LANDMARKS, AnySpaces, Pool, Rows, fit_spaces, too_much
+from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces, fit_spaces, to_csr, too_much
 
 Scores = npt.NDArray[np.float32]
 
@@ -41,13 +41,19 @@ they are solved."""
 
 
 class Candidate(NamedTuple):
-    """The best penalty of one head on one space."""
+    """The best penalty of one head on one space, and its weight in the sum of all members."""
 
     scaling: str
     width: float
     head: str
     penalty: float
     score: float
+    weight: float = 1.0
+
+    @property
+    def space(self) -> tuple[str, float]:
+        """Scaling and width."""
+        return self.scaling, self.width
 
 
 class Fold(NamedTuple):
@@ -62,11 +68,11 @@ def search(
     folds: Sequence[Fold],
     scalings: Sequence[str],
     widths: Sequence[float],
-    score: Callable[[Scores, Rows], float],
+    score: Callable[[Scores], float],
     seed: int,
-    columns: Tensor | None = None,
-    budget: Budget | None = None,
-) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[AnySpaces]]]:
+    columns: Tensor | None,
+    budget: Budget,
+) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
     """Solve and score every head on every space.
 
     Args:
@@ -77,7 +83,7 @@ def search(
         score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
         columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
-        budget: Time limit, which may leave out every scaling but the first; None = no limit.
+        budget: Time limit, which may leave out every scaling but the first.
 
     Returns:
         The best penalty of each head on each space; every solution with its score; and the spaces of each
@@ -88,10 +94,9 @@ def search(
     """
     candidates: list[Candidate] = []
     tried: list[dict[str, Any]] = []
-    fitted: dict[str, list[AnySpaces]] = {}
+    fitted: dict[str, list[Spaces]] = {}
     problem: InputError | None = None
-    budget, seconds = budget or Budget(), 0.0
-    rows = np.concatenate([fold.held for fold in folds])
+    seconds = 0.0
     for scaling in scalings:
         if candidates and not budget.allows(f"spaces of {scaling} features", seconds):
             continue
@@ -109,7 +114,7 @@ def search(
         for width in widths:
             held_out = HeldOut(of_folds, [fold.held for fold in folds], width)
             scores_of = partial(held_out.scores, columns=columns)
-            best, scored = best_of(scores_of, scaling, width, rows, score, held_out.solutions)
+            best, scored = best_of(scores_of, scaling, width, score, held_out.solutions)
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         seconds = time.monotonic() - started
@@ -129,19 +134,15 @@ def spaces_for(pool: Pool) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if pool.counts and (reason := too_much(pool)):
         log.info(f"auto head: without softmax regression, because {reason}")
     if pool.wide:
-        return _wide_spaces(pool), (0.0,)
+        # Two of counts. Those that have weights already, such as those of TF-IDF, are best as they are
+        # (benchmarks/results/texts.md).
+        own = sparse_scaling(pool.training)
+        scalings: tuple[str, ...] = (own, SQRT_L2) if own == TFIDF else (own,)
+        if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
+            raise _too_many(pool, size)
+        return scalings, (0.0,)
     scalings = (STANDARD, SQRT_L2, *([TFIDF] if pool.counts else []))
     return scalings, _affordable(pool, len(scalings), SPARSE_WIDTHS if pool.counts else DENSE_WIDTHS)
-
-
-def _wide_spaces(pool: Pool) -> tuple[str, ...]:
-    """Scalings of wide sparse features: two of counts; those that have weights already, such as those of
-    TF-IDF, are best as they are (benchmarks/results/texts.md)."""
-    own = sparse_scaling(pool.training)
-    scalings = (own, SQRT_L2) if own == TFIDF else (own,)
-    if (size := 2 * len(scalings) * len(pool.columns) * pool.width) > MOST_WEIGHTS:  # ridge and LDA
-        raise _too_many(pool, size)
-    return scalings
 
 
 def _affordable(pool: Pool, scalings: int, kernels: tuple[float, ...]) -> tuple[float, ...]:
@@ -185,15 +186,16 @@ class HeldOut:
         width: Width of the kernel; 0 = the scaled features themselves.
     """
 
-    def __init__(self, fitted: Sequence[AnySpaces], held: Sequence[Rows], width: float) -> None:
-        self._folds: list[tuple[Solver, list[Any]]] = []
+    def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
+        self._folds: list[tuple[Solver, list[Tensor], list[Any]]] = []
         for spaces, rows in zip(fitted, held, strict=True):
-            solver = spaces.solver(width)
-            inputs = (
-                next(spaces.inputs(batch, (width,)))
-                for batch in spaces.batches(rows, len(spaces.pool.columns))
-            )
-            self._folds.append((solver, [solver.centred(part) for part in inputs]))
+            solver, along, matrices = spaces.solve()[width], list[Tensor](), list[Any]()
+            for batch in spaces.pool.batches(rows, len(spaces.pool.columns)):
+                (inputs,) = spaces.inputs(batch, (width,))
+                along.append(solver.centred(inputs))
+                if solver.multinomial:
+                    matrices.append(to_csr(inputs))
+            self._folds.append((solver, along, matrices))
 
     @property
     def solutions(self) -> tuple[tuple[str, float], ...]:
@@ -202,7 +204,10 @@ class HeldOut:
 
     def scores(self, head: str, penalty: float, columns: Tensor | None = None) -> Scores:
         """Scores (H, K) of the samples of all folds, or (H, J) of some columns."""
-        parts = [solver.scores(head, penalty, along, columns) for solver, along in self._folds]
+        parts = [
+            solver.scores(head, penalty, matrices if head == MULTINOMIAL else along, columns)
+            for solver, along, matrices in self._folds
+        ]
         scores: Scores = torch.cat(parts).numpy()
         return scores
 
@@ -211,9 +216,8 @@ def best_of(
     scores_of: Callable[[str, float], Scores],
     scaling: str,
     width: float,
-    rows: Rows,
-    score: Callable[[Scores, Rows], float],
-    solutions: Sequence[tuple[str, float]] = LINEAR_SOLUTIONS,
+    score: Callable[[Scores], float],
+    solutions: Sequence[tuple[str, float]],
 ) -> tuple[list[Candidate], list[dict[str, Any]]]:
     """The best penalty of each head, of equal ones the strongest; and the score of every solution.
 
@@ -226,7 +230,7 @@ def best_of(
     for head, penalty in sorted(solutions, key=lambda solution: -solution[1]):
         if head == MULTINOMIAL and behind == 2:
             continue
-        value = score(scores_of(head, penalty), rows)
+        value = score(scores_of(head, penalty))
         scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
         if head not in best or value > best[head].score:
             best[head] = Candidate(scaling, width, head, penalty, value)
