@@ -183,6 +183,7 @@ class Answers:
     def __init__(self) -> None:
         # Of each pair, the answers of each reviewer that have not been taken back, the oldest first.
         self._standing: dict[Pair, dict[str, list[Decision]]] = {}
+        self._labels_of: dict[str, set[str]] = {}
         self.last = 0
         """Number of the newest row that has been followed."""
 
@@ -191,6 +192,7 @@ class Answers:
         pairs = set()
         for decision in decisions:
             pair = decision.file, decision.label
+            self._labels_of.setdefault(decision.file, set()).add(decision.label)
             of_reviewer = self._standing.setdefault(pair, {}).setdefault(decision.reviewer, [])
             if decision.undoes is None:
                 of_reviewer.append(decision)
@@ -199,6 +201,10 @@ class Answers:
             pairs.add(pair)
             self.last = decision.id
         return pairs
+
+    def labels_of(self, file: str) -> Collection[str]:
+        """Names of the classes that a sample has, or had, an answer to."""
+        return self._labels_of.get(file, ())
 
     def of(self, pair: Pair) -> list[Decision]:
         """The newest answer of each reviewer to a pair, the oldest of them first."""
