@@ -238,18 +238,15 @@ class Review:
                 )
                 further = [each for each in added if each.status != "undecided"]
                 name, given = self.records.ids[sample], self._given[sample]
-                content = self.contents.of(sample) + self._speaking(sample, suggestions)
+                content = self.contents.of(sample)
+                texts = self.records.inputs
+                if self._words is not None and isinstance(texts, Texts):
+                    # Words of the text that speak most for the labels to decide on.
+                    asked = [self.records.classes[each.column] for each in suggestions]
+                    speaking = zip(asked, self._words(texts[sample], asked), strict=True)
+                    content += [(f"words for {label}", ", ".join(some)) for label, some in speaking if some]
                 cards.append(Card(sample, name, given, content, suggestions, further))
         return cards
-
-    def _speaking(self, sample: int, suggestions: Sequence[Suggestion]) -> Content:
-        """Words of a text that speak most for the labels to decide on."""
-        texts = self.records.inputs
-        if self._words is None or not isinstance(texts, Texts):
-            return []
-        labels = [self.records.classes[each.column] for each in suggestions]
-        found = zip(labels, self._words(texts[sample], labels), strict=True)
-        return [(f"words for {label}", ", ".join(words)) for label, words in found if words]
 
     def _suggestion(
         self,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -55,14 +55,7 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
         hosts: Names under which it is reached; None = any.
     """
 
-    @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        yield
-        # The event loop goes on, so that the last answers are sent.
-        await asyncio.to_thread(service.close)
-
-    app = page_app(STATIC, lifespan=running)
+    app = page_app(STATIC, lifespan=lambda _: service.running())
     app.title, app.version = "spml serve", __version__
     _add_predict(app, service)
     _add_about(app, service)
@@ -121,8 +114,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
             expected = _IMAGES if service.takes_images else _TEXTS if service.takes_texts else _FEATURES
             raise RefusedError(415, f"This model takes {expected}, not {stated[:100] or 'nothing'}.")
         service.check_room()  # before the body is read
-        with _Hold(service) as hold:
-            limited = Request(request.scope, _limited(request, service, hold))
+        with _limited(request, service) as limited:
             if service.takes_images:
                 read = read_image if one else read_form
                 work = service.images(await read(limited, service.limits), decision, scores, where)
@@ -175,29 +167,11 @@ def _add_about(app: FastAPI, service: Service) -> None:
         return JSONResponse(app.openapi())
 
 
-class _Hold:
-    """Bytes that a request holds in memory, until the context ends."""
-
-    def __init__(self, service: Service) -> None:
-        self._service, self.bytes = service, 0
-
-    def add(self, size: int) -> None:
-        """Count further bytes, unless all requests together hold too many."""
-        self.bytes += size
-        self._service.held_bytes += size
-        if self._service.held_bytes > 8 * self._service.limits.max_request_bytes:
-            raise RefusedError(503, "Too many large requests at once. Try again in a second.")
-
-    def __enter__(self) -> _Hold:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._service.held_bytes -= self.bytes
-
-
-def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
-    """What receives the body of a request, unless it is too large or comes too slowly."""
-    limits = service.limits
+@contextmanager
+def _limited(request: Request, service: Service) -> Iterator[Request]:
+    """The request, whose body is refused if it is too large, comes too slowly, or if all requests together
+    hold too many bytes. Its own count until the context ends."""
+    limits, held = service.limits, 0
     too_large = RefusedError(
         413, f"The request has more than {limits.max_request_bytes:,} bytes. Send less at once."
     )
@@ -207,6 +181,7 @@ def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
     end = time.monotonic() + limits.body_timeout
 
     async def receive() -> Message:
+        nonlocal held
         try:
             message = await asyncio.wait_for(request.receive(), end - time.monotonic())
         except asyncio.TimeoutError as error:
@@ -214,12 +189,18 @@ def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
                 408, f"The body did not arrive within {limits.body_timeout:g} seconds."
             ) from error
         size = len(message.get("body", b""))
-        if hold.bytes + size > limits.max_request_bytes:
+        if held + size > limits.max_request_bytes:
             raise too_large
-        hold.add(size)
+        held += size
+        service.held_bytes += size
+        if service.held_bytes > 8 * limits.max_request_bytes:
+            raise RefusedError(503, "Too many large requests at once. Try again in a second.")
         return message
 
-    return receive
+    try:
+        yield Request(request.scope, receive)
+    finally:
+        service.held_bytes -= held
 
 
 async def _unless_gone(request: Request, work: Awaitable[T], timeout: float) -> T:
