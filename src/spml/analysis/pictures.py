@@ -413,7 +413,12 @@ def _draw(opened: Sequence[Run], pictures: Pictures, panels: Sequence[Sequence[P
     several, count = len(opened) > 1, len(pictures.ids)
     rows = [[[p for p in of_run if p.picture == n] for of_run in panels] for n in range(count)]
     widest = max(len(row) for block in rows for row in block)
-    under = [_lines_under(opened[0], pictures, n) for n in range(count)]
+    under = []  # observed labels of an image, then true ones that were not observed
+    for n in range(count):
+        known = [(cut(name), *pictures.known(n, c)) for c, name in enumerate(opened[0].classes)]
+        observed_lines: list[Line] = [(name, GIVEN, "bold") for name, given, _ in known if given == 1]
+        missed = [marked("missed", name) for name, given, true in known if given != 1 and true == 1]
+        under.append(shortened([*observed_lines, *missed], _UNDER))
     step = SIDE + LINE * (2 if several else 1) + 0.1
     heights = [max(step * len(opened), LINE + SIDE + LINE * len(lines) + 0.1) + 0.08 for lines in under]
     width = max((1 + widest) * (SIDE + GAP) + GAP, 5.5)  # at least as wide as the legend
@@ -483,19 +488,6 @@ def _enlarged(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Repeat the pixels of a small image, so that a map over it is smooth."""
     times = -(-_PIXELS // min(image.shape[1:])) if min(image.shape[1:]) < _PIXELS / 2 else 1
     return image.repeat(times, 1).repeat(times, 2)
-
-
-def _lines_under(first: Run, pictures: Pictures, picture: int) -> list[Line]:
-    """Observed labels of an image, then true ones that were not observed."""
-    observed: list[Line] = []
-    missed: list[Line] = []
-    for column, name in enumerate(map(cut, first.classes)):
-        given, truth = pictures.known(picture, column)
-        if given == 1:
-            observed.append((name, GIVEN, "bold"))
-        elif truth == 1:
-            missed.append(marked("missed", name))
-    return shortened([*observed, *missed], _UNDER)
 
 
 def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
