@@ -75,15 +75,15 @@ class Batcher:
         self._changed = asyncio.Event()
 
     def announce(self, samples: int) -> None:
-        """Say that samples will be submitted soon; negative = they will not be."""
+        """Say that samples will be submitted soon; negative = that they are now, or will not be."""
         self._announced += samples
         self._changed.set()
 
     async def logits(self, sample: Tensor) -> npt.NDArray[np.float32]:
-        """Logits (C,) of a prepared sample, which was announced."""
+        """Logits (C,) of a prepared sample."""
         future = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(sample, future, time.monotonic()))
-        self.announce(-1)
+        self._changed.set()
         return await future
 
     def close(self) -> None:
@@ -298,19 +298,16 @@ class Service:
         self.check_room(len(loads))
         self._admitted += len(loads)
         self.metrics.queue.inc(len(loads))
-        self._batcher.announce(len(loads))
-        announced = len(loads)  # samples that the model waits for
 
         async def logits(load: Callable[[], Awaitable[Tensor]]) -> Logits | str:
-            nonlocal announced
+            self._batcher.announce(1)
             try:
                 sample = await load()
             except UnreadableImageError as error:
                 self.metrics.unreadable.inc()
-                announced -= 1
-                self._batcher.announce(-1)
                 return str(error)
-            announced -= 1
+            finally:
+                self._batcher.announce(-1)
             found = await self._batcher.logits(sample)
             return found if np.isfinite(found).all() else _NOT_FINITE
 
@@ -320,7 +317,6 @@ class Service:
         finally:
             for task in tasks:
                 task.cancel()
-            self._batcher.announce(-announced)
             self._admitted -= len(loads)
             self.metrics.queue.dec(len(loads))
         return await self._in_background(partial(self._as_json, names, results, decision, scores, where))
