@@ -91,10 +91,9 @@ class LossAround:
                     "loss: pass loss=full, or name a run of a method."
                 )
             # The method at the end of its schedule, with the state that it had inferred.
-            start = Start(run.folder, run.classifier, run.card)
+            trained = Start(run.folder, run.classifier, run.card)
             method = create(config.method, config.hp)
-            resolved = Resolved(config, run.spec, data, method, start)
-            objective, outcome = start_objective(resolved)
+            objective, outcome = start_objective(Resolved(config, run.spec, data, method, trained))
             assert objective is not None
             if outcome.startswith("not carried"):
                 raise InputError(

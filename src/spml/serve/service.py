@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -77,11 +77,12 @@ class Batcher:
     def announce(self, samples: int) -> None:
         """Say that samples will be submitted soon; negative = that they are now, or will not be."""
         self._announced += samples
-        self._changed.set()
+        if samples < 0:
+            self._changed.set()
 
     async def logits(self, sample: Tensor) -> npt.NDArray[np.float32]:
         """Logits (C,) of a prepared sample."""
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[npt.NDArray[np.float32]] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(sample, future, time.monotonic()))
         self._changed.set()
         return await future
@@ -93,13 +94,16 @@ class Batcher:
 
     async def run(self) -> None:
         """Compute batches until the end."""
+        loop = asyncio.get_running_loop()
         while self._queue or not self._closed:
             left = self._queue[0].since + LONGEST_WAIT - time.monotonic() if self._queue else None
             is_full = len(self._queue) >= self._batch_size
             if left is None or not (is_full or left <= 0 or self._announced <= 0 or self._closed):
                 self._changed.clear()
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), left)
+                timer = None if left is None else loop.call_later(left, self._changed.set)
+                await self._changed.wait()
+                if timer is not None:
+                    timer.cancel()
                 continue
             batch = [self._queue.popleft() for _ in range(min(self._batch_size, len(self._queue)))]
             wanted = [each for each in batch if not each.future.cancelled()]  # its client may have gone
@@ -107,8 +111,7 @@ class Batcher:
                 continue
             samples, results = [each.sample for each in wanted], list[Any]()
             try:
-                work = asyncio.get_running_loop().run_in_executor(self._model, self._score, samples)
-                results = list(await work)
+                results = list(await loop.run_in_executor(self._model, self._score, samples))
             except Exception as error:  # whatever torch raises belongs to these samples, not to the others
                 results = [error] * len(wanted)
             self._after_batch(len(wanted))
