@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..common.phrases import first_warnings
 from .arguments import DataSettings
 from .shared import Prediction, columns, data_config
-
-if TYPE_CHECKING:
-    from ..decisions import Policy
 
 _SHOWN = 20
 """Classes in the table."""
@@ -60,12 +55,6 @@ def thresholds(
         device=prediction.device,
         **images,
     )
-    print_policy(policy)
-    print(f"{model.folder}: thresholds.json, thresholds.png written")
-
-
-def print_policy(policy: Policy) -> None:
-    """Print thresholds with their estimates, and the warnings."""
     k, rows = policy.mean_labels, policy.rows
     sources = {
         "stated": "stated",
@@ -89,3 +78,4 @@ def print_policy(policy: Policy) -> None:
     print("precision, recall and positives are estimates; thresholds are scores, from 0 to 1")
     for line in first_warnings(policy.warnings, "thresholds.json"):
         print(line)
+    print(f"{model.folder}: thresholds.json, thresholds.png written")
