@@ -21,7 +21,6 @@ from ..common.errors import InputError, memory_asked_for
 from ..common.web import only_query, page_app, security_headers
 from ..runs.predict.files import Scores
 from ..version import __version__
-from . import description
 from .bodies import FIELD, read_form, read_image
 from .limits import RefusedError
 from .service import Service
@@ -44,6 +43,20 @@ _TOP_K = "Largest number of labels of a sample; without threshold, exactly so ma
 _THRESHOLD = "Predict labels whose score is at least this; by default, the thresholds of the run decide."
 _SCORES = "Classes whose scores are answered; auto = all up to 100 classes, otherwise the predicted ones."
 _WHERE = "Answer the window of the image that speaks most for each label, for runs that score windows."
+_PREDICTION = {
+    "name": "photo.jpg",
+    "labels": ["cat"],
+    "scores": {"cat": 0.81, "dog": 0.12},
+    "probabilities": {"cat": 0.93, "dog": 0.04},
+}
+_REFUSALS = {
+    408: "The body took too long to arrive.",
+    413: "Too many bytes in the request or in an image, or too many samples.",
+    415: "A body of another kind than the model takes.",
+    422: "A malformed body, an unknown or wrong parameter, or no sample that can be used.",
+    429: "Too many samples wait. Retry-After says when to try again.",
+    503: "Not answered in time, too many large requests at once, too little memory, or the server ends.",
+}
 T = TypeVar("T")
 
 
@@ -54,7 +67,6 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
         service: The service.
         hosts: Names under which it is reached; None = any.
     """
-
     app = page_app(STATIC, lifespan=lambda _: service.running())
     app.title, app.version = "spml serve", __version__
     _add_predict(app, service)
@@ -93,8 +105,8 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         "/predict",
         dependencies=[only_query("top_k threshold scores where")],
         summary="Predict labels",
-        responses=description.predictions(),
-        openapi_extra=description.bodies(service),
+        responses=_predictions(),
+        openapi_extra=_bodies(service),
     )
     async def predict(
         request: Request,
@@ -131,7 +143,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/health",
         summary="Tell whether the server takes requests",
         responses={
-            **description.answer("It does.", {"status": "ready"}),
+            **_answer("It does.", {"status": "ready"}),
             503: {"description": "It has been asked to end, and answers draining."},
         },
     )
@@ -144,7 +156,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/model",
         dependencies=[only_query()],
         summary="Describe the model",
-        responses=description.answer("Classes, thresholds as scores, kind of samples, limits."),
+        responses=_answer("Classes, thresholds as scores, kind of samples, limits."),
     )
     def model() -> Response:
         return Response(msgspec.json.encode(service.about()), media_type="application/json")
@@ -153,7 +165,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/metrics",
         summary="Count requests, for Prometheus",
         response_class=PlainTextResponse,
-        responses=description.answer("Numbers since the start.", media_type="text/plain"),
+        responses=_answer("Numbers since the start.", media_type="text/plain"),
     )
     def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -165,6 +177,44 @@ def _add_about(app: FastAPI, service: Service) -> None:
     @app.get("/openapi.json", include_in_schema=False)
     def schema() -> Response:
         return JSONResponse(app.openapi())
+
+
+def _bodies(service: Service) -> dict[str, Any]:
+    """What /openapi.json says of the body of a request for predictions, which the page /docs shows."""
+    image = {"type": "string", "format": "binary"}
+    field, items = FIELD, dict[str, Any](image)
+    if service.takes_texts:
+        field, items = "texts", {"type": "string"}
+    elif not service.takes_images:
+        field, items = "features", {"type": "number"}
+        for size in reversed(service.shape):
+            items = {"type": "array", "items": items, "minItems": size, "maxItems": size}
+    several = {"type": "array", "items": items}
+    schema = {"schema": {"type": "object", "required": [field], "properties": {field: several}}}
+    content = {"application/json": schema}
+    if service.takes_images:
+        content = {"multipart/form-data": schema, "image/*": {"schema": image}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _predictions() -> dict[int | str, Any]:
+    """Answers to a request for predictions."""
+    model = {"weights_sha256": "d2c1...", "thresholds_sha256": "90f3...", "spml": __version__}
+    refusal = {"application/json": {"example": {"error": "What is wrong, and what to do."}}}
+    return {
+        **_answer(
+            "Samples in the order in which they came, with probabilities if they are known. A sample that "
+            "can't be used has an error instead.",
+            {"model": model, "predictions": [_PREDICTION]},
+        ),
+        **{status: {"description": reason, "content": refusal} for status, reason in _REFUSALS.items()},
+    }
+
+
+def _answer(text: str, example: Any = None, *, media_type: str = "application/json") -> dict[int | str, Any]:
+    """Answer with status 200."""
+    content = {} if example is None else {"example": example}
+    return {200: {"description": text, "content": {media_type: content}}}
 
 
 @contextmanager
