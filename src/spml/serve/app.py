@@ -181,8 +181,8 @@ def _add_about(app: FastAPI, service: Service) -> None:
 
 def _bodies(service: Service) -> dict[str, Any]:
     """What /openapi.json says of the body of a request for predictions, which the page /docs shows."""
-    image = {"type": "string", "format": "binary"}
-    field, items = FIELD, dict[str, Any](image)
+    image: dict[str, Any] = {"type": "string", "format": "binary"}
+    field, items = FIELD, image
     if service.takes_texts:
         field, items = "texts", {"type": "string"}
     elif not service.takes_images:
@@ -190,10 +190,10 @@ def _bodies(service: Service) -> dict[str, Any]:
         for size in reversed(service.shape):
             items = {"type": "array", "items": items, "minItems": size, "maxItems": size}
     several = {"type": "array", "items": items}
-    schema = {"schema": {"type": "object", "required": [field], "properties": {field: several}}}
-    content = {"application/json": schema}
+    schema: dict[str, Any] = {"type": "object", "required": [field], "properties": {field: several}}
+    content = {"application/json": {"schema": schema}}
     if service.takes_images:
-        content = {"multipart/form-data": schema, "image/*": {"schema": image}}
+        content = {"multipart/form-data": {"schema": schema}, "image/*": {"schema": image}}
     return {"requestBody": {"required": True, "content": content}}
 
 
