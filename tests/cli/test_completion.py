@@ -56,20 +56,22 @@ def test_the_script_for_zsh_names_commands_options_and_values(scripts):
 
 def test_the_script_for_fish_names_commands_options_and_values(scripts):
     lines = scripts["fish"].splitlines()
+    using = "complete -c spml -n '_shtab_spml_using"
     starts = (
-        "__fish_use_subcommand", "'__fish_use_subcommand' -a train",
-        "'__fish_seen_subcommand_from train' -l epochs",
-        "'__fish_seen_subcommand_from data' -a inspect",
-        "'__fish_seen_subcommand_from audit; and not __fish_seen_subcommand_from sample; and not "
-        "__fish_seen_subcommand_from use' -l folds",
-    )  # fmt: skip
-    at = {
-        start: [line for line in lines if line.startswith(f"complete -c spml -n {start}")] for start in starts
-    }
-    assert [len(found) for found in at.values()] == [1] * len(at)
-    assert " -a 'bench data'" in at["__fish_use_subcommand"][0]
-    (line,) = (line for line in lines if "from train' -l model.frozen -l frozen " in line)
-    assert " -x -a 'auto yes no' " in line
+        f"{using}; and test $_shtab_spml_npos -eq 0' -a train ",
+        f"{using}; and test $_shtab_spml_npos -eq 0' -a bench ",
+        f"{using}; and test $_shtab_spml_npos -eq 0' -a data ",
+        f"{using} train' -l epochs ",
+        f"{using} data; and test $_shtab_spml_npos -eq 0' -a inspect ",
+        f"{using} audit; and test $_shtab_spml_npos -eq 0' -a sample ",
+        f"{using} audit; and test $_shtab_spml_npos -eq 0' -a use ",
+        f"{using} audit' -l folds ",  # and not after `audit sample`
+    )
+    assert [sum(line.startswith(start) for line in lines) for start in starts] == [1] * len(starts)
+    assert not [line for line in lines if line.startswith(f"{using} audit sample' -l folds ")]
+    (line,) = (line for line in lines if line.startswith(f"{using} train' -l model.frozen -l frozen "))
+    assert ' -xka "auto yes no" ' in line
+    assert "python" not in scripts["fish"].lower()
     if shutil.which("fish"):
         subprocess.run(["fish", "-n"], input=scripts["fish"], text=True, check=True)
 

@@ -62,20 +62,20 @@ def test_an_output_that_can_not_be_written(monkeypatch, capsys, make_output, cod
     ],
 )
 def test_a_command_without_enough_memory(monkeypatch, capsys, error, said):
-    def fail():
+    def fail(_):
         raise error
 
-    monkeypatch.setattr("spml.cli.methods._print_list", fail)
+    monkeypatch.setattr("spml.cli.methods.print_table", fail)
     assert fails(capsys, "methods", code=1) == (
         f"spml methods: {said} or images, a smaller model, or a machine with more memory.\n"
     )
 
 
 def test_another_failure_is_raised(monkeypatch):
-    def fail():
+    def fail(_):
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr("spml.cli.methods._print_list", fail)
+    monkeypatch.setattr("spml.cli.methods.print_table", fail)
     with pytest.raises(RuntimeError, match="a mistake"):
         execute("methods")
 

@@ -11,7 +11,6 @@ import numpy as np
 from ..common.errors import InputError
 from ..config import DataConfig
 from ..data import start_opening
-from ..data.dataset import Dataset
 from ..data.inspection import LabelMeans, PositiveCounts, count_positives, label_means
 from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
 from .registry import Analysis, register_figure
@@ -33,7 +32,7 @@ class _Counted(NamedTuple):
     """A data set under its name in the figure, and its counts."""
 
     name: str
-    data: Dataset
+    classes: Sequence[str]
     counts: PositiveCounts  # of the split that is drawn
     means: dict[str, LabelMeans]  # of every split
     order: list[int]  # classes from the most to the least frequent one
@@ -74,39 +73,52 @@ def counts(
     config = data or DataConfig()
     if config.path:
         raise InputError(f"data.path={config.path}: name the data itself instead, before the options")
-    counted = _count(paths, config, split)
-    columns = ("data", "split", "class", "quantity", "value")
-    return Analysis.from_rows(_draw(counted, split), columns, _rows(counted, split), _notes(counted, split))
-
-
-def _count(paths: Sequence[str], config: DataConfig, split: str) -> list[_Counted]:
     opened = [start_opening(replace(config, path=str(path))).finish_unread() for path in paths]
     names = [data.name for data in opened]
     if len({*names}) < len(names):
         names = [str(path) for path in paths]
-    result = []
-    for path, name, data in zip(paths, names, opened, strict=True):
-        if split not in data.splits:
-            raise InputError(f"{path}: has no {split} split; there are {', '.join(data.splits)}.")
-        positives = count_positives(data.splits[split].observed, data.truth.get(split))
+    counted: list[_Counted] = []
+    rows: list[tuple[str, str, str, str, float]] = []
+    notes: list[str] = []
+    for path, name, dataset in zip(paths, names, opened, strict=True):
+        if split not in dataset.splits:
+            raise InputError(f"{path}: has no {split} split; there are {', '.join(dataset.splits)}.")
+        positives = count_positives(dataset.splits[split].observed, dataset.truth.get(split))
+        means = label_means(dataset)
         total = positives.observed
         if positives.hidden is not None and positives.wrong is not None:
             total = total + positives.hidden - positives.wrong
         order = np.argsort(-total, kind="stable").tolist()
-        result.append(_Counted(name, data, positives, label_means(data), order))
-    return result
+        counted.append(_Counted(name, dataset.classes, positives, means, order))
+        for kind, numbers in positives._asdict().items():
+            for column in order if numbers is not None else ():
+                rows.append((name, split, dataset.classes[column], f"{kind} positives", int(numbers[column])))
+        for part, values in means.items():
+            for kind, value in asdict(values).items():
+                if value is not None:
+                    quantity = kind if kind == "samples" else f"mean {kind.replace('_', ' ')}"
+                    rows.append((name, part, "", quantity, value))
+        notes += [note if note.startswith(name) else f"{name}: {note}" for note in dataset.notes]
+        if positives.hidden is None:
+            notes.append(
+                f"{name}: the true labels are not known, so only observed positives are drawn. If every "
+                "true label is listed, pass data.unlisted=negative."
+            )
+        elif not positives.hidden.any():
+            notes.append(
+                f"{name}: no positive is hidden in {split}. Pass data.observe=single (protocol for a "
+                "benchmark) to see which would be."
+            )
 
-
-def _draw(counted: Sequence[_Counted], split: str) -> Any:
     columns = min(_COLUMNS, len(counted))
-    rows = -(-len(counted) // columns)
+    lines = -(-len(counted) // columns)
     table_height = 0.6 + 0.3 * len(counted)
-    figure = new_figure(max(6.6, 5.2 * columns), 3.6 * rows + table_height)
-    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[*[3.6] * rows, table_height])
+    figure = new_figure(max(6.6, 5.2 * columns), 3.6 * lines + table_height)
+    grid = figure.add_gridspec(lines + 1, columns, height_ratios=[*[3.6] * lines, table_height])
     for number, one in enumerate(counted):
         _panel(figure.add_subplot(grid[divmod(number, columns)]), one, split)
-    _statistics(figure.add_subplot(grid[rows, :]), counted, split)
-    return figure
+    _statistics(figure.add_subplot(grid[lines, :]), counted, split)
+    return Analysis.from_rows(figure, ("data", "split", "class", "quantity", "value"), rows, notes)
 
 
 def _panel(axes: Any, one: _Counted, split: str) -> None:
@@ -136,7 +148,7 @@ def _panel(axes: Any, one: _Counted, split: str) -> None:
     x = f"{classes:,} classes, the most frequent first"
     if classes <= _MAX_NAMES:
         x = "class"
-        names = [cut(one.data.classes[column], 18) for column in one.order]
+        names = [cut(one.classes[column], 18) for column in one.order]
         turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
         axes.set_xticks(ranks, names, fontsize=7.5, parse_math=False, **turned)
     label_axes(axes, f"{one.name}, {split}", x, "samples with the class")
@@ -162,35 +174,3 @@ def _statistics(axes: Any, counted: Sequence[_Counted], split: str) -> None:
         cell.set_linewidth(0.5)
         cell.set_text_props(ha="right" if column else "left", parse_math=False)
         cell.PAD = 0.05
-
-
-def _rows(counted: Sequence[_Counted], split: str) -> list[tuple[str, str, str, str, float]]:
-    rows: list[tuple[str, str, str, str, float]] = []
-    for one in counted:
-        for name, numbers in one.counts._asdict().items():
-            for column in one.order if numbers is not None else ():
-                label = one.data.classes[column]
-                rows.append((one.name, split, label, f"{name} positives", int(numbers[column])))
-        for part, means in one.means.items():
-            for name, value in asdict(means).items():
-                quantity = name if name == "samples" else f"mean {name.replace('_', ' ')}"
-                if value is not None:
-                    rows.append((one.name, part, "", quantity, value))
-    return rows
-
-
-def _notes(counted: Sequence[_Counted], split: str) -> list[str]:
-    notes = []
-    for one in counted:
-        notes += [note if note.startswith(one.name) else f"{one.name}: {note}" for note in one.data.notes]
-        if one.counts.hidden is None:
-            notes.append(
-                f"{one.name}: the true labels are not known, so only observed positives are drawn. If every "
-                "true label is listed, pass data.unlisted=negative."
-            )
-        elif not one.counts.hidden.any():
-            notes.append(
-                f"{one.name}: no positive is hidden in {split}. Pass data.observe=single (protocol for a "
-                "benchmark) to see which would be."
-            )
-    return notes

@@ -129,26 +129,9 @@ def _train(
     objective.double()
     batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
     z = logits.clone().requires_grad_()
-    outputs = _outputs(objective, z, batch)
-    results = []
-    # Without a memory, an epoch depends on its number alone.
-    for epoch in range(show[-1]) if objective.remembers else [number - 1 for number in show]:
-        progress = Progress(epoch, epochs)
-        objective.on_epoch_start(progress)
-        if epoch + 1 in show:
-            loss = torch.stack(list(objective(outputs, batch).values())).sum()
-            (gradient,) = torch.autograd.grad(loss, z)
-            results.append((float(loss.detach()), float(gradient[position])))
-        with torch.no_grad():
-            objective.after_step(outputs.map(torch.Tensor.detach), batch)
-        objective.on_epoch_end(progress, (lambda: logits) if objective.needs.train_pass else None)
-    return results
-
-
-def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
-    """Complete the outputs: all views have the same logits, a further pass those of `start_logits`."""
-    needs = objective.needs
-    code, p = torch.zeros(SIZE, 4, dtype=z.dtype), torch.sigmoid(z.detach())
+    # Complete the outputs: all views have the same logits, a further pass those of `start_logits`.
+    needs, p = objective.needs, torch.sigmoid(logits)
+    code = torch.zeros(SIZE, 4, dtype=z.dtype)
     outputs = Outputs(
         z,
         code,
@@ -163,7 +146,21 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
     images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)
     with torch.no_grad():
         extra = objective.extra_inputs(images, outputs._replace(logits=start_logits()), batch)
-    return outputs if extra is None else outputs._replace(extra=start_logits(), extra_target=extra.target)
+    if extra is not None:
+        outputs = outputs._replace(extra=start_logits(), extra_target=extra.target)
+    results = []
+    # Without a memory, an epoch depends on its number alone.
+    for epoch in range(show[-1]) if objective.remembers else [number - 1 for number in show]:
+        progress = Progress(epoch, epochs)
+        objective.on_epoch_start(progress)
+        if epoch + 1 in show:
+            loss = torch.stack(list(objective(outputs, batch).values())).sum()
+            (gradient,) = torch.autograd.grad(loss, z)
+            results.append((float(loss.detach()), float(gradient[position])))
+        with torch.no_grad():
+            objective.after_step(outputs.map(torch.Tensor.detach), batch)
+        objective.on_epoch_end(progress, (lambda: logits) if objective.needs.train_pass else None)
+    return results
 
 
 _STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1, 1.5)))

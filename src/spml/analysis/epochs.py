@@ -18,7 +18,6 @@ from ..runs.folder import layout as run_files
 from ..runs.folder.contents import read_metrics
 from .registry import Analysis, register_figure
 
-_COLUMNS = {"mAP": "val/mAP", "SP": "val/SP"}
 _LABELS = {"mAP": "validation mAP, true labels, %", "SP": "validation SP-score, observed labels, %"}
 _STYLES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
@@ -50,11 +49,35 @@ def epochs(runs: Sequence[str | Path], *, metric: Literal["auto", "mAP", "SP"] =
 
     Source: Li et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label Learning", Fig. 4.
     """
-    found = [_read(Path(run)) for run in dict.fromkeys(Path(run).resolve() for run in runs)]
+    found: list[_Run] = []
+    for folder in dict.fromkeys(Path(run).resolve() for run in runs):
+        path = folder / run_files.METRICS
+        if not path.is_file():
+            raise InputError(
+                f"{folder}: holds no epochs of a run ({path.name} is missing). Train one: spml train "
+                f"--output {folder}."
+            )
+        config, history = run_files.read_config(folder), read_metrics(folder)
+        if not history or "epoch" not in history[0]:
+            raise InputError(
+                f"{folder}: its head was solved, not trained, so that there are no epochs to draw."
+            )
+        if not all(record.get("epoch", number) == number for number, record in enumerate(history, 1)):
+            raise InputError(f"{path}: damaged: its epochs are not 1, 2, ... Train again.")
+        found.append(_Run(folder, config, history, (folder / run_files.SUMMARY).is_file()))
     names = sorted({Path(run.config.data.path).name for run in found})
     if len(names) > 1:
         raise InputError(f"the runs are of several data sets ({', '.join(names)}): draw one figure for each")
-    chosen, notes = _metric(found, metric)
+    without = ", ".join(
+        run.folder.name for run in found if not all("val/mAP" in each for each in run.history)
+    )
+    if metric == "mAP" and without:
+        raise InputError(
+            f"{without}: no true validation mAP, because the validation samples are not fully labelled: draw "
+            "metric=SP"
+        )
+    chosen = "SP" if without or metric == "SP" else "mAP"
+    notes = [f"the SP-score is drawn: {without} without true validation labels"] if without else []
     notes += [f"{run.folder}: has not finished" for run in found if not run.finished]
     figure, axes = single_panel(6.4, 3.8)
     rows: list[tuple[Any, ...]] = []
@@ -84,37 +107,9 @@ def epochs(runs: Sequence[str | Path], *, metric: Literal["auto", "mAP", "SP"] =
     return Analysis.from_rows(figure, ("line", "epoch", f"val_{chosen}", "sd", "runs"), rows, notes)
 
 
-def _read(folder: Path) -> _Run:
-    path = folder / run_files.METRICS
-    if not path.is_file():
-        raise InputError(
-            f"{folder}: holds no epochs of a run ({path.name} is missing). Train one: spml train --output "
-            f"{folder}."
-        )
-    config, history = run_files.read_config(folder), read_metrics(folder)
-    if not history or "epoch" not in history[0]:
-        raise InputError(f"{folder}: its head was solved, not trained, so that there are no epochs to draw.")
-    if not all(record.get("epoch", number) == number for number, record in enumerate(history, 1)):
-        raise InputError(f"{path}: damaged: its epochs are not 1, 2, ... Train again.")
-    return _Run(folder, config, history, (folder / run_files.SUMMARY).is_file())
-
-
-def _metric(runs: Sequence[_Run], metric: str) -> tuple[str, list[str]]:
-    """Metric to draw, and notes about the choice."""
-    without = [run.folder.name for run in runs if not all(_COLUMNS["mAP"] in each for each in run.history)]
-    if metric == "mAP" and without:
-        raise InputError(
-            f"{', '.join(without)}: no true validation mAP, because the validation samples are not fully "
-            "labelled: draw metric=SP"
-        )
-    if without:
-        return "SP", [f"the SP-score is drawn: {', '.join(without)} without true validation labels"]
-    return ("mAP" if metric == "auto" else metric), []
-
-
 def _values(run: _Run, metric: str) -> list[float]:
     """Values of a metric in all epochs; an epoch that lacks it is damage."""
-    column = _COLUMNS[metric]
+    column = f"val/{metric}"
     try:
         return msgspec.convert([record.get(column) for record in run.history], list[float])
     except (ValueError, OverflowError) as error:

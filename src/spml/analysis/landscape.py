@@ -17,14 +17,13 @@ from torch.nn import functional
 from ..common.draws import permutation
 from ..common.errors import InputError
 from ..config import LBFGS
-from ..data import Augment, Dataset, Samples
+from ..data import Augment, Samples
 from ..data.images.image_files import ImageFiles
 from ..data.matrix import FeatureMatrix
 from ..engine.distributed import make_fabric
 from ..engine.loader import Batches, load_batches
 from ..engine.predict import compute
 from ..engine.step import TrainingStep
-from ..labels import ObservedLabels
 from ..methods.base import Batch, Objective, Outputs, Progress
 from ..methods.registry import create
 from ..plots.style import colours_of, label_axes, new_figure, style_axes
@@ -86,12 +85,39 @@ class LossAround:
     def __init__(self, run: Run, loss: str, samples: int, seed: int) -> None:
         config, data = run.settings, open_training_data(run)
         if loss == "own":
-            objective, l1, l2 = _own_objective(run, data), config.optim.l1, config.optim.l2
+            if not config.method:
+                raise InputError(
+                    f"{run.folder}: its head {config.model.head!r} was solved in closed form, without a "
+                    "loss: pass loss=full, or name a run of a method."
+                )
+            # The method at the end of its schedule, with the state that it had inferred.
+            trained = Start(run.folder, run.classifier, run.card)
+            method = create(config.method, config.hp)
+            objective, outcome = start_objective(Resolved(config, run.spec, data, method, trained))
+            assert objective is not None
+            if outcome.startswith("not carried"):
+                raise InputError(
+                    f"{run.folder}: what its method had inferred of the training samples can't be restored "
+                    f"({outcome.removeprefix('not carried: ')}). Pass loss=full, restore data and folder, or "
+                    "train again."
+                )
+            objective.on_epoch_start(Progress(config.epochs - 1, config.epochs))
+            l1, l2 = config.optim.l1, config.optim.l2
             labels = data.splits["train"].observed
             if config.optim.name == LBFGS:  # which chooses the weight itself
                 l2 = run.summary["selected"]["l2"]
         else:
-            objective, l1, l2, labels = _FullLabels(), 0.0, 0.0, _full_labels(run, data)
+            if "train" not in data.truth:
+                raise InputError(
+                    f"{config.data.path}: the true labels of the training samples are not known, so there is "
+                    "no loss on full labels: pass loss=own."
+                )
+            if run.scale == "exp":
+                raise InputError(
+                    f"{run.folder}: gives log-probabilities that compare the classes of a sample, which have "
+                    "no binary cross-entropy: pass loss=own, or leave the run out."
+                )
+            objective, l1, l2, labels = _FullLabels(), 0.0, 0.0, data.truth["train"]
         fabric = make_fabric("auto")
         device = fabric.device
         classifier = run.classifier.to(device).eval()
@@ -152,44 +178,6 @@ class LossAround:
             }
             losses[position] = self.at(moved)
         return losses
-
-
-def _own_objective(run: Run, data: Dataset) -> Objective:
-    """Method of a run at the end of its schedule, with the state that it had inferred."""
-    config, folder = run.settings, run.folder
-    if not config.method:
-        raise InputError(
-            f"{folder}: its head {config.model.head!r} was solved in closed form, without a loss: pass "
-            "loss=full, or name a run of a method."
-        )
-    start = Start(folder, run.classifier, run.card)
-    objective, outcome = start_objective(
-        Resolved(config, run.spec, data, create(config.method, config.hp), start)
-    )
-    assert objective is not None
-    if outcome.startswith("not carried"):
-        raise InputError(
-            f"{folder}: what its method had inferred of the training samples can't be restored "
-            f"({outcome.removeprefix('not carried: ')}). Pass loss=full, restore data and folder, or "
-            "train again."
-        )
-    objective.on_epoch_start(Progress(config.epochs - 1, config.epochs))
-    return objective
-
-
-def _full_labels(run: Run, data: Dataset) -> ObservedLabels:
-    """True labels of the training samples."""
-    if "train" not in data.truth:
-        raise InputError(
-            f"{run.settings.data.path}: the true labels of the training samples are not known, so there "
-            "is no loss on full labels: pass loss=own."
-        )
-    if run.scale == "exp":
-        raise InputError(
-            f"{run.folder}: gives log-probabilities that compare the classes of a sample, which have "
-            "no binary cross-entropy: pass loss=own, or leave the run out."
-        )
-    return data.truth["train"]
 
 
 _POINTS = {1: 41, 2: 15}

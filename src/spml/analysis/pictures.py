@@ -118,7 +118,37 @@ def open_pictures(
             )
     if images < 1:
         raise InputError(f"`images` must be at least 1, got {images}")
-    return runs, _from_data(runs[0], data, split, images, seed)
+    run = runs[0]
+    own = run.settings.data
+    if data is None:
+        opening = start_opening(replace(own, size=0))
+    else:
+        kept = ("unlisted", "rename", "separator", "draft", "decoder", "workers")
+        config = DataConfig(path=data, **{name: getattr(own, name) for name in kept})
+        opening = start_opening(config, purpose="evaluate")
+    _check_kind(run, opening)
+    columns = run.columns(opening.config.path, opening.classes)
+    first = _finish(opening, run.spec)
+    part = split or ("val" if data is None else "test")
+    if part not in first.splits:
+        raise InputError(
+            f"{opening.config.path}: has no {part!r} split, but {', '.join(first.splits)} (`split`)."
+        )
+    samples, truth = first.splits[part], first.truth.get(part)
+    rows = np.sort(permutation(len(samples), "pictures", seed)[:images])
+
+    def ternary(labels: ObservedLabels) -> Ternary:
+        # A class that the data does not list is unknown in it, not absent.
+        result = np.zeros((len(rows), len(run.classes)), np.int8)
+        result[:, columns] = labels.take(rows).to_ternary()
+        return result
+
+    def load(spec: BackboneSpec) -> Inputs:
+        dataset = first if spec == run.spec else _finish(opening, spec)
+        return dataset.splits[part].inputs.take(rows)
+
+    ids = tuple(samples.ids[row] for row in rows)
+    return runs, Pictures(ids, ternary(samples.observed), None if truth is None else ternary(truth), load)
 
 
 def predict_pictures(
@@ -132,43 +162,6 @@ def predict_pictures(
     if threshold is None:
         return probabilities, run.decision()(logits)[:, order]
     return probabilities, probabilities >= threshold
-
-
-def _from_data(run: Run, data: str | None, split: str | None, images: int, seed: int) -> Pictures:
-    own = run.settings.data
-    if data is None:
-        opening = start_opening(replace(own, size=0))
-    else:
-        kept = ("unlisted", "rename", "separator", "draft", "decoder", "workers")
-        config = DataConfig(path=data, **{name: getattr(own, name) for name in kept})
-        opening = start_opening(config, purpose="evaluate")
-    _check_kind(run, opening)
-    columns = run.columns(opening.config.path, opening.classes)
-    first = _finish(opening, run.spec)
-    split = split or ("val" if data is None else "test")
-    if split not in first.splits:
-        raise InputError(
-            f"{opening.config.path}: has no {split!r} split, but {', '.join(first.splits)} (`split`)."
-        )
-    samples, truth = first.splits[split], first.truth.get(split)
-    rows = np.sort(permutation(len(samples), "pictures", seed)[:images])
-
-    def ternary(labels: ObservedLabels) -> Ternary:
-        # A class that the data does not list is unknown in it, not absent.
-        result = np.zeros((len(rows), len(run.classes)), np.int8)
-        result[:, columns] = labels.take(rows).to_ternary()
-        return result
-
-    def load(spec: BackboneSpec) -> Inputs:
-        dataset = first if spec == run.spec else _finish(opening, spec)
-        return dataset.splits[split].inputs.take(rows)
-
-    return Pictures(
-        tuple(samples.ids[row] for row in rows),
-        ternary(samples.observed),
-        None if truth is None else ternary(truth),
-        load,
-    )
 
 
 def _finish(opening: Opening, spec: BackboneSpec) -> Dataset:
@@ -268,7 +261,16 @@ def _draw_predictions(opened: Sequence[Run], pictures: Pictures, results: Sequen
     ]
     heights = [SIDE + 2 * LINE + sum(row) + 0.2 for row in depths]
     sheet = new_sheet(columns * (SIDE + GAP) + GAP, sum(heights) + TITLE)
-    sheet_legend(sheet, _legend_of_predictions(pictures))
+    observed_entry: Line = ("observed label", GIVEN, "bold")
+    if pictures.truth is not None:
+        legend = [observed_entry, *PREDICTED]
+    elif pictures.observed.any():
+        right = marked("right", "predicted, observed", "bold")
+        missed = marked("missed", "observed, not predicted", "bold")
+        legend = [observed_entry, right, marked("open", "predicted, not observed"), missed]
+    else:
+        legend = [marked("open", "predicted, with its score")]
+    sheet_legend(sheet, legend)
     pixels = pictures.pixels(opened[0].spec)
     interpolation = "nearest" if pixels.shape[3] < 100 else "antialiased"
     for number, row in enumerate(rows):
@@ -298,20 +300,6 @@ def _lines(classes: Sequence[str], pictures: Pictures, picture: int, result: Res
         elif label == 1:
             missed.append(marked("missed", text, weight))
     return shortened([*lines, *missed] or [("nothing predicted", "black", "normal")], _LINES)
-
-
-def _legend_of_predictions(pictures: Pictures) -> list[Line]:
-    if not pictures.observed.any() and pictures.truth is None:
-        return [marked("open", "predicted, with its score")]
-    entries: list[Line] = [("observed label", GIVEN, "bold")]
-    if pictures.truth is not None:
-        return entries + PREDICTED
-    return [
-        *entries,
-        marked("right", "predicted, observed", "bold"),
-        marked("open", "predicted, not observed"),
-        marked("missed", "observed, not predicted", "bold"),
-    ]
 
 
 _PIXELS = 300  # least side of a drawn image
@@ -425,12 +413,25 @@ def _draw(opened: Sequence[Run], pictures: Pictures, panels: Sequence[Sequence[P
     several, count = len(opened) > 1, len(pictures.ids)
     rows = [[[p for p in of_run if p.picture == n] for of_run in panels] for n in range(count)]
     widest = max(len(row) for block in rows for row in block)
-    under = [_lines_under(opened[0], pictures, n) for n in range(count)]
+    under = []  # observed labels of an image, then true ones that were not observed
+    for n in range(count):
+        known = [(cut(name), *pictures.known(n, c)) for c, name in enumerate(opened[0].classes)]
+        observed_lines: list[Line] = [(name, GIVEN, "bold") for name, given, _ in known if given == 1]
+        missed = [marked("missed", name) for name, given, true in known if given != 1 and true == 1]
+        under.append(shortened([*observed_lines, *missed], _UNDER))
     step = SIDE + LINE * (2 if several else 1) + 0.1
     heights = [max(step * len(opened), LINE + SIDE + LINE * len(lines) + 0.1) + 0.08 for lines in under]
     width = max((1 + widest) * (SIDE + GAP) + GAP, 5.5)  # at least as wide as the legend
     sheet = new_sheet(width, sum(heights) + TITLE + 0.42)
-    sheet_legend(sheet, _legend(pictures))
+    legend: list[Line] = [("observed label", GIVEN, "bold")]
+    if pictures.truth is not None:
+        legend += [marked("right", "not observed, true"), marked("wrong", "not true")]
+        legend.append(marked("missed", "true, not observed"))
+    elif pictures.observed.any():
+        legend.append(marked("open", "predicted, not observed"))
+    else:
+        legend = [marked("open", "predicted")]
+    sheet_legend(sheet, legend)
     y = TITLE + 0.02
     axes_at(sheet, GAP, y, SIDE, 0.1).imshow(np.linspace(0, 1, 256)[None], cmap=_COLOURS, aspect="auto")
     of_run = "" if several else f" of {opened[0].name}"
@@ -489,28 +490,6 @@ def _enlarged(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return image.repeat(times, 1).repeat(times, 2)
 
 
-def _legend(pictures: Pictures) -> list[Line]:
-    observed: list[Line] = [("observed label", GIVEN, "bold")]
-    if pictures.truth is not None:
-        right, wrong = marked("right", "not observed, true"), marked("wrong", "not true")
-        return [*observed, right, wrong, marked("missed", "true, not observed")]
-    known = pictures.observed.any()
-    return [*observed, marked("open", "predicted, not observed")] if known else [marked("open", "predicted")]
-
-
-def _lines_under(first: Run, pictures: Pictures, picture: int) -> list[Line]:
-    """Observed labels of an image, then true ones that were not observed."""
-    observed: list[Line] = []
-    missed: list[Line] = []
-    for column, name in enumerate(map(cut, first.classes)):
-        given, truth = pictures.known(picture, column)
-        if given == 1:
-            observed.append((name, GIVEN, "bold"))
-        elif truth == 1:
-            missed.append(marked("missed", name))
-    return shortened([*observed, *missed], _UNDER)
-
-
 def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
     """Compute Grad-CAM of labels on images.
 
@@ -540,71 +519,47 @@ def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:
         classifier, images = classifier.of_one_size(), resized(images, classifier.sizes[0].size)
     top = copy.copy(classifier.top)
     top.scores = LOGITS  # explained is the score before a softmax, as in the paper
+    backbone: Backbone = classifier.backbone
+    network: Any = backbone.network
     with torch.enable_grad():
-        found = _feature_maps(classifier, images) or _tokens(classifier.backbone, images)
-        if found is None:
-            raise InputError(
-                f"backbone {classifier.spec.name} has neither a feature map nor a grid of tokens that "
-                "Grad-CAM could show: name a run on images with a convolutional backbone, "
-                "such as resnet50, or a vision transformer (model.backbone)."
-            )
-        activations, features = found
+        maps = None if backbone.spec.name == NONE else backbone.unpooled(images)
+        if isinstance(maps, Tensor) and maps.ndim == 4:
+            activations = maps.detach().requires_grad_()
+            pool = backbone.features_by_position if top.takes_maps else backbone.pool_unpooled
+            features = pool(activations)
+            is_nhwc = getattr(network, "output_fmt", "NCHW") == "NHWC"
+
+            def as_maps(part: Tensor) -> Tensor:
+                return part.permute(0, 3, 1, 2) if is_nhwc else part
+
+        else:
+            grid = getattr(getattr(network, "patch_embed", None), "grid_size", None)
+            blocks = getattr(network, "blocks", None)
+            if grid is None or not blocks or not hasattr(blocks[-1], "norm1"):
+                raise InputError(
+                    f"backbone {classifier.spec.name} has neither a feature map nor a grid of tokens that "
+                    "Grad-CAM could show: name a run on images with a convolutional backbone, "
+                    "such as resnet50, or a vision transformer (model.backbone)."
+                )
+            tokens: list[Tensor] = []
+
+            def replace_tokens(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+                tokens.append(output.detach().requires_grad_())
+                return tokens[0]
+
+            with blocks[-1].norm1.register_forward_hook(replace_tokens):
+                features = backbone(images)
+            (activations,) = tokens
+
+            def as_maps(part: Tensor) -> Tensor:
+                patches = part[:, part.shape[1] - grid[0] * grid[1] :]  # class and register tokens come first
+                return patches.reshape(len(part), *grid, -1).permute(0, 3, 1, 2)
+
         logits = top.whole(features).logits
-        maps = []
+        explained = []
         for column in labels.T:
             score = logits.gather(1, column[:, None]).sum()
             (gradient,) = torch.autograd.grad(score, activations, retain_graph=True)
-            maps.append(_weighted(classifier.backbone, activations.detach(), gradient))
-    return torch.stack(maps, 1)
-
-
-def _feature_maps(classifier: Classifier, images: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Feature maps, and the input of the top as a function of them."""
-    backbone = classifier.backbone
-    maps = None if backbone.spec.name == NONE else backbone.unpooled(images)
-    if not isinstance(maps, Tensor) or maps.ndim != 4:
-        return None
-    maps = maps.detach().requires_grad_()
-    pool = backbone.features_by_position if classifier.top.takes_maps else backbone.pool_unpooled
-    return maps, pool(maps)
-
-
-def _tokens(backbone: Backbone, images: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Tokens that the last attention layer reads, and the features as a function of them."""
-    if _grid(backbone) is None:
-        return None
-    tokens: list[Tensor] = []
-
-    def replace(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        tokens.append(output.detach().requires_grad_())
-        return tokens[0]
-
-    network: Any = backbone.network
-    with network.blocks[-1].norm1.register_forward_hook(replace):
-        features = backbone(images)
-    return tokens[0], features
-
-
-def _grid(backbone: Backbone) -> tuple[int, int] | None:
-    """Rows and columns of the patches of a vision transformer; None for other networks."""
-    network: Any = backbone.network
-    grid = getattr(getattr(network, "patch_embed", None), "grid_size", None)
-    blocks = getattr(network, "blocks", None)
-    if grid is None or not blocks or not hasattr(blocks[-1], "norm1"):
-        return None
-    return int(grid[0]), int(grid[1])
-
-
-def _weighted(backbone: Backbone, activations: Tensor, gradient: Tensor) -> Tensor:
-    """Sum of the activations over channels, weighted by their mean gradients, without its negative part."""
-    if activations.ndim == 3:
-        height, width = _grid(backbone) or (0, 0)
-        first = activations.shape[1] - height * width  # class and register tokens come first
-        activations, gradient = (
-            tensor[:, first:].reshape(len(tensor), height, width, -1).permute(0, 3, 1, 2)
-            for tensor in (activations, gradient)
-        )
-    elif getattr(backbone.network, "output_fmt", "NCHW") == "NHWC":
-        activations, gradient = (tensor.permute(0, 3, 1, 2) for tensor in (activations, gradient))
-    weights = gradient.mean((2, 3), keepdim=True)
-    return (weights * activations).sum(1).clamp(min=0).float()
+            weights = as_maps(gradient).mean((2, 3), keepdim=True)
+            explained.append((weights * as_maps(activations.detach())).sum(1).clamp(min=0).float())
+    return torch.stack(explained, 1)

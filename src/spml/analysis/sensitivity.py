@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,167 +25,81 @@ _NOT_AXES = {"seed", "output", "threads", "method", "data.path", "data.images", 
 DIGITS = 4
 
 
-@dataclass(frozen=True)
-class Request:
-    """Selection of values to draw of each trial.
-
-    Attributes:
-        x: Axis, as in `value_of`.
-        mode: Selection mode that picks epochs and trials.
-        score: Which mAP is drawn, `test` or `val`.
-    """
-
-    x: str
-    mode: str
-    score: str
-
-
 class Point(NamedTuple):
-    """Scores of one candidate at one place.
+    """mAP of one candidate at one place, over seeds.
 
     Attributes:
         candidate: Its name.
         epoch: Epoch of the scores, from 1; None = the selected one.
         x: Place on the axis; empty for a candidate that is drawn for reference.
-        scores: mAP of each seed.
+        mean: Mean over seeds.
+        sd: Standard deviation; NaN for a single seed.
+        seeds: Number of seeds.
     """
 
     candidate: str
     epoch: int | None
     x: Value
-    scores: tuple[float, ...]
+    mean: float
+    sd: float
+    seeds: int
 
     @property
-    def mean(self) -> float:
-        return float(np.mean(self.scores))
-
-    @property
-    def sd(self) -> float:
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else float("nan")
+    def ends(self) -> tuple[float, float]:
+        """The mean less and plus the standard deviation, in percent."""
+        sd = float(np.nan_to_num(self.sd))
+        return 100 * (self.mean - sd), 100 * (self.mean + sd)
 
 
-def read_trials(stores: Sequence[str | Path]) -> tuple[list[Row], int]:
-    """Finished trials of all stores, the newest of each, and the number of failed ones."""
-    try:
-        from ..bench.store import find_store
-    except ImportError as error:
-        raise missing_extra("sqlalchemy", "bench") from error
+def points_of(
+    rows: Iterable[Row], name: str, x: str | None, mode: str, score: str, epoch: int | None
+) -> list[Point]:
+    """One point of a candidate per place: for each seed the best trial there by the mode.
 
-    newest = [rows[0] for store in stores for rows in find_store(store).find().values()]
-    done = [row for row in newest if row.status == "done"]
-    if not done:
-        raise InputError(f"{', '.join(map(str, stores))}: no run is finished. Use spml bench run first.")
-    done.sort(key=lambda row: (row.series, row.trial, row.key))
-    return done, len(newest) - len(done)
-
-
-def only(rows: list[Row], part: str, name: str | None) -> list[Row]:
-    """Trials of one data set (`part` is `data`) or way of hiding (`hiding`); all if `name` is None."""
-    if name is None:
-        return rows
-    names = sorted({getattr(row.series, part) for row in rows})
-    if name not in names:
-        option = {"data": "data_set"}.get(part, part)
-        raise InputError(f"{option} {name!r}: the comparison has {', '.join(map(repr, names))}")
-    return [row for row in rows if getattr(row.series, part) == name]
-
-
-def varied_candidates(
-    rows: Sequence[Row], request: Request, candidates: list[str] | None, references: list[str]
-) -> list[str]:
-    """Candidates to draw: the stated ones, or those along whose trials the axis varies."""
-    names = sorted({row.series.candidate for row in rows})
-    for name in [*(candidates or []), *references]:
-        if name not in names:
-            raise InputError(f"the comparison has no candidate {name!r}. {nearest(name, names)}")
-    by_name = {name: [row for row in rows if row.series.candidate == name] for name in candidates or names}
-    varied = {name: axes_of(own) for name, own in by_name.items() if name not in references or candidates}
-    found = [name for name, axes in varied.items() if request.x in axes]
-    if not found or (candidates and len(found) < len(candidates)):
-        missing = [name for name in candidates or [] if name not in found]
-        of = f" for candidate {missing[0]!r}" if missing else ""
-        known = varied[missing[0]] if missing else sorted({axis for axes in varied.values() for axis in axes})
-        raise InputError(
-            f"no trials that differ in {request.x}{of}. Settings that differ: "
-            f"{', '.join(known) or 'none'}. Search others with `space` in a specification (spml bench run)."
-        )
-    return found
-
-
-def points_of(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Point]:
-    """One point per place: for each seed the best trial there by the mode."""
-    places: dict[Value, list[Pick]] = {}
-    for pick in _picked(rows, name, request, epoch):
-        if (x := value_of(pick.row, request.x)) is not None:
-            places.setdefault(x, []).append(pick)
-    return [Point(name, epoch, x, _best(picks, request)) for x, picks in places.items()]
-
-
-def reference_of(rows: Sequence[Row], name: str, request: Request, epoch: int | None) -> Point:
-    """The best trial of a candidate, for each seed."""
-    return Point(name, epoch, "", _best(_picked(rows, name, request, epoch), request))
-
-
-def _picked(rows: Iterable[Row], name: str, request: Request, epoch: int | None) -> list[Pick]:
-    """Trials of a candidate at an epoch, or at that which the mode picks."""
-    picks = picks_of_runs([row for row in rows if row.series.candidate == name], [request.mode])
+    Args:
+        rows: Trials of all candidates.
+        name: The candidate.
+        x: Axis, as in `value_of`; None = one point for all trials.
+        mode: Selection mode that picks trials, and epochs where none is stated.
+        score: Which mAP is drawn, `test` or `val`.
+        epoch: Epoch, from 1.
+    """
+    picks = picks_of_runs([row for row in rows if row.series.candidate == name], [mode])
     if not picks:
-        raise InputError(f"the trials of {name!r} have no values of mode {request.mode!r}")
-    if epoch is None:
-        return picks
-    at_epoch = []
+        raise InputError(f"the trials of {name!r} have no values of mode {mode!r}")
+    places: dict[Value, list[Pick]] = {}
     for pick in picks:
-        true = pick.row.history.get(column(ORACLE), [])
-        if not 1 <= epoch <= len(true):
+        if epoch is not None:
+            true = pick.row.history.get(column(ORACLE), [])
+            if not 1 <= epoch <= len(true):
+                raise InputError(
+                    f"epoch {epoch}: the trials of {name!r} have true validation mAP of {len(true)} epochs"
+                )
+            value = pick.row.history[column(mode)][epoch - 1]
+            pick = pick._replace(epoch=epoch - 1, value=value, val=true[epoch - 1])
+        place = "" if x is None else value_of(pick.row, x)
+        if place is not None:
+            places.setdefault(place, []).append(pick)
+    points = []
+    for place, here in places.items():
+        tasks = sorted({pick.row.series[:2] for pick in here})
+        if len(tasks) > 1:
+            listed = "; ".join(" / ".join(task) for task in tasks)
             raise InputError(
-                f"epoch {epoch}: the trials of {name!r} have true validation mAP of {len(true)} epochs"
+                f"trials of several data sets or ways of hiding labels would be mixed ({listed}): choose one "
+                "with `data_set` and `hiding`, or draw over them (`x` hiding)"
             )
-        value = pick.row.history[column(request.mode)][epoch - 1]
-        at_epoch.append(pick._replace(epoch=epoch - 1, value=value, val=true[epoch - 1]))
-    return at_epoch
-
-
-def _best(picks: Sequence[Pick], request: Request) -> tuple[float, ...]:
-    """Score of the best trial of each seed, all on the same data with the same labels."""
-    tasks = sorted({pick.row.series[:2] for pick in picks})
-    if len(tasks) > 1:
-        listed = "; ".join(" / ".join(task) for task in tasks)
-        raise InputError(
-            f"trials of several data sets or ways of hiding labels would be mixed ({listed}): choose one "
-            "with `data_set` and `hiding`, or draw over them (`x` hiding)"
-        )
-    best: dict[int, Pick] = {}
-    for pick in picks:
-        before = best.setdefault(pick.row.series.seed, pick)
-        if pick.value > before.value:
-            best[pick.row.series.seed] = pick
-    scores = tuple(getattr(best[seed], request.score) for seed in sorted(best))
-    if np.isnan(scores).any():
-        raise InputError("the trials have no true validation mAP: draw score=test")
-    return scores
-
-
-def notes_of(
-    rows: Sequence[Row], named: Sequence[str], request: Request, failed: int, val_only: bool
-) -> list[str]:
-    """Notes for a reader of the figure on its points."""
-    notes = ["error bars and bands: standard deviation over seeds"]
-    if val_only:
-        notes.append("validation mAP is drawn, because test mAP is kept for selected epochs only")
-    for name in named:
-        own = [row for row in rows if row.series.candidate == name]
-        rest = {*axes_of(own)} - {request.x, "data", "hiding"}
-        if request.x == "tau":
-            rest -= {"hp.w", "hp.b"}
-        if request.x in ("hp.w", "hp.b"):
-            rest -= {"tau"}
-        if request.x in _OF_SERIES:
-            rest = {axis for axis in rest if not axis.startswith(("data.", "model."))}
-        if rest:
-            notes.append(f"{name}: best by {request.mode} over {', '.join(sorted(rest))}")
-    if failed:
-        notes.append(f"{failed} failed trials are left out")
-    return notes
+        best: dict[int, Pick] = {}
+        for pick in here:
+            before = best.setdefault(pick.row.series.seed, pick)
+            if pick.value > before.value:
+                best[pick.row.series.seed] = pick
+        scores = [getattr(best[seed], score) for seed in sorted(best)]
+        if np.isnan(scores).any():
+            raise InputError("the trials have no true validation mAP: draw score=test")
+        sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else float("nan")
+        points.append(Point(name, epoch, place, float(np.mean(scores)), sd, len(scores)))
+    return points
 
 
 # -- settings as axes ------------------------------------------------------------------------------------
@@ -297,22 +210,92 @@ def sensitivity(
     Fig. 2; Cui et al., "Leveraged Asymmetric Loss with Disambiguation", Fig. 1; Li et al., "Pushing One Pair
     of Labels Apart Each Time in Multi-Label Learning", Fig. 5 and 6.
     """
-    rows, failed = read_trials(stores)
-    rows = only(only(rows, "data", data_set), "hiding", hiding)
-    request = Request(x, mode, "val" if epochs else score)
-    named = varied_candidates(rows, request, candidates, references or [])
+    try:
+        from ..bench.store import find_store
+    except ImportError as error:
+        raise missing_extra("sqlalchemy", "bench") from error
+
+    newest = [rows[0] for store in stores for rows in find_store(store).find().values()]
+    rows = sorted(
+        (row for row in newest if row.status == "done"), key=lambda row: (row.series, row.trial, row.key)
+    )
+    if not rows:
+        raise InputError(f"{', '.join(map(str, stores))}: no run is finished. Use spml bench run first.")
+    failed = len(newest) - len(rows)
+    for option, part, wanted in (("data_set", "data", data_set), ("hiding", "hiding", hiding)):
+        known = sorted({getattr(row.series, part) for row in rows})
+        if wanted is not None and wanted not in known:
+            raise InputError(f"{option} {wanted!r}: the comparison has {', '.join(map(repr, known))}")
+        rows = [row for row in rows if wanted in (None, getattr(row.series, part))]
+
+    # Candidates to draw: the stated ones, or those along whose trials the axis varies.
+    stated, compared = candidates or [], references or []
+    names = sorted({row.series.candidate for row in rows})
+    for name in [*stated, *compared]:
+        if name not in names:
+            raise InputError(f"the comparison has no candidate {name!r}. {nearest(name, names)}")
+    axes = {
+        name: axes_of(row for row in rows if row.series.candidate == name)
+        for name in stated or [name for name in names if name not in compared]
+    }
+    named = [name for name in axes if x in axes[name]]
+    missing = [name for name in stated if name not in named]
+    if not named or missing:
+        of = f" for candidate {missing[0]!r}" if missing else ""
+        differ = axes[missing[0]] if missing else sorted({axis for each in axes.values() for axis in each})
+        raise InputError(
+            f"no trials that differ in {x}{of}. Settings that differ: {', '.join(differ) or 'none'}. Search "
+            "others with `space` in a specification (spml bench run)."
+        )
+
+    drawn = "val" if epochs else score
     shown: list[int | None] = [*epochs] if epochs else [None]
-    points = [point for name in named for epoch in shown for point in points_of(rows, name, request, epoch)]
-    lines = [reference_of(rows, name, request, epoch) for name in references or [] for epoch in shown]
-    notes = notes_of(rows, named, request, failed, bool(epochs) and score == "test")
-    columns = ["candidate", "kind", *(["epoch"] if epochs else []), x]
-    table = []
-    for kind, some in (("point", points), ("reference", lines)):
-        for each in some:
-            epoch = [each.epoch] if epochs else []
-            table.append((each.candidate, kind, *epoch, each.x, each.mean, each.sd, len(each.scores)))
-    columns += [f"{request.score}_mAP", "sd", "seeds"]
-    return Analysis.from_rows(_draw_lines(points, lines, named, shown, request), columns, table, notes)
+    points, lines = (
+        [
+            each
+            for name in some
+            for epoch in shown
+            for each in points_of(rows, name, along, mode, drawn, epoch)
+        ]
+        for some, along in ((named, x), (compared, None))
+    )
+    notes = ["error bars and bands: standard deviation over seeds"]
+    if epochs and score == "test":
+        notes.append("validation mAP is drawn, because test mAP is kept for selected epochs only")
+    for name in named:
+        rest = {*axes[name]} - {x, *_OF_SERIES}
+        if x == THRESHOLD:
+            rest -= {"hp.w", "hp.b"}
+        if x in ("hp.w", "hp.b"):
+            rest -= {THRESHOLD}
+        if x in _OF_SERIES:
+            rest = {axis for axis in rest if not axis.startswith(("data.", "model."))}
+        if rest:
+            notes.append(f"{name}: best by {mode} over {', '.join(sorted(rest))}")
+    if failed:
+        notes.append(f"{failed} failed trials are left out")
+    table = [
+        (each.candidate, kind, *([each.epoch] if epochs else []), *each[2:])
+        for kind, some in (("point", points), ("reference", lines))
+        for each in some
+    ]
+    columns = ["candidate", "kind", *(["epoch"] if epochs else []), x, f"{drawn}_mAP", "sd", "seeds"]
+
+    values = in_order(point.x for point in points)
+    figure = new_figure(1.8 + max(4.8, 3.4 * len(shown)), 3.6)
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    quantity = f"{'validation' if drawn == 'val' else 'test'} mAP, %"
+    for panel, epoch in zip(panels, shown, strict=True):
+        style_axes(panel, whole=False)
+        own, across = ([point for point in some if point.epoch == epoch] for some in (points, lines))
+        _draw_panel(panel, own, across, named, values)
+        title = "" if epoch is None else f"epoch {epoch}"
+        label_axes(panel, title, name_of(x), quantity if panel is panels[0] else "")
+    # Lines with error bars come last in matplotlib's order, here they are first.
+    handles, _ = panels[-1].get_legend_handles_labels()
+    handles.sort(key=lambda handle: not hasattr(handle, "has_yerr"))
+    add_legend(panels[-1], handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02))
+    return Analysis.from_rows(figure, columns, table, notes)
 
 
 def in_order(values: Iterable[Value]) -> list[Value]:
@@ -337,39 +320,11 @@ def text_of(value: Value) -> str:
     return f"{value:.{DIGITS}g}" if isinstance(value, float) else value
 
 
-def _label(request: Request) -> str:
-    return f"{'validation' if request.score == 'val' else 'test'} mAP, %"
-
-
 def lowest_shown(means: Sequence[float]) -> float:
     """The lowest mAP that has not collapsed, of at least one."""
     median = float(np.median(means))
     limit = median - max(_COLLAPSED, 3 * (max(means) - median))
     return min(mean for mean in means if mean >= limit)
-
-
-def _draw_lines(
-    points: Sequence[Point],
-    lines: Sequence[Point],
-    named: Sequence[str],
-    epochs: Sequence[int | None],
-    request: Request,
-) -> Any:
-    """One panel per epoch, in it a line per candidate."""
-    values = in_order(point.x for point in points)
-    figure = new_figure(1.8 + max(4.8, 3.4 * len(epochs)), 3.6)
-    panels = figure.subplots(1, len(epochs), squeeze=False)[0]
-    for axes, epoch in zip(panels, epochs, strict=True):
-        style_axes(axes, whole=False)
-        own, across = ([point for point in some if point.epoch == epoch] for some in (points, lines))
-        _draw_panel(axes, own, across, named, values)
-        title = "" if epoch is None else f"epoch {epoch}"
-        label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
-    # Lines with error bars come last in matplotlib's order, here they are first.
-    handles, _ = panels[-1].get_legend_handles_labels()
-    handles.sort(key=lambda handle: not hasattr(handle, "has_yerr"))
-    add_legend(panels[-1], handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02))
-    return figure
 
 
 def _draw_panel(
@@ -418,7 +373,7 @@ def _draw_panel(
                 mark(point, where[point.x], axes.get_xaxis_transform(), colour)
     for number, line in enumerate(lines):
         colour = colours[number]
-        axes.axhspan(_low(line), _high(line), color=colour, alpha=0.12, linewidth=0)
+        axes.axhspan(*line.ends, color=colour, alpha=0.12, linewidth=0)
         axes.axhline(
             100 * line.mean,
             color=colour,
@@ -429,17 +384,9 @@ def _draw_panel(
         if line.mean < lowest:
             mark(line, 0.06, "axes fraction", colour)
     shown = [point for point in [*points, *lines] if point.mean >= lowest]
-    bottom, top = min(map(_low, shown)), max(map(_high, shown))
+    bottom, top = min(point.ends[0] for point in shown), max(point.ends[1] for point in shown)
     margin = 0.06 * (top - bottom) or 1
     axes.set_ylim(bottom - (3 if collapsed else 1) * margin, top + margin)  # room for arrows
-
-
-def _low(point: Point) -> float:
-    return 100 * (point.mean - float(np.nan_to_num(point.sd)))
-
-
-def _high(point: Point) -> float:
-    return 100 * (point.mean + float(np.nan_to_num(point.sd)))
 
 
 def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:

@@ -116,12 +116,20 @@ def _tpe(
 ) -> dict[str, Any]:
     try:
         import optuna
+        from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
         from optuna.trial import TrialState, create_trial
     except ImportError as error:
         raise missing_extra("optuna", "bench") from error
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    distributions = {key: _distribution(part) for key, part in space.items()}
+    distributions: dict[str, BaseDistribution] = {}
+    for key, part in space.items():
+        if part.choices:
+            distributions[key] = CategoricalDistribution(part.choices)
+        elif part.integer:
+            distributions[key] = IntDistribution(int(part.low), int(part.high), log=part.log)
+        else:
+            distributions[key] = FloatDistribution(part.low, part.high, log=part.log)
     sampler = optuna.samplers.TPESampler(seed=int(raw(1, "tpe", name, trial)[0] % 2**32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -138,13 +146,3 @@ def _tpe(
             if not part.choices:  # Optuna refuses trials outside
                 proposal[key] = min(max(proposal[key], part.low), part.high)
     return {key: proposal[key] for key in space}
-
-
-def _distribution(part: Range) -> BaseDistribution:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if part.choices:
-        return CategoricalDistribution(part.choices)
-    if part.integer:
-        return IntDistribution(int(part.low), int(part.high), log=part.log)
-    return FloatDistribution(part.low, part.high, log=part.log)

@@ -245,9 +245,9 @@ def find_spec(name: str) -> Spec:
     path = Path(name)
     if path.is_file():
         return read_spec(path)
-    if name in ready_made():
-        return read_ready_made(name)
     known = ready_made()
+    if name in known:
+        return read_ready_made(name)
     advice = f"{closest(name, known)} There are {', '.join(known)}.".lstrip()
     raise InputError(f"{name}: no such file, and no ready-made specification of this name. {advice}")
 
@@ -279,7 +279,16 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
                     "as true and false)"
                 )
         spec = _spec(path, text, value)
-        _check_spec(spec)
+        names = [candidate.name for candidate in spec.candidates]
+        for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
+            if name and name not in names:
+                raise InputError(f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
+        for candidate in spec.candidates:
+            with _at(f"candidate {candidate.name!r}: "):
+                _check_search(spec, candidate)
+                _check_settings(spec, candidate)
+        if spec.runs > MAX_RUNS:
+            raise InputError(f"these are {spec.runs:,} runs; at most {MAX_RUNS:,} are possible")
     return spec
 
 
@@ -385,10 +394,21 @@ def _spec(path: Path, text: str, value: Any) -> Spec:
                 if candidate.name in candidates:
                     raise InputError(f"there are two candidates called {candidate.name!r}")
                 candidates[candidate.name] = candidate
+    data_sets = []
+    for name, value in top.data.items():
+        what, own = f"data.{name}", ("mean_labels", "train", "empty")
+        _known(value, [*own, *_DATA], what)
+        settings = {key: part for key, part in value.items() if key in _DATA}
+        if not settings.get("path"):
+            raise InputError(f"{what} needs a path")
+        stated = {key: part for key, part in value.items() if key in own}
+        data = _convert({"name": name, "settings": settings, **stated}, DataSet, what)
+        train = nested(_known(data.train, _TRAIN, f"{what}.train"))
+        data_sets.append(structs.replace(data, train=train))
     return Spec(
         title=(path.stem if top.title is None else top.title).strip(),
         about=tuple(part.strip() for part in re.split(r"\n\s*\n", top.about) if part.strip()),
-        data=tuple(_data_set(name, value) for name, value in top.data.items()),
+        data=tuple(data_sets),
         hidings=tuple(
             Hiding(name, _known(value, _HIDING, f"hiding.{name}")) for name, value in top.hiding.items()
         ),
@@ -405,17 +425,6 @@ def _spec(path: Path, text: str, value: Any) -> Spec:
         path=path,
         text=text,
     )
-
-
-def _data_set(name: str, value: Any) -> DataSet:
-    what, own = f"data.{name}", ("mean_labels", "train", "empty")
-    _known(value, [*own, *_DATA], what)
-    settings = {key: part for key, part in value.items() if key in _DATA}
-    if not settings.get("path"):
-        raise InputError(f"{what} needs a path")
-    stated = {key: part for key, part in value.items() if key in own}
-    data = _convert({"name": name, "settings": settings, **stated}, DataSet, what)
-    return structs.replace(data, train=nested(_known(data.train, _TRAIN, f"{what}.train")))
 
 
 def _candidates(entry: Any, shared: Space, card: str | None) -> list[Candidate]:
@@ -485,20 +494,6 @@ def _space(value: Any, what: str) -> dict[str, Range]:
 
 
 # -- checks that the parts fit together ------------------------------------------------------------------
-
-
-def _check_spec(spec: Spec) -> None:
-    """Refuse a specification that could only fail later."""
-    names = [candidate.name for candidate in spec.candidates]
-    for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
-        if name and name not in names:
-            raise InputError(f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
-    for candidate in spec.candidates:
-        with _at(f"candidate {candidate.name!r}: "):
-            _check_search(spec, candidate)
-            _check_settings(spec, candidate)
-    if spec.runs > MAX_RUNS:
-        raise InputError(f"these are {spec.runs:,} runs; at most {MAX_RUNS:,} are possible")
 
 
 def _check_search(spec: Spec, candidate: Candidate) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .plan import CODE_VERSION, Series, all_series, plan_trial
+from .plan import CODE_VERSION, all_series, plan_trial
 from .rows import Row, SeriesKey
 from .spec import Spec
 from .store import Store
@@ -58,33 +58,23 @@ def read_state(spec: Spec, store: Store, root: Path, *, any_code: bool = False) 
     rows: list[Row] = []
     missing: dict[SeriesKey, int] = {}
     for series in all_series(spec):
-        trials = spec.trials_of(series.candidate)
-        made = _made(spec, series, stored.get(series.key, set()), store, root, code)
+        of_series = stored.get(series.key, set())
+        trials, learns = range(spec.trials_of(series.candidate)), spec.learns(series.candidate)
+        made: dict[int, Row] = {}
+        # The settings of a trial that learns are known only once all before it are finished.
+        for numbers in ([[number] for number in trials] if learns else [trials]) if of_series else ():
+            before = [made[number] for number in sorted(made)]
+            points = {number: plan_trial(spec, series, number, before, root).point for number in numbers}
+            found = store.find([point for point in points.values() if point in of_series])
+            for number, point in points.items():
+                # The newest run of the versions of the code that count.
+                for row in found.get(point, []):
+                    if code in (None, row.versions.get("code")):
+                        made[number] = replace(row, trial=number)
+                        break
+            if learns and not found:
+                break
         rows += [made[number] for number in sorted(made)]
-        if len(made) < trials:
-            missing[series.key] = trials - len(made)
+        if len(made) < len(trials):
+            missing[series.key] = len(trials) - len(made)
     return State(len(rows) + sum(missing.values()), tuple(rows), missing)
-
-
-def _made(
-    spec: Spec, series: Series, stored: set[str], store: Store, root: Path, code: str | None
-) -> dict[int, Row]:
-    """Finished trials of a series by number, given the points of its runs in the store."""
-    if not stored:
-        return {}
-    rows: dict[int, Row] = {}
-    trials, learns = range(spec.trials_of(series.candidate)), spec.learns(series.candidate)
-    # The settings of a trial that learns are known only once all before it are finished.
-    for numbers in [[number] for number in trials] if learns else [trials]:
-        before = [rows[number] for number in sorted(rows)]
-        points = {number: plan_trial(spec, series, number, before, root).point for number in numbers}
-        found = store.find([point for point in points.values() if point in stored])
-        for number, point in points.items():
-            # The newest run of the versions of the code that count.
-            for row in found.get(point, []):
-                if code in (None, row.versions.get("code")):
-                    rows[number] = replace(row, trial=number)
-                    break
-        if learns and not found:
-            break
-    return rows

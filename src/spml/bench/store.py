@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sql
@@ -133,7 +133,7 @@ class Store:
             "code": row.versions.get("code", ""), "status": row.status, "body": packed,
         }  # fmt: skip
         try:
-            with self._writing() as connection:
+            with self._connected("written") as connection:
                 connection.execute(_ROWS.insert().values(**values))
         except IntegrityError:
             return False
@@ -143,7 +143,7 @@ class Store:
         """Rows by point, the newest first; all of them, or those of some points."""
         query = sql.select(_ROWS) if points is None else sql.select(_ROWS).where(_ROWS.c.point.in_(points))
         by_point: dict[str, list[Row]] = {}
-        with self._reading() as connection:
+        with self._connected("read") as connection:
             for stored in connection.execute(query).mappings():
                 by_point.setdefault(stored["point"], []).append(self._row(stored))
         for rows in by_point.values():
@@ -152,7 +152,7 @@ class Store:
 
     def get(self, key: str) -> Row:
         """Return the run whose key begins with `key`."""
-        with self._reading() as connection:
+        with self._connected("read") as connection:
             query = sql.select(_ROWS).where(_ROWS.c.key.startswith(key, autoescape=True)).limit(2)
             stored = connection.execute(query).mappings().all()
         if len(stored) != 1:
@@ -166,19 +166,19 @@ class Store:
         if code is not None:
             query = query.where(_ROWS.c.code == code)
         by_series: dict[SeriesKey, set[str]] = {}
-        with self._reading() as connection:
+        with self._connected("read") as connection:
             for *series, point in connection.execute(query):
                 by_series.setdefault(SeriesKey(*series), set()).add(point)
         return by_series
 
     def count(self) -> int:
         """Number of rows, of any specification."""
-        with self._reading() as connection:
+        with self._connected("read") as connection:
             return connection.scalar(sql.select(sql.func.count()).select_from(_ROWS)) or 0
 
     def forget(self, rows: Iterable[Row]) -> None:
         """Remove runs, so that they are made again."""
-        with self._writing() as connection:
+        with self._connected("written") as connection:
             for row in rows:
                 connection.execute(_ROWS.delete().where(_ROWS.c.key == row.key))
 
@@ -186,7 +186,16 @@ class Store:
         columns = {name: stored[name] for name in ("key", "point", "status")}
         columns["series"] = [stored[name] for name in SeriesKey._fields]
         try:
-            body = _unpack(stored["body"])
+            if not isinstance(stored["body"], bytes):
+                raise ValueError("its body is not binary")
+            unpacking = zlib.decompressobj()
+            try:
+                text = unpacking.decompress(stored["body"], MAX_BODY)
+            except zlib.error as error:
+                raise ValueError(f"its body can't be unpacked: {error}") from error
+            if not unpacking.eof:
+                raise ValueError(f"its body is cut off, or unpacks to more than {MAX_BODY:,} bytes")
+            body = msgspec.convert(parse_json(text), dict[str, Any])
             for name, value in columns.items():
                 if body.setdefault(name, value) != value:  # earlier versions did not repeat all of them
                     raise ValueError(f"its {name} is {quoted(value)}, but was {quoted(body[name])}")
@@ -213,7 +222,7 @@ class Store:
         name, now = json.dumps(series), time.time()
         own = {"owner": self.owner, "beat": now}
         try:
-            with self._writing() as connection:
+            with self._connected("written") as connection:
                 claim = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
                 if claim is None:
                     connection.execute(_CLAIMS.insert().values(series=name, **own))
@@ -231,7 +240,7 @@ class Store:
 
     def release(self, series: SeriesKey) -> None:
         """Release a claimed series."""
-        with self._writing() as connection:
+        with self._connected("written") as connection:
             own = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
             connection.execute(_CLAIMS.delete().where(*own))
 
@@ -240,10 +249,10 @@ class Store:
 
         Writing also makes SQLite remove its journal of a process that was killed while it wrote.
         """
-        with self._reading() as connection:
+        with self._connected("read") as connection:
             claims = connection.execute(sql.select(_CLAIMS)).all()
         ended = [claim for claim in claims if not _is_held(claim.owner, claim.beat, time.time())]
-        with self._writing() as connection:
+        with self._connected("written") as connection:
             for series, owner, _ in ended:
                 own = (_CLAIMS.c.series == series, _CLAIMS.c.owner == owner)
                 connection.execute(_CLAIMS.delete().where(*own))
@@ -269,22 +278,15 @@ class Store:
             thread.join()
 
     @contextmanager
-    def _writing(self) -> Iterator[sql.Connection]:
+    def _connected(self, purpose: Literal["read", "written"]) -> Iterator[sql.Connection]:
+        """Connection; what is written is written as a whole when the context ends, or not at all."""
         try:
-            with self._engine.begin() as connection:
+            with self._engine.connect() if purpose == "read" else self._engine.begin() as connection:
                 yield connection
         except IntegrityError:
             raise  # another process was faster; the caller handles it
         except _ERRORS as error:
-            raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[sql.Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except _ERRORS as error:
-            raise SpmlError(f"{self.url}: can't be read ({_first_line(error)}).") from error
+            raise SpmlError(f"{self.url}: can't be {purpose} ({_first_line(error)}).") from error
 
 
 def store_url(folder: Path) -> str:
@@ -303,20 +305,6 @@ def find_store(source: str | Path) -> Store:
     if not (folder / FILE).is_file():
         raise InputError(f"{folder}: holds no comparison ({FILE} is missing). Use spml bench run first.")
     return Store(store_url(folder), create=False)
-
-
-def _unpack(body: Any) -> dict[str, Any]:
-    """Content of the body of a row, unless it unpacks to more than a row can have."""
-    if not isinstance(body, bytes):
-        raise ValueError("its body is not binary")
-    unpacking = zlib.decompressobj()
-    try:
-        text = unpacking.decompress(body, MAX_BODY)
-    except zlib.error as error:
-        raise ValueError(f"its body can't be unpacked: {error}") from error
-    if not unpacking.eof:
-        raise ValueError(f"its body is cut off, or unpacks to more than {MAX_BODY:,} bytes")
-    return msgspec.convert(parse_json(text), dict[str, Any])
 
 
 def _is_held(owner: Any, beat: Any, now: float) -> bool:

@@ -264,19 +264,15 @@ def run_all(job: Job, workers: int) -> tuple[State, list[SpmlError]]:
                 process.start()
             state = watch(job, alive)
         finally:  # the processes are no daemons, which could not have processes that decode
-            _end([process for process in processes if process.pid])
+            begun = [process for process in processes if process.pid]
+            for process in begun:
+                process.terminate()  # an unfinished run leaves nothing behind
+            deadline = time.monotonic() + _GRACE
+            for process in begun:
+                process.join(max(0.0, deadline - time.monotonic()))
+                process.kill()
+                process.join()
     return state, [*problems, *_drain(messages)]
-
-
-def _end(processes: Sequence[Any]) -> None:
-    """End workers, by force after a while; an unfinished run leaves nothing behind."""
-    for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + _GRACE
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-        process.kill()
-        process.join()
 
 
 def _decoders(cores: int, workers: int) -> int:

@@ -111,7 +111,12 @@ class Parser(argparse.ArgumentParser):
             return
         for short, name, text in (("-q", "quiet", "say nothing but results"), ("-v", "verbose", "say more")):
             self._keep(self.add_argument(short, f"--{name}", action="store_true", help=text), bool, False)
-        arguments = (_usage(action) for action in self.actions.values() if not action.option_strings)
+        forms = {"?": "[{}]", "+": "{} ..."}
+        arguments = (
+            forms.get(str(action.nargs), "{}").format(action.dest)
+            for action in self.actions.values()
+            if not action.option_strings
+        )
         self.usage = " ".join((self.prog, "[options]", *arguments))
 
     def print_help(self, file: Any = None, *, everything: bool = False) -> None:
@@ -164,7 +169,10 @@ class Parser(argparse.ArgumentParser):
             if parameter.kind is parameter.KEYWORD_ONLY or is_dataclass(source):
                 self._add_option(group, name, hint, parameter.default, texts[parameter.name], flags=flags)
             else:
-                self._add_argument(name, hint, parameter.default, texts[name])
+                many = get_origin(hint) in (list, Sequence)
+                nargs = "+" if many else None if parameter.default is parameter.empty else "?"
+                action = self.add_argument(name, nargs=nargs, help=_escape(texts[name]))
+                self._keep(action, str if many else hint, parameter.default)
             if of_settings:
                 del self.defaults[name]
                 if name not in COMMON:
@@ -183,12 +191,6 @@ class Parser(argparse.ArgumentParser):
                 self.add(
                     cls, prefix, without=() if trained else _TRAINING_ONLY, of_settings=True, flags=False
                 )
-
-    def _add_argument(self, name: str, hint: Any, default: Any, text: str) -> None:
-        many = get_origin(hint) in (list, Sequence)
-        nargs = "+" if many else None if default is inspect.Parameter.empty else "?"
-        action = self.add_argument(name, nargs=nargs, help=_escape(text))
-        self._keep(action, str if many else hint, default)
 
     def _add_option(
         self, group: Any, name: str, hint: Any, default: Any, text: str, *, flags: bool = False
@@ -222,7 +224,9 @@ class Parser(argparse.ArgumentParser):
             InputError: Says in one sentence what is wrong, and what comes nearest to it.
         """
         typed, words = (*self.prog.split(), *words), self._spelled(words)
-        needed = [each for each in self.actions.values() if self._is_needed(each)]
+        needed = [
+            each for each in self.actions.values() if self.defaults.get(each.dest) is inspect.Parameter.empty
+        ]
         for action in needed:
             action.required = False  # the message below is better
         try:
@@ -263,7 +267,11 @@ class Parser(argparse.ArgumentParser):
             if name in others:
                 others[name] = value
             else:
-                _put(settings, name, value)
+                *groups, last = name.split(".")
+                inner = settings
+                for group in groups:
+                    inner = inner.setdefault(group, {})
+                inner[last] = value
         return argparse.Namespace(**others, settings=settings, stated=stated, typed=typed)
 
     def run(self, parsed: argparse.Namespace) -> None:
@@ -292,9 +300,6 @@ class Parser(argparse.ArgumentParser):
             else:
                 values[name] = getattr(parsed, name)
         return values
-
-    def _is_needed(self, action: argparse.Action) -> bool:
-        return self.defaults.get(action.dest) is inspect.Parameter.empty
 
     def error(self, message: str) -> Any:
         """Raise an error instead of ending the process."""
@@ -334,9 +339,11 @@ class Parser(argparse.ArgumentParser):
                     equals, value = "=", "true"  # a setting as a flag
                 word = option + equals + value
                 is_value = not equals and action.nargs != 0
-            elif word in ("true", "false") and spelled and self._is_flag(spelled[-1]):
-                spelled = spelled if word == "true" else spelled[:-1]  # as if it took a value
-                continue
+            elif word in ("true", "false") and spelled:
+                flag = self.actions.get(spelled[-1])
+                if flag and flag.nargs == 0 and isinstance(self.defaults.get(flag.dest), bool):
+                    spelled = spelled if word == "true" else spelled[:-1]  # as if it took a value
+                    continue
             spelled.append(word)
         return spelled
 
@@ -358,10 +365,6 @@ class Parser(argparse.ArgumentParser):
         return settings
 
     # -- what is wrong -------------------------------------------------------------------------------------
-
-    def _is_flag(self, word: str) -> bool:
-        action = self.actions.get(word)
-        return action is not None and action.nargs == 0 and isinstance(self.defaults.get(action.dest), bool)
 
     def _unexpected(self, word: str, stated: Mapping[str, Any]) -> str:
         """Say what to do about an argument too many: pass it otherwise, or name the folder above."""
@@ -404,10 +407,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
             return super()._format_action_invocation(action)
-        return " ".join(filter(None, (", ".join(reversed(action.option_strings)), self._value(action))))
-
-    def _value(self, action: argparse.Action) -> str:
-        return "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+        names = ", ".join(reversed(action.option_strings))
+        return names if action.nargs == 0 else f"{names} {action.metavar or action.dest.upper()}"
 
 
 class _HelpAll(argparse.Action):
@@ -416,11 +417,6 @@ class _HelpAll(argparse.Action):
     def __call__(self, parser: Any, *ignored: Any) -> None:
         parser.print_help(everything=True)
         parser.exit()
-
-
-def _usage(argument: argparse.Action) -> str:
-    form = {"?": "[{}]", "+": "{} ..."}.get(str(argument.nargs), "{}")
-    return form.format(argument.dest)
 
 
 def type_hints(source: Any) -> dict[str, Any]:
@@ -451,14 +447,6 @@ def descriptions(documented: Any) -> dict[str, str]:
 def is_option(word: str) -> bool:
     """Whether argparse treats a word as an option: negative numbers and words with spaces are values."""
     return re.fullmatch(r"-[^ \d.][^ ]*", word) is not None and word != "--"
-
-
-def _put(settings: dict[str, Any], name: str, value: Any) -> None:
-    """Set a setting by its name with dots."""
-    *groups, last = name.split(".")
-    for group in groups:
-        settings = settings.setdefault(group, {})
-    settings[last] = value
 
 
 def _escape(text: str) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..common.errors import InputError
 from ..common.locks import only_writer
@@ -15,9 +14,6 @@ from .arguments import DataSettings
 from .shared import Cluster, Network, Prediction, columns, runs_and_data, with_path
 
 if TYPE_CHECKING:
-    from ..audit.folder import Audit
-    from ..audit.questions import ClassSummary
-    from ..audit.selection import Selection
     from ..runs.audits.use import UsedAudit
 
 _MOST_NAMED = 5
@@ -68,7 +64,11 @@ def audit(
         min_probability: Least probability of a label that is listed.
         mean_labels: Mean number of labels per sample K; default: as stated for the training.
     """
+    import numpy as np
+
+    from ..audit.questions import Yield
     from ..engine import Interrupted
+    from ..plots.style import cut
     from ..runs.audits.find import Limits, run_audit
 
     output = output or run / "audit"
@@ -86,80 +86,46 @@ def audit(
         )
     except Interrupted as stop:
         raise Interrupted(f"{stop}; the same command goes on with what is saved.") from stop
-    for line in describe_audit(output, found, health):
-        print(line)
-
-
-def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell what an audit in a folder has found, and the health of the data set."""
-    import numpy as np
-
-    from ..audit.questions import Yield
-
-    about = audit.about
-    yield (
+    about = found.about
+    print(
         f"{counted(about.samples, 'sample')}, {counted(len(about.classes), 'class', 'classes')}, "
         f"{about.mean_labels:g} labels per sample ({about.mean_labels_source}): "
         f"{health['share_missing']:.0%} of the labels are missing, about {about.hidden:,.0f}"
     )
-    yield f"scores: {about.how}"
-    yield f"probably missing (probability above .5): {about.probable:,}"
-    yield f"listed: {about.listed:,}; expected to be right: {Yield(about.listed, about.expected)}"
-    total = np.cumsum([row.probability for row in audit.missing])
+    print(f"scores: {about.how}")
+    print(f"probably missing (probability above .5): {about.probable:,}")
+    print(f"listed: {about.listed:,}; expected to be right: {Yield(about.listed, about.expected)}")
+    total = np.cumsum([row.probability for row in found.missing])
     firsts = [f"{total[n - 1]:,.0f} of the first {n:,}" for n in _BEGINNINGS if n < about.listed]
     if firsts:
-        yield f"expected to be right: {', '.join(firsts)}"
-    if audit.missing:
-        yield ""
-        rows = [
-            (
-                str(row.rank),
-                f"{row.probability:.2f}",
-                row.label,
-                row.given.replace("|", ", ") or "-",
-                row.file,
+        print(f"expected to be right: {', '.join(firsts)}")
+    if found.missing:
+        rows = [("rank", "prob.", "probably missing", "given", "file")]
+        for row in found.missing[:_FIRST]:
+            given = row.given.replace("|", ", ") or "-"
+            rows.append(
+                (str(row.rank), f"{row.probability:.2f}", cut(row.label, 30), cut(given, 30), row.file)
             )
-            for row in audit.missing[:_FIRST]
-        ]
-        yield from _table(("rank", "prob.", "probably missing", "given", "file"), rows, right=2)
-    yield ""
-    worst = sorted(audit.classes, key=_quality)[:_FIRST]
-    yield from _table(
-        ("class", "known", "hidden", "separation", ""),
-        [
-            (
-                each.label,
-                f"{each.known:,}",
-                f"{each.hidden:,.0f}",
-                f"{each.separation:.2f}" if each.known else "-",
-                f"not learnable: {each.reason}" if each.reason else "",
-            )
-            for each in worst
-        ],
-    )
-    more = len(audit.classes) - len(worst)
-    yield f"({counted(more, 'class', 'classes')} with a better separation: classes.csv)" if more else ""
-    if audit.wrong:
-        first = audit.wrong[0]
-        yield (
-            f"given labels that look most like mistakes: {len(audit.wrong):,} in wrong.csv, first "
+        print("\n".join(["", *columns(rows, right=range(2))]))
+    ranked = sorted(found.classes, key=lambda each: (each.learnable, each.separation if each.known else 0.0))
+    rows = [("class", "known", "hidden", "separation", "")]
+    for each in ranked[:_FIRST]:
+        separation = f"{each.separation:.2f}" if each.known else "-"
+        reason = f"not learnable: {each.reason}" if each.reason else ""
+        rows.append((cut(each.label, 30), f"{each.known:,}", f"{each.hidden:,.0f}", separation, reason))
+    print("\n".join(["", *columns(rows)]))
+    more = len(ranked) - len(rows) + 1
+    print(f"({counted(more, 'class', 'classes')} with a better separation: classes.csv)" if more else "")
+    if found.wrong:
+        first = found.wrong[0]
+        print(
+            f"given labels that look most like mistakes: {len(found.wrong):,} in wrong.csv, first "
             f"{first.label} of {first.file}. How many of them are wrong can't be told from the data."
         )
-    yield from first_warnings(about.warnings, str(folder / "audit.json"))
-    yield f"{folder}: audit.json, missing.csv, wrong.csv, classes.csv, audit.png written"
-    yield f"next: spml review {shlex.quote(str(folder))}"
-
-
-def _quality(summary: ClassSummary) -> tuple[bool, float]:
-    return summary.learnable, summary.separation if summary.known else 0.0
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
-    """Lay out a table; the first `right` columns are flush right, the last one is as wide as it needs."""
-    from ..plots.style import cut
-
-    cells = [tuple(header), *(tuple(cut(cell, 30) for cell in row[:-1]) + (row[-1],) for row in rows)]
-    return columns(cells, right=range(right))
+    for line in first_warnings(about.warnings, str(output / "audit.json")):
+        print(line)
+    print(f"{output}: audit.json, missing.csv, wrong.csv, classes.csv, audit.png written")
+    print(f"next: spml review {shlex.quote(str(output))}")
 
 
 def audit_sample(
@@ -289,6 +255,7 @@ def audit_use(
 def learned(used: UsedAudit) -> list[str]:
     """Say what fully labelled samples tell, one line each."""
     from ..decisions.priors import BIASED_GAMMA
+    from ..metrics import TRUSTED, shown_score
 
     k, low, high = used.mean_labels
     moved = [f"{name} {100 * known:.1f} -> {100 * audit:.1f} %" for name, known, audit in used.moved]
@@ -309,36 +276,30 @@ def learned(used: UsedAudit) -> list[str]:
         some = counted(used.contradicted, "known label is", "known labels are")
         lines.append(f"note: {some} not in the table. Correct the data, or the table.")
     if used.selection is not None:
-        lines += _compared(used.selection)
+        selection = used.selection
+        contenders = sorted(selection.contenders.items(), key=lambda item: item[1].z)
+        rows = [("run", "SP-score", "behind", "mAP of these samples", "behind", "both")]
+        for name, (observed, audited, z_audited, z) in contenders:
+            interval = f"{100 * audited.value:.1f} ±{100 * audited.margin:.1f}"
+            behind = f"{observed.z:.1f}", interval, f"{z_audited:.1f}"
+            rows.append((name, shown_score(observed.sp), *behind, f"{z:.1f}"))
+        sp, audit, best = selection.by_observed, selection.by_audit, selection.best
+        lines += [
+            "",
+            *columns(rows, right=range(1, 6)),
+            f"behind: {sp} in standard deviations of the difference; below 0 = ahead of it. both: their sum "
+            "over the square root of 2.",
+            "mAP of few samples compares runs; as a level it is too high, because rare classes score higher "
+            "on them.",
+            f"SP-score and audit agree: {best} is the best."
+            if sp == audit
+            else f"SP-score and audit disagree: {sp} is the best by the SP-score, {audit} by mAP of the "
+            f"audited samples, and {best} by both together.",
+        ]
+        if selection.lead < TRUSTED:
+            lines.append(
+                f"{best} is only {selection.lead:.1f} standard deviations ahead of {contenders[1][0]}: label "
+                "more samples if the choice matters."
+            )
+        lines += [f"warning: {warning}" for warning in selection.warnings]
     return lines
-
-
-def _compared(selection: Selection) -> list[str]:
-    """A table of runs, the best one first, and what follows from it."""
-    from ..metrics import TRUSTED, shown_score
-
-    contenders = sorted(selection.contenders.items(), key=lambda item: item[1].z)
-    rows = [("run", "SP-score", "behind", "mAP of these samples", "behind", "both")]
-    for name, (observed, audited, z_audited, z) in contenders:
-        interval = f"{100 * audited.value:.1f} ±{100 * audited.margin:.1f}"
-        behind = f"{observed.z:.1f}", interval, f"{z_audited:.1f}"
-        rows.append((name, shown_score(observed.sp), *behind, f"{z:.1f}"))
-    sp, audit, best = selection.by_observed, selection.by_audit, selection.best
-    lines = [
-        "",
-        *columns(rows, right=range(1, 6)),
-        f"behind: {sp} in standard deviations of the difference; below 0 = ahead of it. both: their sum over "
-        "the square root of 2.",
-        "mAP of few samples compares runs; as a level it is too high, because rare classes score higher on "
-        "them.",
-        f"SP-score and audit agree: {best} is the best."
-        if sp == audit
-        else f"SP-score and audit disagree: {sp} is the best by the SP-score, {audit} by mAP of the audited "
-        f"samples, and {best} by both together.",
-    ]
-    if selection.lead < TRUSTED:
-        lines.append(
-            f"{best} is only {selection.lead:.1f} standard deviations ahead of {contenders[1][0]}: label "
-            "more samples if the choice matters."
-        )
-    return [*lines, *(f"warning: {warning}" for warning in selection.warnings)]

@@ -15,7 +15,6 @@ from ..common.phrases import counted
 from .shared import Cluster, new_table, print_table
 
 if TYPE_CHECKING:
-    from ..bench.report.results import Report
     from ..bench.spec import Spec
     from ..bench.state import State
     from ..bench.workers import Job
@@ -176,8 +175,11 @@ def _check_any_done(state: State) -> None:
 
 
 def _write(job: Job, state: State, against: str) -> None:
+    from rich.text import Text
+
     from ..bench.plan import all_series
     from ..bench.report import build_report, write_report
+    from ..bench.report.markdown import UNKNOWN, task_name, with_sd
     from ..common.locks import one_at_a_time
 
     spec = job.spec()
@@ -197,7 +199,29 @@ def _write(job: Job, state: State, against: str) -> None:
     lock = Path(job.folder) / ".report.lock"
     with one_at_a_time(lock, "writes the report"):
         write_report(report, Path(job.folder), title=spec.title, about=spec.about)
-    print_report(report)
+    if report.entries:
+        # The mAP of each candidate; its mean rank where there are several data sets or ways of hiding.
+        (task, entries), *others = report.entries.items()
+        if others:
+            first = report.rankings[report.modes[0]]
+            title = f"mean ranks over {len(first.tasks)} data sets and ways of hiding"
+            shown: Sequence[str] = first.candidates
+            cells = {
+                (name, mode): f"{rank:.2f}"
+                for mode, ranking in report.rankings.items()
+                for name, rank in zip(ranking.candidates, ranking.ranks, strict=True)
+            }
+        else:
+            title, shown = f"{task_name(task)}: test mAP", report.candidates[task]
+            cells = {key: with_sd(entry.test.mean, entry.test.sd) for key, entry in entries.items()}
+        table = new_table(["candidate", *report.modes], lines=True)
+        for name in shown:
+            reference = " (reference)" if name in report.reference_only else ""
+            of_modes = [cells.get((name, mode), UNKNOWN) for mode in report.modes]
+            table.add_row(*map(Text, [name + reference, *of_modes]))
+        print(title)
+        print_table(table)
+        print()
     log.info(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, results.csv, figures)")
 
@@ -281,34 +305,3 @@ def print_status(spec: Spec, state: State) -> None:
         print(f"  {escaped(message)}")
     if len(messages) > _MESSAGES:
         print(f"  and {counted(len(messages) - _MESSAGES, 'other message')}")
-
-
-def print_report(report: Report) -> None:
-    """Print the mAP of each candidate; its mean rank where there are several data sets or ways of hiding."""
-    from rich.text import Text
-
-    from ..bench.report.markdown import UNKNOWN, task_name, with_sd
-
-    if not report.entries:
-        return
-    (task, entries), *others = report.entries.items()
-    if others:
-        first = report.rankings[report.modes[0]]
-        title = f"mean ranks over {len(first.tasks)} data sets and ways of hiding"
-        names: Sequence[str] = first.candidates
-        cells = {
-            (name, mode): f"{rank:.2f}"
-            for mode, ranking in report.rankings.items()
-            for name, rank in zip(ranking.candidates, ranking.ranks, strict=True)
-        }
-    else:
-        title, names = f"{task_name(task)}: test mAP", report.candidates[task]
-        cells = {key: with_sd(entry.test.mean, entry.test.sd) for key, entry in entries.items()}
-    table = new_table(["candidate", *report.modes], lines=True)
-    for name in names:
-        reference = " (reference)" if name in report.reference_only else ""
-        of_modes = [cells.get((name, mode), UNKNOWN) for mode in report.modes]
-        table.add_row(*map(Text, [name + reference, *of_modes]))
-    print(title)
-    print_table(table)
-    print()

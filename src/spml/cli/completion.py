@@ -6,7 +6,7 @@ The script holds all names, so that the Tab key starts no Python.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -42,57 +42,27 @@ def completion_script(shell: str, further: Sequence[str] = ()) -> str:
     from ..methods.registry import methods
     from .main import COMMANDS, find_parser
 
-    if shell == "fish":
-        return "\n".join(_fish([*COMMANDS, *further], [AUTO, *methods()])) + "\n"
+    commands = [*COMMANDS, *further]
     whole = argparse.ArgumentParser("spml")
     groups = {"": whole.add_subparsers()}
-    for command in [*COMMANDS, *further]:
+    for command in commands:
         group, _, word = command.rpartition(" ")
         parser = find_parser(command)
         _prepare(parser, [AUTO, *methods()])
-        if group in COMMANDS and group != "analyse":  # it has arguments of its own
+        if group in COMMANDS and group not in groups:
             group, word = "", f"{group}-{word}"
         if group not in groups:
             groups[group] = groups[""].add_parser(group, help=group).add_subparsers()
-        added = groups[group].add_parser(
-            word, parents=[parser], add_help=False, help=_shortened(COMMANDS.get(command, ("", ""))[1])
-        )
-        if command == "analyse":
-            groups[command] = added.add_subparsers()
+        parents: list[argparse.ArgumentParser] = [parser]
+        # Of commands with arguments of their own, fish alone tells a second word from an argument.
+        nested = any(other.startswith(f"{command} ") for other in commands)
+        if command == "analyse" or (shell == "fish" and nested):
+            parents.insert(0, argparse.ArgumentParser(add_help=False))
+            groups[command] = parents[0].add_subparsers()
+        about = _shortened(COMMANDS.get(command, ("", ""))[1])
+        groups[group].add_parser(word, parents=parents, add_help=False, help=about)
     script: str = shtab.complete(whole, shell)
     return script
-
-
-def _fish(commands: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
-    """Lines of the script for fish, which shtab does not write."""
-    from .main import COMMANDS, find_parser
-
-    yield "complete -c spml -f"
-    groups = sorted({command.split()[0] for command in commands} - {*commands})
-    yield f"complete -c spml -n __fish_use_subcommand -a {_in_quotes(' '.join(groups))}"
-    for command in commands:
-        parser, words = find_parser(command), command.split()
-        _prepare(parser, methods)
-        after = {name.split()[len(words)] for name in commands if name.startswith(f"{command} ")}
-        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
-        here = _in_quotes(
-            seen + "".join(f"; and not __fish_seen_subcommand_from {word}" for word in sorted(after))
-        )
-        before = _in_quotes(seen.rpartition("; and ")[0] or "__fish_use_subcommand")
-        about = _in_quotes(COMMANDS.get(command, ("", command))[1])
-        yield f"complete -c spml -n {before} -a {words[-1]} -d {about}"
-        for action in dict.fromkeys(parser.actions.values()):
-            names = " ".join(
-                f"-{'l' if name[1] == '-' else 's'} {name.lstrip('-')}" for name in action.option_strings
-            )
-            values = f"-x -a {_in_quotes(' '.join(map(str, action.choices)))}" if action.choices else ""
-            files = "-r -F" if hasattr(action, "complete") else "" if action.nargs == 0 or values else "-x"
-            about = _in_quotes(action.help or "")
-            yield f"complete -c spml -n {here} {names} {values or files} -d {about}"
-
-
-def _in_quotes(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _prepare(parser: Parser, methods: Sequence[str]) -> None:

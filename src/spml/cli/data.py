@@ -74,46 +74,24 @@ def print_inspection(inspection: Inspection) -> None:
         f"({min(counts)} to {max(counts)}); {counted(inspection.nothing_known, 'sample')} without any known "
         "label"
     )
-    _print_label_means(inspection)
-    _print_content(inspection)
-    _print_classes(inspection)
-    _print_rare_classes(inspection)
-    _print_duplicates(inspection)
-    if inspection.unreadable:
-        unreadable, images = len(inspection.unreadable), counted(inspection.samples, "image")
-        print(f"unreadable: {unreadable:,} of {images}")
-        for name, reason in inspection.unreadable[:_LIMIT]:
-            print(f"  {_printable(name)}: {reason}")
-    for note in inspection.training:
-        print(f"training: {note}")
-    if inspection.refused:
-        print(f"training is refused: {inspection.refused}")
-
-
-def _print_label_means(inspection: Inspection) -> None:
-    """Print how many labels are true, observed and hidden in each split, where training is possible."""
-    if not inspection.label_means:
-        return
-    columns = {
-        "positives": "positives",
-        "negatives": "negatives",
-        "observed_positives": "observed positives",
-        "observed_negatives": "observed negatives",
-        "hidden_positives": "hidden positives",
-    }
-    if any(means.wrong_positives for means in inspection.label_means.values()):
-        columns["wrong_positives"] = "wrong positives"
-    table = new_table(("mean per sample", "samples", *columns.values()))
-    for split, means in inspection.label_means.items():
-        values = (getattr(means, name) for name in columns)
-        cells = ("unknown" if value is None else f"{value:.2f}" for value in values)
-        table.add_row(split, f"{means.samples:,}", *cells)
-    print()
-    print_table(table)
-    print()
-
-
-def _print_content(inspection: Inspection) -> None:
+    if inspection.label_means:  # where training is possible
+        columns = {
+            "positives": "positives",
+            "negatives": "negatives",
+            "observed_positives": "observed positives",
+            "observed_negatives": "observed negatives",
+            "hidden_positives": "hidden positives",
+        }
+        if any(means.wrong_positives for means in inspection.label_means.values()):
+            columns["wrong_positives"] = "wrong positives"
+        table = new_table(("mean per sample", "samples", *columns.values()))
+        for split, means in inspection.label_means.items():
+            values = (getattr(means, name) for name in columns)
+            cells = ("unknown" if value is None else f"{value:.2f}" for value in values)
+            table.add_row(split, f"{means.samples:,}", *cells)
+        print()
+        print_table(table)
+        print()
     for name, unit in (("width", "pixels"), ("height", "pixels"), ("words", "per text")):
         if numbers := getattr(inspection, name):
             print(f"{name}: {numbers[0]:,} to {numbers[2]:,} {unit}, median {numbers[1]:,.0f}")
@@ -126,6 +104,39 @@ def _print_content(inspection: Inspection) -> None:
         if features.constant:
             count = counted(len(features.constant), "feature is", "features are")
             print(f"  {count} constant: columns {_first(features.constant)}")
+    _print_classes(inspection)
+    if rare := inspection.rare:
+        print(
+            f"rare: {counted(len(rare), 'class', 'classes')} with 1 to 9 positives: {_first(map(repr, rare))}"
+        )
+    for split, names in inspection.without_positive.items():
+        if names:
+            where = "" if split == "all" else f" in {split}"
+            total = counted(len(inspection.classes), "class", "classes")
+            print(f"no positive{where}: {len(names):,} of {total}: {_first(map(repr, names))}")
+    if duplicates := inspection.duplicates:
+        surplus = sum(len(group.ids) - 1 for group in duplicates)
+        across = [group for group in duplicates if group.across]
+        differ = sum(group.labels_differ for group in duplicates)
+        print(
+            f"duplicates: {counted(len(duplicates), 'group')} of equal samples ({surplus:,} more samples "
+            f"than contents); {counted(len(across), 'group')} in several splits; {differ:,} with different "
+            "labels"
+        )
+        for group in (across or duplicates)[:_LIMIT]:
+            members = (f"{name} ({split})" for name, split in zip(group.ids, group.splits, strict=True))
+            print(f"  {_printable(_first(members))}")
+    else:
+        print("duplicates: none")
+    if inspection.unreadable:
+        unreadable, images = len(inspection.unreadable), counted(inspection.samples, "image")
+        print(f"unreadable: {unreadable:,} of {images}")
+        for name, reason in inspection.unreadable[:_LIMIT]:
+            print(f"  {_printable(name)}: {reason}")
+    for note in inspection.training:
+        print(f"training: {note}")
+    if inspection.refused:
+        print(f"training is refused: {inspection.refused}")
 
 
 def _print_classes(inspection: Inspection) -> None:
@@ -156,35 +167,6 @@ def _print_classes(inspection: Inspection) -> None:
         more = counted(left_out, "more class", "more classes")
         print(f"({more}; with --output, all are in classes.csv)")
     print()
-
-
-def _print_rare_classes(inspection: Inspection) -> None:
-    if rare := inspection.rare:
-        print(
-            f"rare: {counted(len(rare), 'class', 'classes')} with 1 to 9 positives: {_first(map(repr, rare))}"
-        )
-    for split, names in inspection.without_positive.items():
-        if names:
-            where = "" if split == "all" else f" in {split}"
-            total = counted(len(inspection.classes), "class", "classes")
-            print(f"no positive{where}: {len(names):,} of {total}: {_first(map(repr, names))}")
-
-
-def _print_duplicates(inspection: Inspection) -> None:
-    groups = inspection.duplicates
-    if not groups:
-        print("duplicates: none")
-        return
-    surplus = sum(len(group.ids) - 1 for group in groups)
-    across = [group for group in groups if group.across]
-    differ = sum(group.labels_differ for group in groups)
-    print(
-        f"duplicates: {counted(len(groups), 'group')} of equal samples ({surplus:,} more samples than "
-        f"contents); {counted(len(across), 'group')} in several splits; {differ:,} with different labels"
-    )
-    for group in (across or groups)[:_LIMIT]:
-        members = (f"{name} ({split})" for name, split in zip(group.ids, group.splits, strict=True))
-        print(f"  {_printable(_first(members))}")
 
 
 def _printable(text: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.errors import InputError
 from ..common.files import (
@@ -21,9 +21,6 @@ from ..common.files import (
 from ..common.phrases import counted, first_few
 from .arguments import DataSettings
 from .shared import Decision, Prediction, new_table, print_table, runs_and_data
-
-if TYPE_CHECKING:
-    from ..runs.run import Run
 
 _LISTED = 500
 """Largest number of classes that are printed one by one."""
@@ -82,7 +79,7 @@ def evaluate(
     elif len(runs) == 1 and Path(runs[0]).is_dir():
         check_writable(Path(runs[0]) / EVALUATION)
 
-    from ..runs.evaluate import compare
+    from ..runs.evaluate import compare, of_one, write_comparison
     from ..runs.report.page import renew_report
     from ..runs.run import load_each
 
@@ -103,32 +100,21 @@ def evaluate(
         draws=draws,
     )
     print_evaluation(result)
-    for line in _write(result, loaded, output, folder):
-        print(line)
+    if folder:
+        make_folder(folder)
+        print(f"{folder}: {', '.join(write_comparison(folder, result))} written")
+    elif output or len(loaded) == 1:
+        file = output or loaded[0].folder / EVALUATION
+        own = {**of_one(result), "run": loaded[0].identity} if len(loaded) == 1 else result
+        write_checked_json(file, own)
+        print(f"{file}: written")
     if len(runs) == 1 and (output is None or same_path(output, loaded[0].folder / EVALUATION)):
         renew_report(loaded[0], engine)
 
 
-def _write(
-    result: dict[str, Any], loaded: Sequence[Run], output: Path | None, folder: Path | None
-) -> list[str]:
-    """Write the result. Returns a line for each file."""
-    from ..runs.evaluate import of_one, write_comparison
-    from ..runs.folder.layout import EVALUATION
-
-    if folder:
-        make_folder(folder)
-        return [f"{folder}: {', '.join(write_comparison(folder, result))} written"]
-    if output is None and len(loaded) > 1:
-        return []
-    file = output or loaded[0].folder / EVALUATION
-    write_checked_json(file, {**of_one(result), "run": loaded[0].identity} if len(loaded) == 1 else result)
-    return [f"{file}: written"]
-
-
 def print_evaluation(result: dict[str, Any]) -> None:
     """Print a result of `spml.compare`, for one run or several."""
-    from ..metrics import FEWEST_SHOWN
+    from ..metrics import FEWEST_SHOWN, shown_score
     from ..runs.evaluate import of_one
 
     print(f"{result['data']}, {result['split']}: {result['samples']} samples, labels: {result['labels']}")
@@ -137,27 +123,35 @@ def print_evaluation(result: dict[str, Any]) -> None:
             _print_metrics(of_one(result))
         else:
             _print_table(result)
-        _print_notes(result)
-        return
-    if result["samples_with_a_positive"] < FEWEST_SHOWN:
+    elif result["samples_with_a_positive"] < FEWEST_SHOWN:
         few = result["samples_with_a_positive"]
         print(
             f"SP-score not shown: it says too little about {few} samples with a known positive label; "
             f"at least {FEWEST_SHOWN} are needed."
         )
     elif len(result["candidates"]) == 1:
-        _print_score(of_one(result))
+        one = of_one(result)
+        low, high = map(shown_score, one["SP_interval"])
+        print(
+            f"SP-score {shown_score(one['SP'])} (95 % interval {low} to {high}), P {shown_score(one['P'])}, "
+            f"A {shown_score(one['A'])}; naive mAP {100 * one['naive_mAP']:.2f}"
+        )
     else:
         _print_candidates(result)
-    sources = {"default": " (assumed; state yours with --mean_labels)", "runs": " (as the runs know it)"}
-    source = sources.get(result["mean_labels_source"], "")
-    if "groups" in result:
-        print(f"Intervals and z are from bootstrap draws of {_drawn(result)}.")
-    print(
-        f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models at this K; it "
-        "is not mAP. The naive mAP (unknown labels are absent) needs no K: it is the held-out score of a run."
-    )
-    _print_notes(result)
+    if result["labels"] != "full":
+        sources = {"default": " (assumed; state yours with --mean_labels)", "runs": " (as the runs know it)"}
+        source = sources.get(result["mean_labels_source"], "")
+        if "groups" in result:
+            print(f"Intervals and z are from bootstrap draws of {_drawn(result)}.")
+        print(
+            f"K = {result['mean_labels']:g} labels per sample{source}. The SP-score ranks models at this K; "
+            "it is not mAP. The naive mAP (unknown labels are absent) needs no K: it is the held-out score "
+            "of a run."
+        )
+    for note in result["notes"]:
+        print(note)
+    for warning in result["warnings"]:
+        print(f"warning: {warning}")
 
 
 def _print_metrics(result: dict[str, Any]) -> None:
@@ -225,16 +219,6 @@ def _with_margin(score: dict[str, Any], value: str, margin: str) -> str:
     return f"{100 * score[value]:.2f} ±{100 * score[margin]:.2f}"
 
 
-def _print_score(result: dict[str, Any]) -> None:
-    from ..metrics import shown_score
-
-    low, high = map(shown_score, result["SP_interval"])
-    print(
-        f"SP-score {shown_score(result['SP'])} (95 % interval {low} to {high}), P "
-        f"{shown_score(result['P'])}, A {shown_score(result['A'])}; naive mAP {100 * result['naive_mAP']:.2f}"
-    )
-
-
 def _print_candidates(result: dict[str, Any]) -> None:
     """Print a row per run, the highest SP-score first."""
     from ..metrics import TRUSTED, shown_score
@@ -282,10 +266,3 @@ def _print_rows(headers: Sequence[str], rows: Sequence[tuple[str, bool, Sequence
 
 def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"
-
-
-def _print_notes(result: dict[str, Any]) -> None:
-    for note in result["notes"]:
-        print(note)
-    for warning in result["warnings"]:
-        print(f"warning: {warning}")

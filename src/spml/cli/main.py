@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, TextIO, cast
@@ -52,8 +52,8 @@ def guarded_streams(name: str) -> Iterator[None]:
     before = sys.stdout, sys.stderr
     # Without a stream, Python has None in its place. A file opened for reading fails when it is written to.
     output, messages = sys.stdout or open(os.devnull), sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    sys.stdout = cast(TextIO, _Guarded(output, _lose))
-    sys.stderr = cast(TextIO, _Guarded(messages, lambda error: None))
+    sys.stdout = cast(TextIO, _Guarded(output, holds_results=True))
+    sys.stderr = cast(TextIO, _Guarded(messages, holds_results=False))
     try:
         try:
             yield
@@ -83,13 +83,13 @@ class _OutputLost(BaseException):
 
 
 class _Guarded:
-    """A stream that tells `fail` of errors in writing instead of raising them.
+    """A stream whose errors in writing raise `_OutputLost` if it holds results, and are ignored otherwise.
 
     On a terminal, hidden characters are shown; what a program or a file reads stays as it is.
     """
 
-    def __init__(self, stream: TextIO, fail: Callable[[OSError], None]) -> None:
-        self._stream, self._fail, self._terminal = stream, fail, stream.isatty()
+    def __init__(self, stream: TextIO, *, holds_results: bool) -> None:
+        self._stream, self._holds_results, self._terminal = stream, holds_results, stream.isatty()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -98,18 +98,16 @@ class _Guarded:
         try:
             return self._stream.write(visible(text) if self._terminal else text)
         except OSError as error:
-            self._fail(error)
+            if self._holds_results:
+                raise _OutputLost(error) from error
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError as error:
-            self._fail(error)
-
-
-def _lose(cause: OSError) -> None:
-    raise _OutputLost(cause) from cause
+            if self._holds_results:
+                raise _OutputLost(error) from error
 
 
 # -- commands --------------------------------------------------------------------------------------------

@@ -7,12 +7,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.errors import InputError, quoted, unexpected
-
-if TYPE_CHECKING:
-    from ..models import OwnNetwork
 
 
 @contextmanager
@@ -34,7 +31,10 @@ def own_network(stated: Mapping[str, Any]) -> Iterator[None]:
     if not name or (is_training and ":" not in name):
         yield
         return
-    from ..models import at_hand
+    from torch import nn
+
+    from ..common.torch_draws import borrowed_generators
+    from ..models import OwnNetwork, at_hand
     from ..models.spec import OWN, origin_of
 
     if origin_of(name) != OWN:
@@ -51,44 +51,29 @@ def own_network(stated: Mapping[str, Any]) -> Iterator[None]:
         # Last, so that no file there can take the place of an installed package.
         sys.path.append(folder)
     try:
-        network = _make(name, stated.get("seed", 0))
-        with at_hand(network):
+        # The callable returns a network, or a network and its transform; a network in its place is used as it
+        # is.
+        module, _, attribute = name.partition(":")
+        importlib.invalidate_caches()  # the module may have been written a moment ago
+        try:
+            found: Any = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+            if not isinstance(found, nn.Module):
+                with borrowed_generators(stated.get("seed", 0)):
+                    found = found()
+        except Exception as error:  # code of the user
+            raise InputError(f"--backbone {name}: {unexpected(error)}.") from error
+        transform = None
+        if isinstance(found, tuple) and len(found) == 2:
+            found, transform = found
+        if not isinstance(found, nn.Module):
+            raise InputError(
+                f"--backbone {name}: must return an nn.Module, or a pair of it and its transform, got "
+                f"{quoted(found)}"
+            )
+        with at_hand(OwnNetwork(found, transform, name=name)):
             yield
     finally:
         if added:
             sys.path.remove(folder)
-
-
-def _make(name: str, seed: int) -> OwnNetwork:
-    """Call what the user named.
-
-    Args:
-        name: `module:callable`. The callable returns a network, or a network and its transform; a network in
-            place of the callable is used as it is.
-        seed: Seed of torch's random numbers while the network is made.
-    """
-    from torch import nn
-
-    from ..common.torch_draws import borrowed_generators
-    from ..models import OwnNetwork
-
-    module, _, attribute = name.partition(":")
-    importlib.invalidate_caches()  # the module may have been written a moment ago
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        if not isinstance(found, nn.Module):
-            with borrowed_generators(seed):
-                found = found()
-    except Exception as error:  # code of the user
-        raise InputError(f"--backbone {name}: {unexpected(error)}.") from error
-    transform = None
-    if isinstance(found, tuple) and len(found) == 2:
-        found, transform = found
-    if not isinstance(found, nn.Module):
-        raise InputError(
-            f"--backbone {name}: must return an nn.Module, or a pair of it and its transform, got "
-            f"{quoted(found)}"
-        )
-    return OwnNetwork(found, transform, name=name)

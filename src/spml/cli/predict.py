@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..common.errors import InputError
 from ..common.messages import log
 from .shared import Cluster, Decision, Prediction, check_order
-
-if TYPE_CHECKING:
-    from ..data import Inputs
-    from ..decisions import Decision as ModelDecision
 
 
 def predict(
@@ -72,7 +67,10 @@ def predict(
         check_output(output, map(Path, [run, *paths]))
         check_new(output, overwrite=overwrite)
 
+    import numpy as np
+
     from ..common.phrases import counted, first_few
+    from ..data.images.image_files import ImageFiles
     from ..runs.predict.files import FORMATS, scores_to_give
     from ..runs.predict.sidecars import Sidecars
     from ..runs.predict.unfinished import Unfinished
@@ -110,10 +108,18 @@ def predict(
                 )
             log.info(f"{counted(writer.written, 'sidecar')} written")
         return
+    # Samples that were changed are noticed without reading all of them.
+    samples = hashlib.sha256("\n".join(ids).encode(errors="backslashreplace"))
+    samples.update((inputs.stamp() if isinstance(inputs, ImageFiles) else inputs.fingerprint()).encode())
+    rule = repr((cut.top_k, cut.top1_fallback, cut.threshold is None))
+    decided = hashlib.sha256(rule.encode())
+    if cut.threshold is not None:
+        decided.update(np.asarray(cut.threshold, np.float64).tobytes())
+    decided.update(np.asarray(cut.never, np.int64).tobytes())
     identity = {
         "model": sha256_file(model.folder / "model.json"),  # which names the SHA-256 of the weights
-        "samples": _digest(ids, inputs),
-        "decision": _digest_of_decision(cut),
+        "samples": samples.hexdigest(),
+        "decision": decided.hexdigest(),
         "calibration": None if model.calibration is None else model.calibration.to_dict(),
         "format": [type(form).__name__, scores, where],
         "engine": [engine.batch_size, engine.device],
@@ -148,28 +154,6 @@ def _format_name(stated: str, output: Path | None) -> str:
     return suffix if stated == "auto" else stated
 
 
-def _digest_of_decision(decision: ModelDecision) -> str:
-    """SHA-256 of everything that a decision states, of which there may be a number per class."""
-    import numpy as np
-
-    rest = repr((decision.top_k, decision.top1_fallback, decision.threshold is None))
-    digest = hashlib.sha256(rest.encode())
-    if decision.threshold is not None:
-        digest.update(np.asarray(decision.threshold, np.float64).tobytes())
-    digest.update(np.asarray(decision.never, np.int64).tobytes())
-    return digest.hexdigest()
-
-
 def _print(content: bytes) -> None:
     sys.stdout.write(content.decode())
     sys.stdout.flush()
-
-
-def _digest(ids: Sequence[str], inputs: Inputs) -> str:
-    """SHA-256 by which samples that were changed are noticed without reading all of them."""
-    from ..data.images.image_files import ImageFiles
-
-    digest = hashlib.sha256("\n".join(ids).encode(errors="backslashreplace"))
-    stamp = inputs.stamp() if isinstance(inputs, ImageFiles) else inputs.fingerprint()
-    digest.update(stamp.encode())
-    return digest.hexdigest()

@@ -42,7 +42,12 @@ def review(
         open: Open the page in the browser.
     """
     require_packages("review", "fastapi", "uvicorn")
-    name = reviewer.strip() or _user()
+    name = reviewer.strip()
+    if not name:
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError, ImportError):  # the system does not know it
+            name = "reviewer"
     if len(name) > 100 or not name.isprintable():
         raise InputError("--reviewer must be a name of at most 100 printable characters.")
 
@@ -89,14 +94,6 @@ def _words_of(audit: Path) -> Words | None:
     if not about.config.text or not about.run or not holds_run(Path(about.run)):
         return None
     return load(about.run).words_for
-
-
-def _user() -> str:
-    """Name of the user, if the system knows it."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "reviewer"
 
 
 def review_export(

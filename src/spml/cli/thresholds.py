@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..common.phrases import first_warnings
 from .arguments import DataSettings
 from .shared import Prediction, columns, data_config
-
-if TYPE_CHECKING:
-    from ..decisions import ClassCut, Policy
 
 _SHOWN = 20
 """Classes in the table."""
@@ -60,12 +55,6 @@ def thresholds(
         device=prediction.device,
         **images,
     )
-    print_policy(policy)
-    print(f"{model.folder}: thresholds.json, thresholds.png written")
-
-
-def print_policy(policy: Policy) -> None:
-    """Print thresholds with their estimates, and the warnings."""
     k, rows = policy.mean_labels, policy.rows
     sources = {
         "stated": "stated",
@@ -78,19 +67,15 @@ def print_policy(policy: Policy) -> None:
     print(f"target {policy.target.describe()}; K = {k.value:.3g} labels per sample ({origin})")
     print(f"decided on {rows.count:,} samples ({rows.source})")
     classes = sorted(policy.classes, key=lambda cut: -(cut.support or 0))
-    table = [
-        ("class", "threshold", "precision", "recall", "positives", "known"),
-        *map(_row, classes[:_SHOWN]),
-    ]
+    table: list[tuple[str, ...]] = [("class", "threshold", "precision", "recall", "positives", "known")]
+    for cut in classes[:_SHOWN]:
+        shares = ("" if share is None else f"{100 * share:.0f} %" for share in (cut.precision, cut.recall))
+        threshold = "never" if cut.threshold is None else f"{cut.threshold:.3g}"
+        table.append((cut.name, threshold, *shares, cut.positives, f"{cut.known:,}"))
     print("\n".join(columns(table, right=range(1, len(table[0])))))
     if len(classes) > _SHOWN:
         print(f"... and {len(classes) - _SHOWN:,} classes with fewer positives (all in thresholds.json)")
     print("precision, recall and positives are estimates; thresholds are scores, from 0 to 1")
     for line in first_warnings(policy.warnings, "thresholds.json"):
         print(line)
-
-
-def _row(cut: ClassCut) -> tuple[str, ...]:
-    shares = ("" if share is None else f"{100 * share:.0f} %" for share in (cut.precision, cut.recall))
-    threshold = "never" if cut.threshold is None else f"{cut.threshold:.3g}"
-    return cut.name, threshold, *shares, cut.positives, f"{cut.known:,}"
+    print(f"{model.folder}: thresholds.json, thresholds.png written")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ..config import Config, from_dict, to_yaml
+from ..config import from_dict, to_yaml
 from .arguments import TYPED, Settings
 from .shared import Cluster, with_path
 
@@ -62,13 +62,16 @@ def train(
     if print_config:
         print(to_yaml(complete_config(config, resume=resume)), end="")
         return
+    # The command that makes the run, without what only says how it goes on; empty if it names no data.
+    words = [word for word in TYPED.get() if word not in ("--resume", "--overwrite")]
+    command = shlex.join(words) if config.data.path else ""
     try:
         run_training(
             config,
             resume=resume,
             overwrite=overwrite,
             cluster=cluster.find(),
-            command=_command(config),
+            command=command,
             logger=logger,
         )
         if like and is_first(config):
@@ -79,9 +82,3 @@ def train(
         ) from stop
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted; {how_to_continue(run_folder(config))}") from stop
-
-
-def _command(config: Config) -> str:
-    """The command that makes the run, without what only says how it goes on; empty if it names no data."""
-    words = (word for word in TYPED.get() if word not in ("--resume", "--overwrite"))
-    return shlex.join(words) if config.data.path else ""

@@ -140,32 +140,24 @@ def role_loss(
     check_choice("norm", norm, ("elements", "samples"))
     check_like_logits(logits, estimates=estimates)
     known_weight = logits.shape[1] if norm == "samples" else 1
-    both = ((logits, estimates), (estimates, logits))
-    halves = [
-        _explain(learner, target, teacher.detach(), known_weight, eps)
-        + weight * epr_regulariser_loss(learner, mean_labels=mean_labels)
-        for learner, teacher in both
-    ]
-    return (halves[0] + halves[1]) / 2
-
-
-def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int, eps: float) -> Tensor:
-    """Cross-entropy with soft labels plus `known_weight` times that with known labels, mean over B * C."""
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
 
     def soft(x: Point) -> Tensor:
         # Of a chunk at a time, so that no second tensor of the size of the logits is kept.
         return torch.sigmoid(x.constants["teacher"].to(x.z.dtype))
 
     crossed = cross_entropy(soft, eps)
-    return elementwise(
-        logits,
-        target,
-        positive=added(scaled(known_weight, positive), crossed),
-        unknown=crossed,
-        negative=added(scaled(known_weight, negative), crossed),
-        constants={"teacher": teacher},
-    )
+    halves = []
+    for learner, teacher in ((logits, estimates), (estimates, logits)):
+        explained = elementwise(
+            learner,
+            target,
+            positive=added(scaled(known_weight, positive_eps_loss(eps)), crossed),
+            unknown=crossed,
+            negative=added(scaled(known_weight, negative_eps_loss(eps)), crossed),
+            constants={"teacher": teacher.detach()},
+        )
+        halves.append(explained + weight * epr_regulariser_loss(learner, mean_labels=mean_labels))
+    return (halves[0] + halves[1]) / 2
 
 
 EPRLoss = as_module("EPRLoss", epr_loss)

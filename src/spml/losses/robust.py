@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
 from ._core import terms
-from ._core.domains import check_non_negative, check_positive, check_share, check_thresholds
+from ._core.domains import check_choice, check_non_negative, check_positive, check_share, check_thresholds
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import Number, Robust, Weight, robust_terms
+from ._core.terms import Number, Robust, robust_terms
 from .modules import as_module
 
 __all__ = ["GRLoss", "gr_loss"]
@@ -106,8 +106,34 @@ def gr_loss(
     """
     check_non_negative(q1=q1, q2=q2, q3=q3, eps=eps)
     check_thresholds(tau_low, tau_high)
-    weight = _instance_weight(v, mu, sigma, tau_low, tau_high)
-    pseudo_label = _pseudo_label(k, w, b, a, tau, tau_high, share, degree)
+    check_choice("k", k, get_args(PseudoLabel))
+    check_choice("v", v, get_args(InstanceWeight))
+    if k == "scar" and not 0 < a <= 1:
+        raise ValueError(f"a must lie in (0, 1], got {a}")
+    if k == "step":
+        check_share(tau=tau)
+    if k == "constant":
+        check_share(share=share)
+    if k == "polynomial":
+        check_positive(degree=degree)
+    if v in ("gaussian", "polynomial", "exponential") and not isinstance(sigma, Tensor):
+        check_positive(sigma=sigma)
+    pseudo_label = {
+        "logistic": terms.logistic(w, b),
+        "scar": terms.selected_at_random(a),
+        "step": terms.half_step(tau),
+        "thresholds": terms.reached(tau_high),
+        "constant": terms.constant(share),
+        "polynomial": terms.polynomial(w, b, degree),
+        "exponential": terms.exponential(w, b),
+    }[k]
+    weight = {
+        "one": None,
+        "thresholds": terms.outside(tau_low, tau_high),
+        "gaussian": terms.gaussian(mu, sigma),
+        "polynomial": terms.parabola(mu, sigma),
+        "exponential": terms.two_sided_exponential(mu, sigma),
+    }[v]
     first = terms.positive_power_loss(q1) if q1 else terms.positive_eps_loss(eps)
     second, third = terms.positive_power_loss(q2), terms.negative_power_loss(q3)
     others = robust_terms(robust, constants or {})
@@ -121,50 +147,6 @@ def gr_loss(
         reduction=reduction,
         learned=(w, b, mu, sigma),
     )
-
-
-def _pseudo_label(
-    k: str, w: Number, b: Number, a: float, tau: float, tau_high: float, share: float, degree: float
-) -> Weight:
-    if k == "logistic":
-        return terms.logistic(w, b)
-    if k == "scar":
-        if not 0 < a <= 1:
-            raise ValueError(f"a must lie in (0, 1], got {a}")
-        return terms.selected_at_random(a)
-    if k == "step":
-        check_share(tau=tau)
-        return terms.half_step(tau)
-    if k == "thresholds":
-        return terms.reached(tau_high)
-    if k == "constant":
-        check_share(share=share)
-        return terms.constant(share)
-    if k == "polynomial":
-        check_positive(degree=degree)
-        return terms.polynomial(w, b, degree)
-    if k == "exponential":
-        return terms.exponential(w, b)
-    raise ValueError(f"k must be one of {', '.join(get_args(PseudoLabel))}, got {k!r}")
-
-
-def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high: float) -> Weight | None:
-    if v == "one":
-        return None
-    if v == "thresholds":
-        return terms.outside(tau_low, tau_high)
-    if v not in _AROUND_MU:
-        raise ValueError(f"v must be one of {', '.join(get_args(InstanceWeight))}, got {v!r}")
-    if not isinstance(sigma, Tensor):
-        check_positive(sigma=sigma)
-    return _AROUND_MU[v](mu, sigma)
-
-
-_AROUND_MU: dict[str, Callable[[Number, Number], Weight]] = {
-    "gaussian": terms.gaussian,
-    "polynomial": terms.parabola,
-    "exponential": terms.two_sided_exponential,
-}
 
 
 GRLoss = as_module("GRLoss", gr_loss)

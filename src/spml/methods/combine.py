@@ -97,18 +97,15 @@ class Combine(Objective):
                 "forward pass of its own; at most one such method can be combined"
             )
         self.with_extra = with_extra[0] if with_extra else None
-        objectives = list(self._objectives().values())
+        needs = [part.needs for part in self._objectives_and_rules()]
+        flags = (
+            "train_pass", "batch_coupled", "class_maps", "trained_maps", "regions", "latent", "posterior",
+            "features",
+        )  # fmt: skip
         self.needs = Needs(
-            train_pass=any(part.needs.train_pass for part in self._objectives_and_rules()),
-            batch_coupled=any(part.needs.batch_coupled for part in objectives),
-            views=_union_of_views(part.needs.views for part in objectives),
-            class_maps=any(part.needs.class_maps for part in objectives),
-            trained_maps=any(part.needs.trained_maps for part in objectives),
-            regions=any(part.needs.regions for part in objectives),
-            latent=any(part.needs.latent for part in objectives),
-            posterior=any(part.needs.posterior for part in objectives),
-            features=any(part.needs.features for part in objectives),
-            embedding=max(part.needs.embedding for part in objectives),
+            views=_union_of_views(each.views for each in needs),
+            embedding=max(each.embedding for each in needs),
+            **{flag: any(getattr(each, flag) for each in needs) for flag in flags},
         )
         self.warmup = max(part.warmup for part in self._objectives_and_rules())
         self.view_positions = {

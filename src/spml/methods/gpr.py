@@ -10,14 +10,14 @@ from ..losses import epr_regulariser_loss, gpr_loss
 from ..losses._core.domains import check_non_negative, check_share
 from .base import Batch, Card, Facts, Needs, Outputs
 from .gr import GeneralizedRobust, Scheduled, ScheduledOrAuto, Timing
-from .pseudo_labels import labels_of_batch, positive_by_name, read_pseudo_labels
+from .pseudo_labels import WithPseudoLabels
 from .registry import register
 
 _GR = GeneralizedRobust.card.defaults
 
 
 @register("gpr")
-class GeneralizedPseudoLabelRobust(GeneralizedRobust):
+class GeneralizedPseudoLabelRobust(WithPseudoLabels, GeneralizedRobust):
     """GR with pseudo-labels from a file, where given, and a regulariser on the number of positives.
 
     Needs the mean labels per sample unless reg is 0. A scheduled hyper-parameter is a number or [start, end].
@@ -56,7 +56,6 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         },
         source="the released code",
     )
-    pseudo: Tensor | None
 
     def __init__(
         self,
@@ -75,31 +74,26 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
         timing: Timing = "released",
     ) -> None:
-        super().__init__(w=w, b=b, mu=mu, sigma=sigma, q2=q2, q3=q3, schedule=schedule, timing=timing)
+        scheduled = {"w": w, "b": b, "mu": mu, "sigma": sigma, "q2": q2, "q3": q3}
+        super().__init__(pseudo_labels, **scheduled, schedule=schedule, timing=timing)
         check_share(lam1=lam1, lam2=lam2, rho=rho)
         check_non_negative(reg=reg)
         if lam2 > lam1:
             raise ValueError(f"lam2 must be at most lam1, got lam1 = {lam1} and lam2 = {lam2}")
-        self.pseudo_labels, self.reg = pseudo_labels, reg
+        self.reg = reg
         self.hp = {"lam1": lam1, "lam2": lam2, "rho": rho}
         self.needs = Needs(batch_coupled=reg > 0, names=True)
         self.mean_labels = 1.0
-        self.register_buffer("pseudo", None)
 
     def on_fit_start(self, facts: Facts) -> None:
         super().on_fit_start(facts)
         if self.reg:
             self.mean_labels = facts.stated_mean_labels("'gpr' with reg > 0")
-        if self.pseudo_labels is not None:
-            self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
-
-    def on_names(self, probabilities: Tensor) -> None:
-        self.pseudo = positive_by_name(probabilities, self.pseudo_labels)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits
         scheduled = {name: self.now[name] for name in ("w", "b", "mu", "sigma", "q2", "q3")}
-        pseudo = labels_of_batch(self.pseudo, logits, batch)
+        pseudo = self.pseudo_of(logits, batch)
         terms = {"gpr": gpr_loss(logits, batch.target, pseudo, **self.hp, **scheduled)}
         if self.reg:
             terms["regulariser"] = self.reg * epr_regulariser_loss(logits, mean_labels=self.mean_labels)

@@ -152,7 +152,11 @@ class GeneralizedRobust(Objective):
                     f"state it with `mean_labels` (got {facts.mean_labels})."
                 )
             self.a = 1 / facts.mean_labels
-        automatic = [name for name, value in self.scheduled.items() if _has_auto(value)]
+        automatic = [
+            name
+            for name, value in self.scheduled.items()
+            if value == "auto" or (not isinstance(value, (str, int, float)) and "auto" in value)
+        ]
         if automatic:
             self._set_ends(_hidden_share(facts, f"'gr' with {automatic[0]} = 'auto'"))
         for name in self._learned():
@@ -194,10 +198,6 @@ class GeneralizedRobust(Objective):
         k = ["w", "b"] if self.k == "learned" else []
         v = ["mu", "sigma"] if self.v == "learned" else []
         return k + v
-
-
-def _has_auto(value: Any) -> bool:
-    return value == "auto" if isinstance(value, (str, int, float)) else "auto" in value
 
 
 def _hidden_share(facts: Facts, method: str) -> float:

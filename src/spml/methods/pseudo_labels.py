@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..common.errors import InputError
 from ..common.label_checks import IntArray, rows_of
-from .base import Batch, Facts
+from .base import Batch, Facts, Needs, Objective
 
 ABOVE = 0.3
 """Probability above which a name makes a pseudo-label, as in VLPL."""
@@ -50,34 +50,44 @@ def read_pseudo_labels(path: str, facts: Facts) -> Tensor:
     return torch.from_numpy(selected.astype(np.int8))
 
 
-def positive_by_name(probabilities: Tensor, path: str | None) -> Tensor:
-    """Pseudo-labels from what the names of the classes say: positive above .3, otherwise none.
+class WithPseudoLabels(Objective):
+    """Base class of methods with pseudo-labels: from a file, or from the names of the classes, which make a
+    label positive where their probability is above .3.
 
     Args:
-        probabilities: As `Objective.on_names` takes them, (N, C).
-        path: File of pseudo-labels, in case there is one, too.
+        pseudo_labels: The file; None = no pseudo-labels, or those of the names.
+        hp: Hyper-parameters of a further base class.
 
-    Returns:
-        Labels in {0, 1}, int8 of shape (N, C).
-
-    Raises:
-        InputError: There is a file.
-
-    Source:
-        Xing et al. Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning. CVPR 2024
-        workshops.
+    Source: Xing et al. Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning. CVPR 2024
+    workshops.
     """
-    if path is not None:
-        raise InputError(
-            f"`names` makes pseudo-labels, but hp.pseudo_labels={path} gives others: leave out one of the "
-            "two."
-        )
-    return (probabilities > ABOVE).to(torch.int8)
 
+    needs = Needs(names=True)
+    pseudo: Tensor | None
 
-def labels_of_batch(pseudo: Tensor | None, logits: Tensor, batch: Batch) -> Tensor:
-    """Pseudo-labels of a batch, int8 of shape (B, C); without a file (None), there are none."""
-    return torch.zeros_like(logits, dtype=torch.int8) if pseudo is None else pseudo[batch.index]
+    def __init__(self, pseudo_labels: str | None, **hp: Any) -> None:
+        super().__init__(**hp)
+        self.pseudo_labels = pseudo_labels
+        self.register_buffer("pseudo", None)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        super().on_fit_start(facts)
+        if self.pseudo_labels is not None:
+            self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
+
+    def on_names(self, probabilities: Tensor) -> None:
+        if self.pseudo_labels is not None:
+            raise InputError(
+                f"`names` makes pseudo-labels, but hp.pseudo_labels={self.pseudo_labels} gives others: leave "
+                "out one of the two."
+            )
+        self.pseudo = (probabilities > ABOVE).to(torch.int8)
+
+    def pseudo_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Pseudo-labels of a batch, int8 of shape (B, C), 0 where there is none."""
+        if self.pseudo is None:
+            return torch.zeros_like(logits, dtype=torch.int8)
+        return self.pseudo[batch.index]
 
 
 def _load(path: str) -> tuple[Any, Any, Any]:

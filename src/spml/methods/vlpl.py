@@ -6,13 +6,13 @@ from torch import Tensor
 
 from ..losses import vlpl_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
-from .base import Batch, Card, Facts, Needs, Objective, Outputs
-from .pseudo_labels import labels_of_batch, positive_by_name, read_pseudo_labels
+from .base import Batch, Card, Outputs
+from .pseudo_labels import WithPseudoLabels
 from .registry import register
 
 
 @register("vlpl")
-class VisionLanguagePseudoLabels(Objective):
+class VisionLanguagePseudoLabels(WithPseudoLabels):
     """Entropy maximisation with pseudo-labels from a file, where given. Without a file it is EM.
 
     Args:
@@ -42,8 +42,6 @@ class VisionLanguagePseudoLabels(Objective):
         },
         source="the released code",
     )
-    needs = Needs(names=True)
-    pseudo: Tensor | None
 
     def __init__(
         self,
@@ -54,22 +52,13 @@ class VisionLanguagePseudoLabels(Objective):
         beta_neg: float = 0.0,
         smoothing: float = 0.1,
     ) -> None:
-        super().__init__()
+        super().__init__(pseudo_labels)
         check_positive(alpha=alpha)
         check_non_negative(beta_pos=beta_pos, beta_neg=beta_neg)
         check_share(smoothing=smoothing)
-        self.pseudo_labels = pseudo_labels
         self.hp = {"alpha": alpha, "beta_pos": beta_pos, "beta_neg": beta_neg, "smoothing": smoothing}
-        self.register_buffer("pseudo", None)
-
-    def on_fit_start(self, facts: Facts) -> None:
-        if self.pseudo_labels is not None:
-            self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
-
-    def on_names(self, probabilities: Tensor) -> None:
-        self.pseudo = positive_by_name(probabilities, self.pseudo_labels)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits = outputs.logits
-        pseudo = labels_of_batch(self.pseudo, logits, batch)
+        pseudo = self.pseudo_of(logits, batch)
         return {"vlpl": vlpl_loss(logits, batch.target, pseudo, **self.hp)}

@@ -54,37 +54,33 @@ def fit_curves(path: Path, history: Sequence[Mapping[str, Any]], *, metric: str,
     name = f"{along} {values[best] if along == 'epoch' else names[best]}"
     figure = new_figure(3.4 * len(keys), 2.9)
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False)[0], strict=True):
+        is_loss = key == _LOSS
+        scores = [(1 if is_loss else 100) * record[key] for record in history]
+        x, y = positions[best], scores[best]
+        style_axes(axes)
+        axes.axvline(x, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.plot(positions, scores, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
+        axes.plot([x], [y], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
+        axes.annotate(
+            f"{y:.3g}" if is_loss else f"{y:.2f}",
+            (x, y),
+            xytext=(0, 9 if is_loss else -9),
+            textcoords="offset points",
+            ha="left" if best == 0 < len(positions) - 1 else "center",  # not over the labels of the ticks
+            va="bottom" if is_loss else "top",
+            color=COLOURS[1],
+            fontweight="bold",
+            fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+        axes.set_xlim(positions[0] - 0.5, positions[-1] + 0.5)
+        axes.margins(y=0.12)
         role = {_LOSS: "", metric: f" (selects {name})"}.get(key, " (only shown)")
-        _panel(axes, positions, [record[key] for record in history], best, is_loss=key == _LOSS)
         label_axes(axes, _TITLES.get(key, key) + role, along if along == "epoch" else _PENALTY, "")
         if along == "penalty":
             axes.set_xticks(positions[::2], names[::2])
     figure.get_layout_engine().set(wspace=0.06)
     save(figure, path)
-
-
-def _panel(axes: Any, positions: Sequence[int], values: Sequence[float], best: int, *, is_loss: bool) -> None:
-    """A curve, as it is for a loss and in percent otherwise, with the selected record marked."""
-    values = [(1 if is_loss else 100) * value for value in values]
-    x, y = positions[best], values[best]
-    style_axes(axes)
-    axes.axvline(x, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.plot(positions, values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
-    axes.plot([x], [y], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
-    axes.annotate(
-        f"{y:.3g}" if is_loss else f"{y:.2f}",
-        (x, y),
-        xytext=(0, 9 if is_loss else -9),
-        textcoords="offset points",
-        ha="left" if best == 0 < len(positions) - 1 else "center",  # not over the labels of the ticks
-        va="bottom" if is_loss else "top",
-        color=COLOURS[1],
-        fontweight="bold",
-        fontsize=9,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    )
-    axes.set_xlim(positions[0] - 0.5, positions[-1] + 0.5)
-    axes.margins(y=0.12)
 
 
 @picture
@@ -296,41 +292,30 @@ def audit_sheet(
     shown = sorted(classes, key=lambda each: -each.hidden)[:_MOST_CLASSES]
     figure = new_figure(9.6, max(3.6, 1.4 + 0.19 * len(shown)))
     left, right = figure.subplots(1, 2)
-    _draw_classes(left, shown, len(classes))
-    _draw_precision(right, precision, listed)
-    save(figure, path)
-
-
-def _draw_classes(axes: Any, shown: Sequence[ClassBar], total: int) -> None:
-    style_axes(axes, sideways=True)
+    style_axes(left, sideways=True)
     places = np.arange(len(shown))[::-1]
-    known = [each.known for each in shown]
-    axes.barh(places, known, color=GIVEN, height=0.72, label="known")
-    axes.barh(
-        places, [each.hidden for each in shown], left=known, color=COLOURS[1], height=0.72,
-        label="expected to be missing",
-    )  # fmt: skip
+    known, hidden = [each.known for each in shown], [each.hidden for each in shown]
+    left.barh(places, known, color=GIVEN, height=0.72, label="known")
+    missing = {"color": COLOURS[1], "label": "expected to be missing"}
+    left.barh(places, hidden, left=known, height=0.72, **missing)
     names = [cut(each.name, 24) + ("" if each.learnable else " *") for each in shown]
-    axes.set_yticks(places, names, parse_math=False)
-    of = f" (the {len(shown)} with the most of {total})" if len(shown) < total else ""
+    left.set_yticks(places, names, parse_math=False)
+    of = f" (the {len(shown)} with the most of {len(classes)})" if len(shown) < len(classes) else ""
     star = "" if all(each.learnable for each in shown) else "     * not learnable from these labels"
-    label_axes(axes, f"Labels per class{of}", f"samples{star}", "")
-    add_legend(axes, loc="lower right")
-
-
-def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) -> None:
-    style_axes(axes)
-    label_axes(axes, "Expected precision of the list", "entries, the highest score first", "% right")
-    axes.set_ylim(0, 100)
-    if not len(precision):
-        return
-    entries = np.arange(1, len(precision) + 1)
-    # Of one or two entries it says little, and jumps.
-    start = min(9, len(precision) - 1)
-    axes.plot(entries[start:], 100 * precision[start:], color=COLOURS[1], linewidth=1.6)
-    axes.set_xlim(0, len(precision) * 1.02)
+    label_axes(left, f"Labels per class{of}", f"samples{star}", "")
+    add_legend(left, loc="lower right")
+    style_axes(right)
+    label_axes(right, "Expected precision of the list", "entries, the highest score first", "% right")
+    right.set_ylim(0, 100)
+    if len(precision):
+        entries = np.arange(1, len(precision) + 1)
+        # Of one or two entries it says little, and jumps.
+        start = min(9, len(precision) - 1)
+        right.plot(entries[start:], 100 * precision[start:], color=COLOURS[1], linewidth=1.6)
+        right.set_xlim(0, len(precision) * 1.02)
     if listed:
-        axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
+        right.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
         about = f"- - listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
         white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-        axes.text(0.98, 0.03, about, transform=axes.transAxes, ha="right", fontsize=8.5, bbox=white)
+        right.text(0.98, 0.03, about, transform=right.transAxes, ha="right", fontsize=8.5, bbox=white)
+    save(figure, path)

@@ -26,7 +26,7 @@ from .style import (
 )
 
 if TYPE_CHECKING:
-    from ..data.inspection import ClassCounts, Inspection
+    from ..data.inspection import Inspection
 
 SIDE, GAP, LINE, TITLE = 1.5, 0.14, 0.165, 0.42  # inches: an image, space, a line of text, a title
 MAX_BARS = 300  # of more classes only some are drawn
@@ -264,27 +264,24 @@ def inspection_sheet(path: Path, inspection: Inspection) -> None:
     for column in range(columns):
         part = drawn[column * per_column : (column + 1) * per_column]
         x = column * (width - GAP) / columns + GAP
-        _bars(sheet, part, scale, x, top + TITLE, (width - GAP) / columns - GAP)
+        # Names on the left, bars on a scale that all columns share, and numbers at their ends.
+        names_width, numbers_width, y = 1.45, 0.5, top + TITLE
+        bars_width = (width - GAP) / columns - GAP - names_width - numbers_width
+        axes = axes_at(sheet, x + names_width, y, bars_width, len(part) * _BAR)
+        axes.barh(range(len(part)), [c.positive for c in part], height=0.72, color=COLOURS[0])
+        axes.set_xlim(0, scale)
+        axes.set_ylim(len(part) - 0.5, -0.5)
+        for row, c in enumerate(part):
+            axes.annotate(
+                f"{c.positive:,}",
+                (c.positive, row),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+                color=COLOURS[1] if c.positive == 0 else "black",
+                annotation_clip=False,
+            )
+            text_at(sheet, x, y + (row + 0.5) * _BAR, cut(c.name, 24), size=7, va="center")
+        axes.axvline(0, color=MISSED, linewidth=0.8)
     save(sheet, path)
-
-
-def _bars(sheet: Any, part: Sequence[ClassCounts], scale: int, x: float, y: float, width: float) -> None:
-    """Draw names on the left, bars on a scale that all columns share, and numbers at their ends."""
-    names, numbers = 1.45, 0.5  # inches
-    axes = axes_at(sheet, x + names, y, width - names - numbers, len(part) * _BAR)
-    axes.barh(range(len(part)), [c.positive for c in part], height=0.72, color=COLOURS[0])
-    axes.set_xlim(0, scale)
-    axes.set_ylim(len(part) - 0.5, -0.5)
-    for row, c in enumerate(part):
-        axes.annotate(
-            f"{c.positive:,}",
-            (c.positive, row),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            color=COLOURS[1] if c.positive == 0 else "black",
-            annotation_clip=False,
-        )
-        text_at(sheet, x, y + (row + 0.5) * _BAR, cut(c.name, 24), size=7, va="center")
-    axes.axvline(0, color=MISSED, linewidth=0.8)

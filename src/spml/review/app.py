@@ -72,9 +72,7 @@ def create_app(review: Review | Labelling, pictures: Pictures, token: str) -> Fa
 
     @app.middleware("http")
     async def guard(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
-        refused = _refused(request, token)
-        if refused is None and not await _arrives(request):
-            refused = 408, f"The request did not arrive within {PATIENCE:g} seconds."
+        refused = await _refused(request, token)
         response = JSONResponse({"error": refused[1]}, refused[0]) if refused else await respond(request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
@@ -91,7 +89,7 @@ def create_app(review: Review | Labelling, pictures: Pictures, token: str) -> Fa
     return app
 
 
-def _refused(request: Request, token: str) -> tuple[int, str] | None:
+async def _refused(request: Request, token: str) -> tuple[int, str] | None:
     """Status and reason with which a request is refused before anything is done; None if it is not."""
     given = request.scope["path"].lstrip("/").split("/")[0]
     if not secrets.compare_digest(given.encode(), token.encode()):
@@ -103,16 +101,11 @@ def _refused(request: Request, token: str) -> tuple[int, str] | None:
     length = headers.get("content-length", "0")
     if "transfer-encoding" in headers or not length.isdecimal() or int(length[:20]) > MOST_BYTES:
         return 413, f"A request has at most {MOST_BYTES:,} bytes, and says in advance how many."
-    return None
-
-
-async def _arrives(request: Request) -> bool:
-    """Whether the body of a request, which is kept, arrives in time."""
     try:
-        await asyncio.wait_for(request.body(), PATIENCE)
+        await asyncio.wait_for(request.body(), PATIENCE)  # which is kept
     except (asyncio.TimeoutError, ClientDisconnect):
-        return False
-    return True
+        return 408, f"The request did not arrive within {PATIENCE:g} seconds."
+    return None
 
 
 def _add_pictures(app: FastAPI, prefix: str, review: Review | Labelling, pictures: Pictures) -> None:

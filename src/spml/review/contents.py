@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,37 +56,36 @@ class Contents:
         self._rows = {} if table is None else _read(table, {records.ids[sample] for sample in samples})
         self._ids = records.ids
         self._texts = records.inputs if isinstance(records.inputs, Texts) else None
-        named = isinstance(records.inputs, FeatureMatrix) and records.feature_names
-        self._features = _Features(records.inputs, records.feature_names) if named else None
+        self._matrix = records.inputs if isinstance(records.inputs, FeatureMatrix) else None
+        self._names = records.feature_names
+        if self._matrix is None or not self._names:
+            self._matrix = None
+            return
+        # What is usual for a feature: its mean and deviation over some samples.
+        count = min(len(self._matrix), _SAMPLED, max(2, CHUNK // self._matrix.width))
+        rows = np.linspace(0, len(self._matrix) - 1, count).astype(np.int64)
+        some = self._matrix.dense(rows).astype(np.float64)
+        self._mean, spread = some.mean(0), some.std(0)
+        self._spread: npt.NDArray[np.float64] = np.where(spread > 0, spread, 1)
 
     @property
     def available(self) -> bool:
         """Whether there is anything to show."""
-        return bool(self._rows) or self._features is not None or self._texts is not None
+        return bool(self._rows) or self._matrix is not None or self._texts is not None
 
     def of(self, sample: int) -> Content:
-        """Its text, columns of a sample, then its features that differ most from what is usual."""
+        """Its text, columns of a sample, then its features that differ most from what is usual: of those that
+        are not zero, the ones that are most standard deviations from their mean.
+        """
         text = [] if self._texts is None else [("text", self._texts[sample][:MOST_CHARACTERS])]
-        features = [] if self._features is None else self._features.of(sample)
-        return text + self._rows.get(self._ids[sample], []) + features
-
-
-class _Features:
-    """Features that are not zero, ordered by how many standard deviations they lie from their mean."""
-
-    def __init__(self, matrix: Any, names: tuple[str, ...]) -> None:
-        self._matrix, self._names = matrix, names
-        count = min(len(matrix), _SAMPLED, max(2, CHUNK // matrix.width))
-        some = matrix.dense(np.linspace(0, len(matrix) - 1, count).astype(np.int64)).astype(np.float64)
-        self._mean, spread = some.mean(0), some.std(0)
-        self._spread: npt.NDArray[np.float64] = np.where(spread > 0, spread, 1)
-
-    def of(self, sample: int) -> Content:
-        values = self._matrix.dense(np.array([sample]))[0]
-        distance = np.abs((values - self._mean) / self._spread)
-        held = np.flatnonzero(values)
-        chosen = held[np.argsort(-distance[held], kind="stable")[:MOST_FEATURES]]
-        return [(self._names[column], f"{values[column]:.4g}") for column in chosen]
+        content = text + self._rows.get(self._ids[sample], [])
+        if self._matrix is not None:
+            values = self._matrix.dense(np.array([sample]))[0]
+            distance = np.abs((values - self._mean) / self._spread)
+            held = np.flatnonzero(values)
+            chosen = held[np.argsort(-distance[held], kind="stable")[:MOST_FEATURES]]
+            content += [(self._names[column], f"{values[column]:.4g}") for column in chosen]
+        return content
 
 
 def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
@@ -169,7 +168,14 @@ class Pictures:
         if not isinstance(self._inputs, Sequence):
             return self.photo(sample)
         source = self._inputs[sample]
-        path = self._folder / f"{_key(source)}.jpg"
+        try:
+            file = file_state(source)
+        except OSError as error:
+            raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
+        # Another name once the file has been changed.
+        key = f"{source} {file.st_size} {file.st_mtime_ns} {THUMBNAIL} {QUALITY}"
+        digest = hashlib.sha256(key.encode(errors="backslashreplace")).hexdigest()
+        path = self._folder / f"{digest[:40]}.jpg"
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -182,13 +188,3 @@ class Pictures:
         stream = io.BytesIO()
         thumbnail(source, edge, self._max_pixels).save(stream, "JPEG", quality=QUALITY)
         return stream.getvalue()
-
-
-def _key(source: ImageSource) -> str:
-    """Name of the small picture, another one once the file has been changed."""
-    try:
-        file = file_state(source)
-    except OSError as error:
-        raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
-    text = f"{source} {file.st_size} {file.st_mtime_ns} {THUMBNAIL} {QUALITY}"
-    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:40]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from ..common.safe import quote
 from ..data.records import Records
 from .contents import Content, Contents
 from .progress import Answers, check_names
-from .session import Undone
+from .session import Undone, undone
 from .store import Answer, Decision, Store
 
 COMPLETE = ""
@@ -89,39 +90,47 @@ class SampleProgress(NamedTuple):
 class FullLabels:
     """Labels of a sample: those of its table, changed by the answers of each reviewer.
 
+    Its methods take in the answers that this or another process has added since, and may be called by several
+    threads. A database that is damaged is an `InputError`, one that can't be read an `SpmlError`.
+
     Args:
+        sheet: Table of the sample, next to which the database lies.
         sample: The sample.
-        store: Database of the answers.
     """
 
-    def __init__(self, sample: Sample, store: Store) -> None:
-        self._sample, self._store = sample, store
-        self._row_of = {name: row for row, name in enumerate(sample.ids)}
+    def __init__(self, sheet: Path, sample: Sample) -> None:
+        # A sample that is drawn again, with more rows of the same data, keeps its answers.
+        identity = msgspec.json.encode(["sample", sample.source, sample.classes])
+        self.store = Store(database_of(sheet), hashlib.sha256(identity).hexdigest())
+        self._sample, self._lock, self._answers = sample, threading.Lock(), Answers()
         self._column_of = {name: column for column, name in enumerate(sample.classes)}
-        self._answers = Answers()
-        self._labels_of: dict[str, set[str]] = {}  # classes with an answer of each sample, perhaps COMPLETE
+        try:
+            self.follow()  # checks every row
+        except SpmlError:
+            self.store.close()
+            raise
 
     def follow(self) -> None:
-        """Take in the answers that this or another process has added since.
+        """Check and take in new answers."""
+        with self._lock:
+            decisions = self.store.since(self._answers.last)
+            # The same run may have been given another sample since, whose answers stay.
+            files = {decision.file for decision in decisions}
+            check_names(self.store.path, decisions, files, {*self._column_of, COMPLETE})
+            self._answers.follow(decisions)
 
-        Raises:
-            InputError: The database is damaged.
-            SpmlError: The database can't be read.
-        """
-        decisions = self._store.since(self._answers.last)
-        # The same run may have been given another sample since, whose answers stay.
-        files = {decision.file for decision in decisions}
-        check_names(self._store.path, decisions, files, {*self._column_of, COMPLETE})
-        for file, label in self._answers.follow(decisions):
-            self._labels_of.setdefault(file, set()).add(label)
+    def opinions(self, rows: Iterable[int]) -> list[list[Opinion]]:
+        """Labels of samples by each reviewer who answered anything about them, and of complete tables."""
+        self.follow()
+        with self._lock:
+            return [self._opinions(row) for row in rows]
 
-    def opinions(self, row: int) -> list[Opinion]:
-        """Labels of a sample by each reviewer who answered anything about it, and of a complete table."""
+    def _opinions(self, row: int) -> list[Opinion]:
         file, done = self._sample.ids[row], bool(self._sample.complete[row])
         start = frozenset(np.flatnonzero(self._sample.labels[row]).tolist())
         labels: dict[str, set[int]] = {}
         complete = dict[str, bool]()
-        for label in sorted(self._labels_of.get(file, ())):  # COMPLETE comes first
+        for label in sorted(self._answers.labels_of(file)):  # COMPLETE comes first
             for each in self._answers.of((file, label)):
                 of_reviewer = labels.setdefault(each.reviewer, set(start))
                 complete.setdefault(each.reviewer, done)
@@ -135,18 +144,17 @@ class FullLabels:
             return [Opinion(TABLE, True, sorted(start))]
         return [Opinion(name, complete[name], sorted(columns)) for name, columns in sorted(labels.items())]
 
-    def start(self, row: int) -> list[int]:
-        """Labels of a sample in the table, as columns."""
-        return list(map(int, np.flatnonzero(self._sample.labels[row])))
+    def agreed(self) -> list[tuple[Status, list[int]]]:
+        """Status of each sample, and its labels if it is complete."""
+        return [_agreed(opinions) for opinions in self.opinions(range(len(self._sample.ids)))]
 
-    def agreed(self, row: int) -> tuple[Status, list[int]]:
-        """Status of a sample, and its labels if it is complete."""
-        complete = [each.labels for each in self.opinions(row) if each.complete]
-        if not complete:
-            return "open", []
-        return (
-            ("complete", complete[0]) if all(each == complete[0] for each in complete) else ("conflict", [])
-        )
+
+def _agreed(opinions: Iterable[Opinion]) -> tuple[Status, list[int]]:
+    """Status of a sample, and its labels if it is complete."""
+    complete = [each.labels for each in opinions if each.complete]
+    if not complete:
+        return "open", []
+    return ("complete", complete[0]) if all(each == complete[0] for each in complete) else ("conflict", [])
 
 
 def database_of(sheet: Path) -> Path:
@@ -159,12 +167,6 @@ def labelled_of(sheet: Path) -> Path:
     return sheet.with_suffix(".labelled.csv")
 
 
-def _open_store(sheet: Path, sample: Sample) -> Store:
-    # A sample that is drawn again, with more rows of the same data, keeps its answers.
-    identity = msgspec.json.encode(["sample", sample.source, sample.classes])
-    return Store(database_of(sheet), hashlib.sha256(identity).hexdigest())
-
-
 def count_complete(sheet: Path) -> tuple[int, int]:
     """Number of samples that are complete, in their table or on the page, and of all samples.
 
@@ -174,15 +176,9 @@ def count_complete(sheet: Path) -> tuple[int, int]:
     sample = read_sample(sheet)
     if not database_of(sheet).exists():
         return int(sample.complete.sum()), len(sample.ids)
-    return sum(status == "complete" for status, _ in _all_agreed(sheet, sample)), len(sample.ids)
-
-
-def _all_agreed(sheet: Path, sample: Sample) -> list[tuple[Status, list[int]]]:
-    """Status of each sample, and its labels if it is complete, by the database next to the table."""
-    with contextlib.closing(_open_store(sheet, sample)) as store:
-        labels = FullLabels(sample, store)
-        labels.follow()
-        return [labels.agreed(row) for row in range(len(sample.ids))]
+    labels = FullLabels(sheet, sample)
+    with contextlib.closing(labels.store):
+        return sum(status == "complete" for status, _ in labels.agreed()), len(sample.ids)
 
 
 def write_page_labels(sheet: Path) -> tuple[Path, list[str]]:
@@ -198,7 +194,9 @@ def write_page_labels(sheet: Path) -> tuple[Path, list[str]]:
     if not database_of(sheet).exists():
         return sheet, []
     sample = read_sample(sheet)
-    agreed = _all_agreed(sheet, sample)
+    full = FullLabels(sheet, sample)
+    with contextlib.closing(full.store):
+        agreed = full.agreed()
     conflicts = [sample.ids[row] for row, (status, _) in enumerate(agreed) if status == "conflict"]
     if conflicts:
         raise InputError(
@@ -206,7 +204,7 @@ def write_page_labels(sheet: Path) -> tuple[Path, list[str]]:
             f"{first_few([*map(quote, conflicts)], 5)}. Open the page (spml review {sheet}), choose Show: "
             "conflicts, and change one of the two."
         )
-    leading = _leading([status for status, _ in agreed])
+    leading = _leading(agreed)
     truth = np.zeros((leading, len(sample.classes)), np.bool_)
     for row in range(leading):
         truth[row, agreed[row][1]] = True
@@ -223,14 +221,9 @@ def write_page_labels(sheet: Path) -> tuple[Path, list[str]]:
     return output, remarks
 
 
-def _leading(statuses: Iterable[Status]) -> int:
+def _leading(agreed: Iterable[tuple[Status, list[int]]]) -> int:
     """Number of complete samples from the first one on."""
-    count = 0
-    for status in statuses:
-        if status != "complete":
-            break
-        count += 1
-    return count
+    return sum(1 for _ in itertools.takewhile(lambda each: each[0] == "complete", agreed))
 
 
 class Labelling:
@@ -277,26 +270,16 @@ class Labelling:
         self._data_rows = [row_of[name] for name in self.sample.ids]
         self._place_of = {row: place for place, row in enumerate(self._data_rows)}
         self.contents = Contents(self.records, rows, set(self._data_rows))
-        self._known = self._known_labels()
-        self.store = _open_store(sheet, self.sample)
-        self._labels = FullLabels(self.sample, self.store)
-        self._lock = threading.Lock()
-        try:
-            self._labels.follow()  # checks every row
-        except SpmlError:
-            self.store.close()
-            raise
-
-    def _known_labels(self) -> list[tuple[list[int], list[int]]]:
-        """Known positives and negatives of each sample, as columns of the sample."""
+        # Known positives and negatives of each sample, as columns of the sample.
         column_of = {name: column for column, name in enumerate(self.sample.classes)}
         columns = [column_of.get(name, -1) for name in self.records.classes]
-        values = self.records.labels.take(np.array(self._data_rows)).to_ternary()
-
-        def of(row: npt.NDArray[np.int8], value: int) -> list[int]:
-            return [columns[k] for k in np.flatnonzero(row == value) if columns[k] >= 0]
-
-        return [(of(row, 1), of(row, -1)) for row in values]
+        self._known: list[tuple[list[int], list[int]]] = []
+        for row in self.records.labels.take(np.array(self._data_rows)).to_ternary():
+            of_sign = ([columns[k] for k in np.flatnonzero(row == sign)] for sign in (1, -1))
+            given, refused = ([column for column in some if column >= 0] for some in of_sign)
+            self._known.append((given, refused))
+        self._labels = FullLabels(sheet, self.sample)
+        self.store = self._labels.store
 
     @property
     def ordered(self) -> bool:
@@ -305,49 +288,49 @@ class Labelling:
 
     def shown(self, show: Show = "all") -> tuple[list[int], int]:
         """Samples of a status in their order, and the position of the first one that is open."""
-        with self._lock:
-            self._labels.follow()
-            statuses = [self._labels.agreed(place)[0] for place in range(len(self._data_rows))]
+        statuses = [status for status, _ in self._labels.agreed()]
         places = [place for place, status in enumerate(statuses) if show in ("all", status)]
         first = next((k for k, place in enumerate(places) if statuses[place] == "open"), 0)
         return [self._data_rows[place] for place in places], first
 
     def progress(self) -> SampleProgress:
         """Numbers about the sample."""
-        with self._lock:
-            self._labels.follow()
-            agreed = [self._labels.agreed(place) for place in range(len(self._data_rows))]
+        agreed = self._labels.agreed()
         statuses = [status for status, _ in agreed]
         contradicted = 0
         for (status, labels), (given, refused) in zip(agreed, self._known, strict=True):
             if status == "complete":
                 contradicted += len(set(given).difference(labels)) + len(set(refused).intersection(labels))
         complete, conflicts = statuses.count("complete"), statuses.count("conflict")
-        return SampleProgress(len(agreed), complete, _leading(statuses), conflicts, contradicted)
+        return SampleProgress(len(agreed), complete, _leading(agreed), conflicts, contradicted)
 
-    def cards(self, samples: Iterable[int]) -> list[Card]:
+    def cards(self, samples: Sequence[int]) -> list[Card]:
         """Samples with their labels.
 
         Raises:
             KeyError: A row of the data is not in the sample.
         """
-        with self._lock:
-            self._labels.follow()
-            return [self._card(sample, self._place_of[sample]) for sample in samples]
-
-    def _card(self, sample: int, place: int) -> Card:
-        opinions, start = self._labels.opinions(place), self._labels.start(place)
-        own = [each for each in opinions if each.reviewer == self.reviewer]
-        mine = own[0] if own else Opinion(self.reviewer, False, start)
-        if self._scores is None:
+        cards, places = [], [self._place_of[sample] for sample in samples]
+        for place, opinions in zip(places, self._labels.opinions(places), strict=True):
+            start = np.flatnonzero(self.sample.labels[place]).tolist()
+            own = [each for each in opinions if each.reviewer == self.reviewer]
             order = list(range(len(self.sample.classes)))
-        else:
-            order = np.argsort(-self._scores[place], kind="stable").tolist()
-        order.sort(key=lambda column: column not in start)
-        return Card(
-            sample, self.records.ids[sample], *self._known[place], self.contents.of(sample),
-            self._labels.agreed(place)[0], mine, [each for each in opinions if each not in own], order,
-        )  # fmt: skip
+            if self._scores is not None:
+                order = np.argsort(-self._scores[place], kind="stable").tolist()
+            order.sort(key=lambda column, start=start: column not in start)  # type: ignore[misc]
+            card = Card(
+                sample=self._data_rows[place],
+                name=self.sample.ids[place],
+                given=self._known[place][0],
+                refused=self._known[place][1],
+                content=self.contents.of(self._data_rows[place]),
+                status=_agreed(opinions)[0],
+                mine=own[0] if own else Opinion(self.reviewer, False, start),
+                others=[each for each in opinions if each not in own],
+                order=order,
+            )
+            cards.append(card)
+        return cards
 
     def decide(self, sample: int, column: int, answer: Answer) -> Decision:
         """Keep whether a sample has a label. It is on the disk when this returns.
@@ -370,10 +353,6 @@ class Labelling:
 
     def undo(self) -> Undone | None:
         """Take back the newest answer of the reviewer, as `Review.undo` does; its label may be COMPLETE."""
-        with self._lock:
-            self._labels.follow()  # checks rows of other processes
-        undone = self.store.undo(self.reviewer)
-        if not undone:
-            return None
-        newest, row_of = undone[0], dict(zip(self.sample.ids, self._data_rows, strict=True))
-        return Undone(row_of.get(newest.file, -1), newest.file, newest.label, len(undone))
+        self._labels.follow()  # checks rows of other processes
+        row_of = dict(zip(self.sample.ids, self._data_rows, strict=True))
+        return undone(self.store.undo(self.reviewer), row_of)

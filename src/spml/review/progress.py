@@ -129,33 +129,26 @@ def make_order(entries: Entries, selection: Selection) -> Order:
     shuffled = entries.shuffled[chosen[entries.shuffled]]
     turns = ranked
     if selection.order == "class":
-        turns = _in_turns(entries.columns, ranked)
+        # By the place among the entries of the class; of equal places, the higher rank first.
+        own = entries.columns[ranked]
+        grouped = np.argsort(own, kind="stable")
+        starts = np.searchsorted(own[grouped], own[grouped], side="left")
+        place = np.empty(len(ranked), np.int64)
+        place[grouped] = np.arange(len(ranked)) - starts
+        turns = ranked[np.argsort(place, kind="stable")]
     elif selection.order == "unsure":
         turns = ranked[np.argsort(np.abs(entries.probabilities[ranked] - 0.5), kind="stable")]
-    by_rank, by_chance = (iter(_first_of_each(entries.rows, each)) for each in (turns, shuffled))
+    orders = []  # (sample, entry) of the first entry of each sample
+    for each in (turns, shuffled):
+        firsts = each[np.sort(np.unique(entries.rows[each], return_index=True)[1])]
+        orders.append(zip(entries.rows[firsts].tolist(), firsts.tolist(), strict=True))
+    by_rank, by_chance = orders
     checks: dict[int, int] = {}  # by sample, in the order in which they are shown
     for position in range(1, len(np.unique(entries.rows[ranked])) + 1):
         random = position % CHECK_EVERY == 0
         sample, entry = next(pair for pair in (by_chance if random else by_rank) if pair[0] not in checks)
         checks[sample] = entry if random else -1
     return Order(ranked, shuffled, np.array([*checks], np.int64), np.array([*checks.values()], np.int64))
-
-
-def _in_turns(columns: IntArray, ranked: IntArray) -> IntArray:
-    """Entries by their place among those of their class; of equal places, the higher rank first."""
-    own = columns[ranked]
-    grouped = np.argsort(own, kind="stable")
-    starts = np.searchsorted(own[grouped], own[grouped], side="left")
-    place = np.empty(len(ranked), np.int64)
-    place[grouped] = np.arange(len(ranked)) - starts
-    return ranked[np.argsort(place, kind="stable")]
-
-
-def _first_of_each(rows: IntArray, entries: IntArray) -> list[tuple[int, int]]:
-    """(sample, entry) of the first entry of each sample, in the order of `entries`."""
-    _, first = np.unique(rows[entries], return_index=True)
-    firsts = entries[np.sort(first)]
-    return list(zip(rows[firsts].tolist(), firsts.tolist(), strict=True))
 
 
 # -- answers that stand ----------------------------------------------------------------------------------
@@ -183,6 +176,7 @@ class Answers:
     def __init__(self) -> None:
         # Of each pair, the answers of each reviewer that have not been taken back, the oldest first.
         self._standing: dict[Pair, dict[str, list[Decision]]] = {}
+        self._labels_of: dict[str, set[str]] = {}
         self.last = 0
         """Number of the newest row that has been followed."""
 
@@ -191,6 +185,7 @@ class Answers:
         pairs = set()
         for decision in decisions:
             pair = decision.file, decision.label
+            self._labels_of.setdefault(decision.file, set()).add(decision.label)
             of_reviewer = self._standing.setdefault(pair, {}).setdefault(decision.reviewer, [])
             if decision.undoes is None:
                 of_reviewer.append(decision)
@@ -199,6 +194,10 @@ class Answers:
             pairs.add(pair)
             self.last = decision.id
         return pairs
+
+    def labels_of(self, file: str) -> Collection[str]:
+        """Names of the classes that a sample has, or had, an answer to."""
+        return self._labels_of.get(file, ())
 
     def of(self, pair: Pair) -> list[Decision]:
         """The newest answer of each reviewer to a pair, the oldest of them first."""
@@ -307,7 +306,14 @@ def measure(entries: Entries, order: Order, status: npt.NDArray[np.int8]) -> Pro
     if entries.name == "wrong":
         hit, weights = NO, np.ones_like(weights)
     right = int((status[clear] == hit).sum())
-    precision = _precision(right, len(clear), complete=not len(waiting))
+    precision, count = None, len(clear)
+    if count and not len(waiting):
+        precision = Estimate(*[right / count] * 3)
+    elif count >= LEAST_CHECKS:  # with the interval of Clopper and Pearson (1934)
+        tail = (1 - LEVEL) / 2
+        low = betaincinv(right, count - right + 1, tail) if right else 0.0
+        high = betaincinv(right + 1, count - right, 1 - tail) if right < count else 1.0
+        precision = Estimate(right / count, float(low), float(high))
     undecided = weights[order.entries[chosen == UNDECIDED]]
     total, mean = float(undecided.sum()), float(weights[clear].mean()) if len(clear) else 0.0
     expected = None if entries.name == "wrong" else Estimate(total, total, total)
@@ -328,15 +334,3 @@ def measure(entries: Entries, order: Order, status: npt.NDArray[np.int8]) -> Pro
         expected=expected,
         next_check=int(entries.rows[order.shuffled[waiting[0]]]) if len(waiting) else None,
     )
-
-
-def _precision(right: int, count: int, *, complete: bool) -> Estimate | None:
-    """Share of right entries with the interval of Clopper and Pearson (1934)."""
-    if complete and count:
-        return Estimate(right / count, right / count, right / count)
-    if count < LEAST_CHECKS:
-        return None
-    tail = (1 - LEVEL) / 2
-    low = betaincinv(right, count - right + 1, tail) if right else 0.0
-    high = betaincinv(right + 1, count - right, 1 - tail) if right < count else 1.0
-    return Estimate(right / count, float(low), float(high))

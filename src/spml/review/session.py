@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -87,6 +87,14 @@ class Undone(NamedTuple):
     name: str
     label: str
     answers: int  # that were taken back
+
+
+def undone(decisions: Sequence[Decision], row_of: Mapping[str, int]) -> Undone | None:
+    """What an undo took back, given its rows and the row of the data of each sample; None if nothing."""
+    if not decisions:
+        return None
+    newest = decisions[0]
+    return Undone(row_of.get(newest.file, -1), newest.file, newest.label, len(decisions))
 
 
 class _List:
@@ -174,7 +182,6 @@ class Review:
         self.store = Store(folder / FILE, self.about.fingerprint)
         self._given = records.labels.to_names(records.classes)
         self._answers = Answers()
-        self._answered: dict[int, set[int]] = {}  # classes with an answer of each sample
         self._row_of = {name: row for row, name in enumerate(records.ids)}
         self._column_of = {name: column for column, name in enumerate(records.classes)}
         self._lock = threading.Lock()
@@ -223,25 +230,23 @@ class Review:
                     if p >= selection.minimum and selection.column in (None, column):
                         about = entries.windows[entry], entries.by_name[entry]
                         suggestions.append(self._suggestion(sample, column, p, *about))
+                labels = self._answers.labels_of(self.records.ids[sample])
                 added = (
                     self._suggestion(sample, column)
-                    for column in sorted(self._answered.get(sample, ()))
+                    for column in sorted(map(self._column_of.__getitem__, labels))
                     if (sample, column) not in listed.entry_of
                 )
                 further = [each for each in added if each.status != "undecided"]
                 name, given = self.records.ids[sample], self._given[sample]
-                content = self.contents.of(sample) + self._speaking(sample, suggestions)
+                content = self.contents.of(sample)
+                texts = self.records.inputs
+                if self._words is not None and isinstance(texts, Texts):
+                    # Words of the text that speak most for the labels to decide on.
+                    asked = [self.records.classes[each.column] for each in suggestions]
+                    speaking = zip(asked, self._words(texts[sample], asked), strict=True)
+                    content += [(f"words for {label}", ", ".join(some)) for label, some in speaking if some]
                 cards.append(Card(sample, name, given, content, suggestions, further))
         return cards
-
-    def _speaking(self, sample: int, suggestions: Sequence[Suggestion]) -> Content:
-        """Words of a text that speak most for the labels to decide on."""
-        texts = self.records.inputs
-        if self._words is None or not isinstance(texts, Texts):
-            return []
-        labels = [self.records.classes[each.column] for each in suggestions]
-        found = zip(labels, self._words(texts[sample], labels), strict=True)
-        return [(f"words for {label}", ", ".join(words)) for label, words in found if words]
 
     def _suggestion(
         self,
@@ -300,11 +305,7 @@ class Review:
             SpmlError: The database can't be written, or is damaged; nothing was changed.
         """
         self._follow("missing")  # checks rows of other processes
-        undone = self.store.undo(self.reviewer)
-        if not undone:
-            return None
-        newest = undone[0]
-        return Undone(self._row_of[newest.file], newest.file, newest.label, len(undone))
+        return undone(self.store.undo(self.reviewer), self._row_of)
 
     def _follow(self, name: ListName) -> npt.NDArray[np.int8]:
         """Status of each entry of a list, with the answers that other processes have added since."""
@@ -313,7 +314,6 @@ class Review:
             check_names(self.store.path, decisions, self._row_of, self._column_of)
             for file, label in self._answers.follow(decisions):
                 pair = self._row_of[file], self._column_of[label]
-                self._answered.setdefault(pair[0], set()).add(pair[1])
                 status = STATUSES.index(self._answers.status((file, label)))
                 for each in self.lists.values():
                     entry = each.entry_of.get(pair)

@@ -4,8 +4,7 @@
 
 - `limits`: what a request may cost
 - `bodies`: what a request holds
-- `batching`: the model in a thread of its own, which takes samples of several requests at once
-- `service`: from the content of a request to its answer
+- `service`: from the content of a request to its answer; the model takes samples of several requests at once
 - `app`: addresses, status codes, headers
 - `metrics`: counters for Prometheus
 - `server`: processes, signals

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -21,7 +21,6 @@ from ..common.errors import InputError, memory_asked_for
 from ..common.web import only_query, page_app, security_headers
 from ..runs.predict.files import Scores
 from ..version import __version__
-from . import description
 from .bodies import FIELD, read_form, read_image
 from .limits import RefusedError
 from .service import Service
@@ -44,6 +43,20 @@ _TOP_K = "Largest number of labels of a sample; without threshold, exactly so ma
 _THRESHOLD = "Predict labels whose score is at least this; by default, the thresholds of the run decide."
 _SCORES = "Classes whose scores are answered; auto = all up to 100 classes, otherwise the predicted ones."
 _WHERE = "Answer the window of the image that speaks most for each label, for runs that score windows."
+_PREDICTION = {
+    "name": "photo.jpg",
+    "labels": ["cat"],
+    "scores": {"cat": 0.81, "dog": 0.12},
+    "probabilities": {"cat": 0.93, "dog": 0.04},
+}
+_REFUSALS = {
+    408: "The body took too long to arrive.",
+    413: "Too many bytes in the request or in an image, or too many samples.",
+    415: "A body of another kind than the model takes.",
+    422: "A malformed body, an unknown or wrong parameter, or no sample that can be used.",
+    429: "Too many samples wait. Retry-After says when to try again.",
+    503: "Not answered in time, too many large requests at once, too little memory, or the server ends.",
+}
 T = TypeVar("T")
 
 
@@ -54,15 +67,7 @@ def make_app(service: Service, hosts: Sequence[str] | None = None) -> FastAPI:
         service: The service.
         hosts: Names under which it is reached; None = any.
     """
-
-    @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        yield
-        # The event loop goes on, so that the last answers are sent.
-        await asyncio.to_thread(service.close)
-
-    app = page_app(STATIC, lifespan=running)
+    app = page_app(STATIC, lifespan=lambda _: service.running())
     app.title, app.version = "spml serve", __version__
     _add_predict(app, service)
     _add_about(app, service)
@@ -100,8 +105,8 @@ def _add_predict(app: FastAPI, service: Service) -> None:
         "/predict",
         dependencies=[only_query("top_k threshold scores where")],
         summary="Predict labels",
-        responses=description.predictions(),
-        openapi_extra=description.bodies(service),
+        responses=_predictions(),
+        openapi_extra=_bodies(service),
     )
     async def predict(
         request: Request,
@@ -121,8 +126,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
             expected = _IMAGES if service.takes_images else _TEXTS if service.takes_texts else _FEATURES
             raise RefusedError(415, f"This model takes {expected}, not {stated[:100] or 'nothing'}.")
         service.check_room()  # before the body is read
-        with _Hold(service) as hold:
-            limited = Request(request.scope, _limited(request, service, hold))
+        with _limited(request, service) as limited:
             if service.takes_images:
                 read = read_image if one else read_form
                 work = service.images(await read(limited, service.limits), decision, scores, where)
@@ -139,7 +143,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/health",
         summary="Tell whether the server takes requests",
         responses={
-            **description.answer("It does.", {"status": "ready"}),
+            **_answer("It does.", {"status": "ready"}),
             503: {"description": "It has been asked to end, and answers draining."},
         },
     )
@@ -152,7 +156,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/model",
         dependencies=[only_query()],
         summary="Describe the model",
-        responses=description.answer("Classes, thresholds as scores, kind of samples, limits."),
+        responses=_answer("Classes, thresholds as scores, kind of samples, limits."),
     )
     def model() -> Response:
         return Response(msgspec.json.encode(service.about()), media_type="application/json")
@@ -161,7 +165,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
         "/metrics",
         summary="Count requests, for Prometheus",
         response_class=PlainTextResponse,
-        responses=description.answer("Numbers since the start.", media_type="text/plain"),
+        responses=_answer("Numbers since the start.", media_type="text/plain"),
     )
     def metrics() -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -175,29 +179,49 @@ def _add_about(app: FastAPI, service: Service) -> None:
         return JSONResponse(app.openapi())
 
 
-class _Hold:
-    """Bytes that a request holds in memory, until the context ends."""
-
-    def __init__(self, service: Service) -> None:
-        self._service, self.bytes = service, 0
-
-    def add(self, size: int) -> None:
-        """Count further bytes, unless all requests together hold too many."""
-        self.bytes += size
-        self._service.held_bytes += size
-        if self._service.held_bytes > 8 * self._service.limits.max_request_bytes:
-            raise RefusedError(503, "Too many large requests at once. Try again in a second.")
-
-    def __enter__(self) -> _Hold:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._service.held_bytes -= self.bytes
+def _bodies(service: Service) -> dict[str, Any]:
+    """What /openapi.json says of the body of a request for predictions, which the page /docs shows."""
+    image: dict[str, Any] = {"type": "string", "format": "binary"}
+    field, items = FIELD, image
+    if service.takes_texts:
+        field, items = "texts", {"type": "string"}
+    elif not service.takes_images:
+        field, items = "features", {"type": "number"}
+        for size in reversed(service.shape):
+            items = {"type": "array", "items": items, "minItems": size, "maxItems": size}
+    several = {"type": "array", "items": items}
+    schema: dict[str, Any] = {"type": "object", "required": [field], "properties": {field: several}}
+    content = {"application/json": {"schema": schema}}
+    if service.takes_images:
+        content = {"multipart/form-data": {"schema": schema}, "image/*": {"schema": image}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
-def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
-    """What receives the body of a request, unless it is too large or comes too slowly."""
-    limits = service.limits
+def _predictions() -> dict[int | str, Any]:
+    """Answers to a request for predictions."""
+    model = {"weights_sha256": "d2c1...", "thresholds_sha256": "90f3...", "spml": __version__}
+    refusal = {"application/json": {"example": {"error": "What is wrong, and what to do."}}}
+    return {
+        **_answer(
+            "Samples in the order in which they came, with probabilities if they are known. A sample that "
+            "can't be used has an error instead.",
+            {"model": model, "predictions": [_PREDICTION]},
+        ),
+        **{status: {"description": reason, "content": refusal} for status, reason in _REFUSALS.items()},
+    }
+
+
+def _answer(text: str, example: Any = None, *, media_type: str = "application/json") -> dict[int | str, Any]:
+    """Answer with status 200."""
+    content = {} if example is None else {"example": example}
+    return {200: {"description": text, "content": {media_type: content}}}
+
+
+@contextmanager
+def _limited(request: Request, service: Service) -> Iterator[Request]:
+    """The request, whose body is refused if it is too large, comes too slowly, or if all requests together
+    hold too many bytes. Its own count until the context ends."""
+    limits, held = service.limits, 0
     too_large = RefusedError(
         413, f"The request has more than {limits.max_request_bytes:,} bytes. Send less at once."
     )
@@ -207,6 +231,7 @@ def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
     end = time.monotonic() + limits.body_timeout
 
     async def receive() -> Message:
+        nonlocal held
         try:
             message = await asyncio.wait_for(request.receive(), end - time.monotonic())
         except asyncio.TimeoutError as error:
@@ -214,12 +239,18 @@ def _limited(request: Request, service: Service, hold: _Hold) -> Receive:
                 408, f"The body did not arrive within {limits.body_timeout:g} seconds."
             ) from error
         size = len(message.get("body", b""))
-        if hold.bytes + size > limits.max_request_bytes:
+        if held + size > limits.max_request_bytes:
             raise too_large
-        hold.add(size)
+        held += size
+        service.held_bytes += size
+        if service.held_bytes > 8 * limits.max_request_bytes:
+            raise RefusedError(503, "Too many large requests at once. Try again in a second.")
         return message
 
-    return receive
+    try:
+        yield Request(request.scope, receive)
+    finally:
+        service.held_bytes -= held
 
 
 async def _unless_gone(request: Request, work: Awaitable[T], timeout: float) -> T:

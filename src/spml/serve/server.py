@@ -18,7 +18,6 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 from fastapi import FastAPI
 
@@ -141,11 +140,6 @@ class Server(PatientServer):
         self._service.draining = True
 
 
-class _Worker(NamedTuple):
-    process: SpawnProcess
-    loaded: Event  # once it has loaded its model
-
-
 def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serve from several processes until SIGINT or SIGTERM; a second one ends all of them at once.
 
@@ -154,14 +148,14 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
     """
     signals: list[int] = []
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
-    workers: list[_Worker] = []
+    workers: dict[SpawnProcess, Event] = {}  # with what is set once a process has loaded its model
     folder = tempfile.TemporaryDirectory(prefix="spml-serve-", ignore_cleanup_errors=True)
 
     def handle(number: int, _: object) -> None:
         signals.append(number)
         if len(signals) > 1:
             for worker in workers:
-                worker.process.kill()
+                worker.kill()
             folder.cleanup()
             os._exit(128 + number)
 
@@ -174,34 +168,33 @@ def _serve_by_workers(settings: Settings, listener: socket.socket, ready: Callab
                     loaded = context.Event()
                     process = context.Process(target=_work, args=(settings, listener, loaded), daemon=True)
                     process.start()
-                    workers.append(_Worker(process, loaded))
-                wait([worker.process.sentinel for worker in workers], 0.2)
-                if not said and all(worker.loaded.is_set() for worker in workers):
+                    workers[process] = loaded
+                wait([worker.sentinel for worker in workers], 0.2)
+                if not said and all(loaded.is_set() for loaded in workers.values()):
                     ready()
                     said = True
-                for worker in [worker for worker in workers if worker.process.exitcode is not None]:
-                    if not worker.loaded.is_set():  # what it printed says why
+                for worker in [worker for worker in workers if worker.exitcode is not None]:
+                    if not workers.pop(worker).is_set():  # what it printed says why
                         raise SpmlError("a worker process has ended before it had loaded the model.")
-                    code = worker.process.exitcode
+                    code = worker.exitcode
                     print(
                         f"A worker process has ended (exit code {code}). Starting another one.",
                         file=sys.stderr,
                     )
-                    workers.remove(worker)
             listener.close()  # otherwise connections would go on queueing up for nobody
             for worker in workers:
-                if worker.process.is_alive():
-                    worker.process.terminate()
+                if worker.is_alive():
+                    worker.terminate()
             for worker in workers:
-                worker.process.join()
+                worker.join()
             # A worker that had not loaded its model yet has taken nothing, and ends by the signal.
-            failed = sum(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
+            failed = sum(worker.exitcode not in (0, -signal.SIGTERM) for worker in workers)
             if failed:
                 raise SpmlError(f"{failed} of {len(workers)} worker processes did not finish their requests.")
         finally:
             for worker in workers:
-                worker.process.kill()
-                worker.process.join()
+                worker.kill()
+                worker.join()
             del os.environ[FOLDER]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -35,7 +35,7 @@ from .bodies import Upload, read_features, read_texts
 from .limits import Limits, RefusedError
 from .metrics import Metrics
 
-# -- the model in a thread of its own, which takes the samples of several requests at once ---------------
+# -- batches of the samples of several requests ----------------------------------------------------------
 
 
 LONGEST_WAIT = 0.005
@@ -51,7 +51,7 @@ class _Waiting(NamedTuple):
 
 
 class Batcher:
-    """Computes logits of samples in batches.
+    """Computes logits of samples in batches, in a thread of the model; all else happens in the event loop.
 
     While the model computes, samples queue up. When it is free, it takes what waits, up to a whole batch. It
     waits for more only while others are announced, and for `LONGEST_WAIT` at most, so that a single client
@@ -59,82 +59,69 @@ class Batcher:
 
     Args:
         score: Function from B prepared samples to logits (B, C).
+        model: Where it is called.
         batch_size: Largest B.
-        threads: Number of threads that torch computes with.
-        after_batch: Called with the size of each batch, in the thread of the model.
+        after_batch: Called with the size of each batch.
     """
 
     def __init__(
-        self, score: Score, *, batch_size: int, threads: int, after_batch: Callable[[int], None]
+        self, score: Score, model: Executor, batch_size: int, after_batch: Callable[[int], None]
     ) -> None:
-        self._score, self._batch_size, self._threads = score, batch_size, threads
-        self._after_batch = after_batch
+        self._score, self._model = score, model
+        self._batch_size, self._after_batch = batch_size, after_batch
         self._queue: deque[_Waiting] = deque()
         self._announced = 0
         self._closed = False
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread of the model."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Compute what waits, and end the thread."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+        self._changed = asyncio.Event()
 
     def announce(self, samples: int) -> None:
-        """Say that samples will be submitted soon; negative = they will not be."""
-        with self._changed:
-            self._announced += samples
-            self._changed.notify()
+        """Say that samples will be submitted soon; negative = that they are now, or will not be."""
+        self._announced += samples
+        if samples < 0:
+            self._changed.set()
 
     async def logits(self, sample: Tensor) -> npt.NDArray[np.float32]:
-        """Logits (C,) of a prepared sample, which was announced."""
-        waiting = _Waiting(sample, asyncio.get_running_loop().create_future(), time.monotonic())
-        with self._changed:
-            self._announced -= 1
-            self._queue.append(waiting)
-            self._changed.notify()
-        return await waiting.future
+        """Logits (C,) of a prepared sample."""
+        future: asyncio.Future[npt.NDArray[np.float32]] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(sample, future, time.monotonic()))
+        self._changed.set()
+        return await future
 
-    def _run(self) -> None:
-        torch.set_num_threads(self._threads)
-        while batch := self._take():
+    def close(self) -> None:
+        """Let `run` end once what waits is computed."""
+        self._closed = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Compute batches until the end."""
+        loop = asyncio.get_running_loop()
+        while self._queue or not self._closed:
+            left = self._queue[0].since + LONGEST_WAIT - time.monotonic() if self._queue else None
+            is_full = len(self._queue) >= self._batch_size
+            if left is None or not (is_full or left <= 0 or self._announced <= 0 or self._closed):
+                self._changed.clear()
+                timer = None if left is None else loop.call_later(left, self._changed.set)
+                await self._changed.wait()
+                if timer is not None:
+                    timer.cancel()
+                continue
+            batch = [self._queue.popleft() for _ in range(min(self._batch_size, len(self._queue)))]
             wanted = [each for each in batch if not each.future.cancelled()]  # its client may have gone
             if not wanted:
                 continue
-            results: list[Any]
+            samples, results = [each.sample for each in wanted], list[Any]()
             try:
-                results = list(self._score([each.sample for each in wanted]))
-            except Exception as error:  # whatever torch raises belongs to these samples, not to the thread
+                results = list(await loop.run_in_executor(self._model, self._score, samples))
+            except Exception as error:  # whatever torch raises belongs to these samples, not to the others
                 results = [error] * len(wanted)
             self._after_batch(len(wanted))
             for each, result in zip(wanted, results, strict=True):
-                each.future.get_loop().call_soon_threadsafe(_resolve, each.future, result)
-
-    def _take(self) -> list[_Waiting]:
-        """The next batch; empty at the end."""
-        with self._changed:
-            while True:
-                left = self._queue[0].since + LONGEST_WAIT - time.monotonic() if self._queue else 0
-                if len(self._queue) >= self._batch_size or (
-                    self._queue and (left <= 0 or self._announced <= 0 or self._closed)
-                ):
-                    return [self._queue.popleft() for _ in range(min(self._batch_size, len(self._queue)))]
-                if self._closed:
-                    return []
-                self._changed.wait(left if self._queue else None)
-
-
-def _resolve(future: asyncio.Future[Any], result: Any) -> None:
-    if isinstance(result, Exception) and not future.done():
-        future.set_exception(result)
-    elif not future.done():
-        future.set_result(result)
+                if each.future.done():
+                    continue
+                if isinstance(result, Exception):
+                    each.future.set_exception(result)
+                else:
+                    each.future.set_result(result)
 
 
 # -- from a request to its answer ------------------------------------------------------------------------
@@ -184,9 +171,8 @@ class Service:
         self._admitted = 0
         self._decoding = ThreadPoolExecutor(decoders, "decode")
         self._texts = ThreadPoolExecutor(1, "json")
-        self._batcher = Batcher(
-            self._score, batch_size=batch_size, threads=threads, after_batch=self.metrics.after_batch
-        )
+        self._model = ThreadPoolExecutor(1, "model", torch.set_num_threads, (threads,))
+        self._batcher = Batcher(self._score, self._model, batch_size, self.metrics.after_batch)
         file = run.folder / THRESHOLDS
         self.version = {
             "weights_sha256": run.weights_sha256,
@@ -194,16 +180,17 @@ class Service:
             "spml": __version__,
         }
 
-    def start(self) -> None:
-        """Start the thread of the model."""
-        self._batcher.start()
-
-    def close(self) -> None:
-        """Compute what waits, and end all threads."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Compute while the context lasts. In the end, compute what waits, and end all threads."""
+        computing = asyncio.create_task(self._batcher.run())
+        yield
         self.draining = True
         self._batcher.close()
-        for pool in (self._decoding, self._texts):
-            pool.shutdown(cancel_futures=True)
+        await computing
+        for pool in (self._model, self._decoding, self._texts):
+            # The event loop goes on, so that the last answers are sent.
+            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
     @property
     def takes_images(self) -> bool:
@@ -314,19 +301,16 @@ class Service:
         self.check_room(len(loads))
         self._admitted += len(loads)
         self.metrics.queue.inc(len(loads))
-        self._batcher.announce(len(loads))
-        announced = len(loads)  # samples that the model waits for
 
         async def logits(load: Callable[[], Awaitable[Tensor]]) -> Logits | str:
-            nonlocal announced
+            self._batcher.announce(1)
             try:
                 sample = await load()
             except UnreadableImageError as error:
                 self.metrics.unreadable.inc()
-                announced -= 1
-                self._batcher.announce(-1)
                 return str(error)
-            announced -= 1
+            finally:
+                self._batcher.announce(-1)
             found = await self._batcher.logits(sample)
             return found if np.isfinite(found).all() else _NOT_FINITE
 
@@ -336,7 +320,6 @@ class Service:
         finally:
             for task in tasks:
                 task.cancel()
-            self._batcher.announce(-announced)
             self._admitted -= len(loads)
             self.metrics.queue.dec(len(loads))
         return await self._in_background(partial(self._as_json, names, results, decision, scores, where))

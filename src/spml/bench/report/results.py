@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -332,6 +332,22 @@ def keep_books(
     for (data, _, _), distinct in sorted(contents.items()):
         prints[data] |= distinct
     versions = Counter(tuple(str(row.versions.get(name, "")) for name in VERSIONS) for row in done)
+    statuses: dict[SeriesKey, list[str]] = defaultdict(list)
+    for row in rows:
+        statuses[row.series].append(row.status)
+    names = {series.candidate for series in statuses}
+    wanted = expected or [s._replace(candidate=name) for s in statuses for name in names]
+    missing = []
+    for series in sorted({*statuses, *wanted}):
+        made = statuses.get(series, [])
+        if not made:
+            reason = "no run"
+        elif "done" not in made:
+            reason = f"all {len(made)} runs failed" if len(made) > 1 else "its only run failed"
+        else:
+            reason = "no run with numbers for this selection"
+        if absent := tuple(mode for mode in modes if mode not in picks.get(series, {})):
+            missing.append(Missing(series, absent, reason))
     own = Counter(
         (str(row.config["method"]), row.versions["method"]) for row in done if "method" in row.versions
     )
@@ -347,29 +363,9 @@ def keep_books(
         own=tuple((*key, runs) for key, runs in sorted(own.items())),
         mixed=tuple(n for n in COMPARABLE if len({key[VERSIONS.index(n)] for key in versions}) > 1),
         failures=tuple(row for row in rows if row.status == "failed"),
-        missing=tuple(_missing(rows, picks, modes, expected)),
+        missing=tuple(missing),
         costs=tuple(
             Cost(*key, len(some), sum(row.seconds for row in some), max(row.memory for row in some))
             for key, some in sorted(runs.items())
         ),
     )
-
-
-def _missing(
-    rows: Sequence[Row], picks: Picks, modes: Sequence[str], expected: Sequence[SeriesKey]
-) -> Iterable[Missing]:
-    statuses: dict[SeriesKey, list[str]] = defaultdict(list)
-    for row in rows:
-        statuses[row.series].append(row.status)
-    names = {series.candidate for series in statuses}
-    wanted = expected or [s._replace(candidate=name) for s in statuses for name in names]
-    for series in sorted({*statuses, *wanted}):
-        runs = statuses.get(series, [])
-        if not runs:
-            reason = "no run"
-        elif "done" not in runs:
-            reason = f"all {len(runs)} runs failed" if len(runs) > 1 else "its only run failed"
-        else:
-            reason = "no run with numbers for this selection"
-        if absent := tuple(mode for mode in modes if mode not in picks.get(series, {})):
-            yield Missing(series, absent, reason)
