@@ -215,8 +215,8 @@ def training(folder: Path) -> list[Target]:
     """Checkpoints, settings, metrics and recorded scores of a network, and what a method has inferred."""
     words = ("--method", "role", "--epochs", "2", "--batch_size", "32", "--record", "scores")
     whole = make_run(folder, "whole", *words)
-    copies = {name: Path(shutil.copytree(whole, folder / name)) for name in ("a", "b", "c", "d")}
-    config = copies["a"] / "config.yaml"
+    copies = {name: Path(shutil.copytree(whole, folder / name)) for name in ("a", "b", "c", "d", "e")}
+    config = copies["e"] / "config.yaml"
     (copies["a"] / "summary.json").unlink()  # which would state the SHA-256 of the metrics
     settings = config.read_bytes().partition(b"\n#")[0] + b"\n"  # without their SHA-256
     a, checkpoint = copies["a"], copies["d"] / "checkpoint.safetensors"
@@ -242,7 +242,9 @@ def training(folder: Path) -> list[Target]:
     }
     return [
         of_file("metrics", a / "metrics.jsonl", of_json_lines(), lambda: epochs([a]), weight=0.3),
-        of_file("config", config, of_yaml(), lambda: check(read_config(a)), seeds=[settings], weight=0.5),
+        of_file(
+            "config", config, of_yaml(), lambda: check(read_config(copies["e"])), seeds=[settings], weight=0.5
+        ),
         *(
             of_file(name, path, of_safetensors(), use, finish=with_checksum, weight=weight)
             for name, (path, use, weight) in with_checksums.items()
