@@ -38,7 +38,7 @@ import torch
 import torchvision
 from loading import Plain as PlainImages
 from PIL import Image
-from shared import RESULTS, table_row, today
+from shared import RESULTS, markdown, table, today
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
@@ -385,52 +385,45 @@ def nvjpeg(paths, settings, batch):
 # -- report ----------------------------------------------------------------------------------------------
 
 
-def table(head, rows):
-    """A table in Markdown; None is shown as `-`."""
-
-    def cell(value):
-        return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    lines = [table_row(*head), "|" + "---|" * len(head)]
-    return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows] + [""]
+def cells(values):
+    """A row of a table; None is shown as `-`."""
+    return [
+        "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+        for value in values
+    ]
 
 
 def report(result):
     """The tables as Markdown."""
-    about = f"{result['date']}, {result['machine']}, torch {result['versions']['torch']}"
-    lines = [f"{about}, {result['network']} at {result['size']} pixels. `python benchmarks/gpu.py`.", ""]
-    if result["quick"]:
-        lines += ["These figures come from a trial of the script (`--quick`) and mean nothing.", ""]
-    batches = list(next(iter(result["training"].values())))
-    lines += ["Images per second in training, by batch size:", ""]
-    lines += table(
-        ["loop", *batches], [[name, *cells.values()] for name, cells in result["training"].items()]
-    )
-    spent = dict(result["parts"])
-    operations = spent.pop("operations")
-    lines += [f"Milliseconds of the parts of a step of {result['batch']} images, ours in full precision:", ""]
-    lines += table(["part", "ms"], spent.items())
-    lines += ["Operations that take longest, in milliseconds per step:", ""]
-    lines += table(["operation", "ms"], operations.items())
-    lines += ["Losses, forward and backward pass:", ""]
+    spent, loaded = dict(result["parts"]), dict(result["loading"])
+    operations, on_gpu = spent.pop("operations"), loaded.pop("nvJPEG", None)
     columns = ("ms", "share of a copy's speed", "peak, tensors")
-    lines += table(
-        ["shape", "loss", *columns],
-        [
-            [shape, name, *(cell.get(column) for column in columns)]
-            for shape, cells in result["losses"].items()
-            for name, cell in cells.items()
-        ],
+    of_losses = [
+        cells((shape, name, *(found.get(column) for column in columns)))
+        for shape, by_name in result["losses"].items()
+        for name, found in by_name.items()
+    ]
+
+    def by(first, found):
+        rows = [cells((name, *values.values())) for name, values in found.items()]
+        return table([first, *next(iter(found.values()))], rows)
+
+    return markdown(
+        f"{result['date']}, {result['machine']}, torch {result['versions']['torch']}, {result['network']} at "
+        f"{result['size']} pixels. `python benchmarks/gpu.py`.",
+        *["These figures come from a trial of the script (`--quick`) and mean nothing."] * result["quick"],
+        "Images per second in training, by batch size:",
+        by("loop", result["training"]),
+        f"Milliseconds of the parts of a step of {result['batch']} images, ours in full precision:",
+        table("part | ms", map(cells, spent.items())),
+        "Operations that take longest, in milliseconds per step:",
+        table("operation | ms", map(cells, operations.items())),
+        "Losses, forward and backward pass:",
+        table(["shape", "loss", *columns], of_losses),
+        "Images per second of loading alone, by number of workers:",
+        by("decoder", loaded),
+        *[f"nvJPEG, one process: {on_gpu:.0f} images per second."] * bool(on_gpu),
     )
-    loaded = dict(result["loading"])
-    on_gpu = loaded.pop("nvJPEG", None)
-    lines += ["Images per second of loading alone, by number of workers:", ""]
-    lines += table(
-        ["decoder", *next(iter(loaded.values()))], [[name, *cells.values()] for name, cells in loaded.items()]
-    )
-    if on_gpu:
-        lines += [f"nvJPEG, one process: {on_gpu:.0f} images per second.", ""]
-    return "\n".join(lines)
 
 
 def main():

@@ -31,24 +31,22 @@ import subprocess
 import sys
 import warnings
 from datetime import date
-from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import natural
 import numpy as np
-import shared
-import yaml
 from peer_models import PEERS, Task, out_of_fold
 from scipy import stats
+from shared import cpu_seconds, feature_sets, markdown, save_results, table
+from shared import open_set as open_of_spec
 from sklearn.metrics import f1_score
 
 from spml.bench.report.statistics import holm
-from spml.common.files import write_json, write_text
+from spml.common.files import write_json
 from spml.metrics import mean_average_precision
 from spml.runs.folder.summary import versions
 
-RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("scikit-learn", "pulearn", "scikit-multilearn-ng", "cleanlab", "mlcpl", "pu-toolbox", "napkinxc")
 ARXIV, PAPERS = "arxiv", 4000
 OURS, CLEANLAB = "spml", "cleanlab"
@@ -69,15 +67,9 @@ NOT_RUN = (
 )
 
 
-def feature_sets():
-    """Settings of the ten sets by name."""
-    text = resources.files("spml.bench").joinpath("specs/features.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)["data"]
-
-
 def open_features(settings, root, seed):
     """Labelled and test samples of a set: features, one known class, all labels; features, all labels."""
-    data = shared.open_set(settings, root, seed)
+    data = open_of_spec(settings, root, seed)
 
     def features(name):
         samples = data.splits[name]
@@ -115,18 +107,12 @@ def open_set(name, root, folder, seed):
     return *parts, Task(parts[2].shape[1], settings["mean_labels"], seed)
 
 
-def processor_seconds():
-    """Processor time of this process and those it has started, so that other work does not count."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
 def measure_fit(peer, name, root, folder, seed):
     """mAP, F1 and seconds of one peer on one set."""
     X, y, _, test, truth, task = open_set(name, root, folder, seed)
-    start = processor_seconds()
+    start = cpu_seconds()
     scores, decided = PEERS[peer](X, y, test, task)
-    seconds = processor_seconds() - start
+    seconds = cpu_seconds() - start
     some = truth.any(0)
     return {
         "mAP": 100
@@ -140,7 +126,7 @@ def measure_fit(peer, name, root, folder, seed):
 def measure_audit(peer, name, root, folder, seed):
     """Share of right labels among the first of the list of missing ones, in percent."""
     X, y, full, _, _, task = open_set(name, root, folder, seed)
-    start = processor_seconds()
+    start = cpu_seconds()
     if peer == CLEANLAB:
         from cleanlab.multilabel_classification import rank
 
@@ -155,7 +141,7 @@ def measure_audit(peer, name, root, folder, seed):
     return {
         **{f"first {n}": 100 * float(right[:n].mean()) for n in AUDITED},
         "share of all": 100 * float((full.sum() - len(y)) / (full.size - len(y))),
-        "seconds": processor_seconds() - start,
+        "seconds": cpu_seconds() - start,
     }
 
 
@@ -245,8 +231,7 @@ def collect(folder):
         "fits": fits,
         "audits": audits,
     }
-    write_json(RESULTS / "peers.json", about)
-    write_text(RESULTS / "peers.md", page(about))
+    save_results("peers", about, page(about))
 
 
 def mean_of(runs, what):
@@ -285,89 +270,84 @@ def cell(value, best=False):
     return f"**{text}**" if best else text
 
 
+MEASURES = {
+    "mAP": "100 x test mAP. Rank: mean over the sets that a peer has finished. p: Wilcoxon's signed-rank "
+    "test of the means against those of spml, corrected by Holm for the number of peers. Lines: of code that "
+    "a user writes.",
+    "macro F1": "100 x test macro F1 of what each decides by itself, at its own thresholds.",
+    "micro F1": "100 x test micro F1, likewise.",
+    "seconds": "Seconds of processor time to fit and predict.",
+}
+
+
+def table_of(about, sets, what):
+    """Means of a measure by peer and set, the best in bold; of mAP, also ranks, p and lines of code."""
+    fits = about["fits"]
+    means = {peer: [mean_of(fits[name].get(peer), what) for name in sets] for peer in PEERS}
+    columns = [
+        [value for value in column if value is not None] for column in zip(*means.values(), strict=True)
+    ]
+    tested, rows = against_ours(means) if what == "mAP" else {}, []
+    for peer, row in means.items():
+        pairs = [*zip(row, columns, strict=True)]
+        cells = [
+            cell(value, what != "seconds" and value == max(column, default=0)) for value, column in pairs
+        ]
+        if what == "mAP":
+            ranks = [
+                1 + sum(other > value for other in column) for value, column in pairs if value is not None
+            ]
+            cells += [
+                f"{statistics.mean(ranks):.1f}" if ranks else "-",
+                f"{tested[peer]:.2g}" if peer in tested else "-",
+                about["lines"][peer],
+            ]
+        rows.append((peer, *cells))
+    titles = [f"{name} ({seeds_of(fits[name])})" for name in sets]
+    return table(["", *titles, *(("rank", "p", "lines") if what == "mAP" else ())], rows)
+
+
 def page(about):
     """Text of the page of results."""
     fits, sets = about["fits"], [name for name in [*feature_sets(), ARXIV] if name in about["fits"]]
-    lines = [
+    in_front, audits, failed = [], [], []
+    for name in sets:
+        gaps = {p: ahead(fits[name][OURS], fits[name][p]) for p in PEERS if p != OURS and p in fits[name]}
+        said = "; ".join(
+            f"{peer} by {gap:.1f}" + ("" if math.isnan(p) else f" (p = {p:.2g})")
+            for peer, (gap, p) in gaps.items()
+            if gap > 0
+        )
+        in_front.append(f"- **{name}**: {said or 'none'}.{WHY.get(name, '')}")
+        first = {peer: next(iter(runs.values())) for peer, runs in fits[name].items()}
+        failed += [f"- {name}, {peer}: {run['failed']}" for peer, run in first.items() if "failed" in run]
+    for name, found in about["audits"].items():
+        numbers = [mean_of(found.get(peer), f"first {n}") for n in AUDITED for peer in (OURS, CLEANLAB)]
+        audits.append((name, *map(cell, [mean_of(found.get(OURS), "share of all"), *numbers])))
+    versions = ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
+    return markdown(
         "# What else people would use",
-        "",
-        f"{about['date']}, {about['versions']['machine']}, one thread. "
-        + ", ".join(f"{name} {about['versions'][name]}" for name in PACKAGES)
-        + ". `python benchmarks/peers.py`; means over seeds, their number in brackets, which draw the known "
+        f"{about['date']}, {about['versions']['machine']}, one thread. {versions}. "
+        "`python benchmarks/peers.py`; means over seeds, their number in brackets, which draw the known "
         f"label (of arXiv: {PAPERS:,} of its training papers, whose known label is the primary category; "
         f"{natural.WIDTH} axes of TF-IDF). All get the same labelled samples, and K. "
         "Fits ended after 2 to 8 minutes of processor time. A dash: no result (below).",
-    ]
-    for what, note in (
-        (
-            "mAP",
-            "100 x test mAP. Rank: mean over the sets that a peer has finished. p: Wilcoxon's signed-rank "
-            "test of the means against those of spml, corrected by Holm for the number of peers. Lines: of "
-            "code that a user writes.",
+        *(
+            block
+            for what, note in MEASURES.items()
+            for block in (f"## {what}", note, table_of(about, sets, what))
         ),
-        ("macro F1", "100 x test macro F1 of what each decides by itself, at its own thresholds."),
-        ("micro F1", "100 x test micro F1, likewise."),
-        ("seconds", "Seconds of processor time to fit and predict."),
-    ):
-        table = {peer: [mean_of(fits[name].get(peer), what) for name in sets] for peer in PEERS}
-        best = [
-            max((row[i] for row in table.values() if row[i] is not None), default=0) for i in range(len(sets))
-        ]
-        titles = [f"{name} ({seeds_of(fits[name])})" for name in sets]
-        head = "| | " + " | ".join(titles) + (" | rank | p | lines |" if what == "mAP" else " |")
-        tested = against_ours(table) if what == "mAP" else {}
-        lines += ["", f"## {what}", "", note, "", head, "|---" * (head.count("|") - 1) + "|"]
-        for peer, row in table.items():
-            marked = [cell(v, what != "seconds" and v == best[i]) for i, v in enumerate(row)]
-            text = f"| {peer} | " + " | ".join(marked)
-            if what == "mAP":
-                ranks = [
-                    1 + sum(other[i] is not None and other[i] > v for other in table.values())
-                    for i, v in enumerate(row)
-                    if v is not None
-                ]
-                rank = f"{statistics.mean(ranks):.1f}" if ranks else "-"
-                p = f"{tested[peer]:.2g}" if peer in tested else "-"
-                text += f" | {rank} | {p} | {about['lines'][peer]}"
-            lines.append(text + " |")
-    lines += ["", "## Where a peer is ahead", ""]
-    for name in sets:
-        gaps = {p: ahead(fits[name][OURS], fits[name][p]) for p in PEERS if p != OURS and p in fits[name]}
-        front = {peer: gap for peer, gap in gaps.items() if gap[0] > 0}
-        said = "; ".join(
-            f"{peer} by {gap:.1f}" + ("" if math.isnan(p) else f" (p = {p:.2g})")
-            for peer, (gap, p) in front.items()
-        )
-        lines.append(f"- **{name}**: {said or 'none'}.{WHY.get(name, '')}")
-    lines += [
-        "",
+        "## Where a peer is ahead",
+        "\n".join(in_front),
         "p: paired t-test over seeds, not corrected for the number of peers.",
-        "",
         "## Lists of missing labels",
-        "",
         "Right labels among the first 100 and 500, in percent; `spml audit`, and cleanlab's ranking of every "
         "label by the cross-validated probabilities of one-versus-rest logistic regression. By chance: the "
         "share of hidden labels among all unknown ones.",
-        "",
-        "| | by chance | spml, 100 | cleanlab, 100 | spml, 500 | cleanlab, 500 |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, found in about["audits"].items():
-        numbers = [mean_of(found.get(peer), f"first {n}") for n in AUDITED for peer in (OURS, CLEANLAB)]
-        lines.append(
-            f"| {name} | {cell(mean_of(found.get(OURS), 'share of all'))} | "
-            + " | ".join(map(cell, numbers))
-            + " |"
-        )
-    failed = [
-        f"- {name}, {peer}: {run['failed']}"
-        for name in sets
-        for peer, runs in fits[name].items()
-        for run in list(runs.values())[:1]
-        if "failed" in run
-    ]
-    lines += ["", "## Not finished", "", *failed, NOT_RUN, ""]
-    return "\n".join(lines)
+        table(" | by chance | spml, 100 | cleanlab, 100 | spml, 500 | cleanlab, 500", audits),
+        "## Not finished",
+        "\n".join([*failed, NOT_RUN]),
+    )
 
 
 def main():

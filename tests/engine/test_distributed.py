@@ -20,7 +20,7 @@ def train(devices: int, output: Path, port: int) -> None:
         child = os.fork()
         rank = "0" if child else "1"
         numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": "2"}
-        os.environ.update(numbers, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE="2")
+        os.environ.update(numbers, TORCHELASTIC_RUN_ID="1", LOCAL_WORLD_SIZE="2", GROUP_WORLD_SIZE="1")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     main(devices, output)
     if devices == 2 and not child:

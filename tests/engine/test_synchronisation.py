@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from spml.config import from_dict
 from spml.data import Dataset
 from spml.decisions.selection import Judge
-from spml.engine import Trainer
+from spml.engine import Trainer, make_fabric
 from spml.engine.loader import EpochBatches, make_loader
 from spml.engine.step import TrainingStep
 from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
@@ -75,7 +74,7 @@ def test_no_method_reads_a_value_in_a_step(name: str, monkeypatch: pytest.Monkey
     data = as_images(make_data(width=36))
     objective, train = started(name, data), data.splits["train"]
     objective.on_epoch_start(Progress(2, 5))
-    step = TrainingStep(Net(), objective, Fabric(accelerator="cpu", devices=1), l1=0.01).to("meta")
+    step = TrainingStep(Net(), objective, make_fabric("cpu"), l1=0.01).to("meta")
     loader = make_loader(train, EpochBatches(100, 16, 5), 5, 0, False, views=objective.needs.views)
     inputs, views, batch = next(iter(loader))
     batch = Batch(batch.target.to("meta"), batch.index.to("meta"), 3)
@@ -127,7 +126,7 @@ def test_no_step_waits_for_a_cuda_device(name: str) -> None:
             torch.cuda.set_sync_debug_mode("default")
 
     model, judge = Net(), Judge(data.splits["val"], None, "observed", None)
-    fabric = Fabric(accelerator="cuda", devices=1)
+    fabric = make_fabric("cuda")
     try:
         Trainer(config, fabric, model, model.head, started(name, data), data, judge, on_step=on_step).fit()
     finally:

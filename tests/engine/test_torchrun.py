@@ -56,6 +56,7 @@ def test_processes_of_torchrun_train_together(environment):
 def test_tasks_of_slurm_lie_on_several_machines(environment, monkeypatch, tasks, machines):
     """Unless they are not the processes of the run."""
     made = {}
+    make_fabric("cpu")  # imports it
     monkeypatch.setattr("lightning_fabric.Fabric", lambda **given: made.update(given))
     environment({"SLURM_NTASKS": tasks, "SLURM_NNODES": "2"})
     make_fabric("cpu", 4)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
@@ -18,7 +16,7 @@ from spml.data import Samples
 from spml.data.images.views import regions
 from spml.data.matrix import ImageArray
 from spml.decisions.selection import Judge
-from spml.engine import Trainer
+from spml.engine import Trainer, make_fabric
 from spml.engine.loader import EpochBatches, make_loader
 from spml.engine.predict import head_inputs
 from spml.engine.step import TrainingStep
@@ -195,12 +193,7 @@ def training(fabric, name, found):
 def main(devices: int, output: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    fabric = Fabric(
-        accelerator="cpu",
-        devices=devices,
-        precision="64-true",
-        strategy=DDPStrategy(broadcast_buffers=False) if devices > 1 else "auto",
-    )
+    fabric = make_fabric("cpu", devices, "64-true")
     fabric.launch()
     found: dict[str, torch.Tensor] = {}
     for name in METHODS:

@@ -30,7 +30,8 @@ if _FORKS:
         [
             *("spml.runs.train", "spml.runs.predict.batches", "spml.bench.runner"),
             *("spml.serve.app", "spml.review.app"),
-            *("timm", "lightning_fabric", "matplotlib.pyplot", "optuna", "sqlalchemy"),
+            *("timm", "torch._dynamo", "matplotlib.pyplot", "optuna", "sqlalchemy"),
+            "tests.helpers.training",  # which makes a fabric
         ]
     )
 

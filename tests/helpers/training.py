@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lightning_fabric import Fabric
 from torch import nn
 
 from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.engine import Interrupted, Trainer
+from spml.engine import Interrupted, Trainer, make_fabric
 from spml.labels import ObservedLabels
 from spml.methods.base import Outputs
 
@@ -84,4 +83,4 @@ CONFIG = from_dict(
 )
 
 
-FABRIC = Fabric(accelerator="cpu", devices=1)
+FABRIC = make_fabric("cpu")
