@@ -345,6 +345,8 @@ def page(about):
         "label by the cross-validated probabilities of one-versus-rest logistic regression. By chance: the "
         "share of hidden labels among all unknown ones.",
         table(" | by chance | spml, 100 | cleanlab, 100 | spml, 500 | cleanlab, 500", audits),
+        "## Photographs",
+        "What fine-tuning a network with timm gets is in [a table of its own](fine_tuning.md).",
         "## Not finished",
         "\n".join([*failed, NOT_RUN]),
     )
