@@ -51,11 +51,10 @@ class Photographs(torch.utils.data.Dataset):
 def open_photographs(data, name):
     """Files and labels of the labelled photographs, one known positive each, and of the test photographs."""
     folder, _, _, separator = SETS[name]
-    given = DataConfig(
-        path=f"{data}/images/{folder}/labels.csv", separator=separator, unlisted="negative", observe="single"
-    )
+    root = f"{data}/images/{folder}"
+    given = DataConfig(path=f"{root}/labels.csv", separator=separator, unlisted="negative", observe="single")
     kept = open_dataset(given)
-    files = {name: [str(path) for path in part.inputs.paths] for name, part in kept.splits.items()}
+    files = {name: [f"{root}/{each}" for each in part.ids] for name, part in kept.splits.items()}
     known = [kept.splits[name].observed.to_ternary() > 0 for name in ("train", "val")]
     truth = kept.truth["test"].to_ternary() > 0
     return files["train"] + files["val"], np.concatenate(known), files["test"], truth
