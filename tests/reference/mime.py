@@ -72,7 +72,7 @@ def _pooled(case: Case) -> object:
         put(head.code, of_classes("2.weight"), of_classes("2.bias"))
         put(head.last, value("pooled.linear_classifier.weight"), value("pooled.linear_classifier.bias"))
         with drawn(features, case.tensor("eps_pooled").transpose(0, 1)):
-            logits, code = head(features)
+            logits, code, _, _ = head(features)
         for name, tensor in zip(("logits", "mu", "std"), (logits, *code), strict=True):
             values = tensor.detach().flatten(1)
             np.testing.assert_allclose(values, case.outputs[name], rtol=1e-9, err_msg=name)

@@ -264,7 +264,7 @@ def _pooled(case: Case) -> object:
         for name, layer in layers.items():
             put(layer, value(f"spooled.{name}.weight"), value(f"spooled.{name}.bias"))
         with drawn(case.tensor("s_sample"), case.tensor("eps_smile")):
-            logits, code, (*posterior, labels) = head(features)
+            logits, code, (*posterior, labels), _ = head(features)
         found = dict(zip(("logits", "mu", "std", "alpha", "beta"), (logits, *code, *posterior), strict=True))
         for name, tensor in found.items():
             np.testing.assert_allclose(tensor.detach(), case.outputs[name], rtol=1e-9, err_msg=name)
