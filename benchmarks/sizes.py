@@ -94,7 +94,7 @@ def page(result):
     for name, size in dict.fromkeys((row["set"], row["size"]) for row in result["rows"]):
         rows = [row for row in result["rows"] if (row["set"], row["size"]) == (name, size)]
         scores = [100 * row["mAP"] for row in rows]
-        timed = [*rows, *(row for row in result["timed"] if (row["set"], row["size"]) == (name, size))]
+        timed = [*(row for row in result["timed"] if (row["set"], row["size"]) == (name, size)), *rows]
         cold = next((row for row in timed if not row["features kept"]), None)
         used = sorted({" + ".join(sorted(row["sizes"]["weights"])) for row in rows if row["sizes"]})
         spread = f" ({np.std(scores, ddof=1):.1f})" if len(scores) > 1 else ""
