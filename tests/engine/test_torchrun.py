@@ -153,3 +153,14 @@ def test_two_processes_and_two_machines_equal_one_process(tmp_path):
 def epochs(folder: Path) -> int:
     path = folder / "metrics.jsonl"
     return len(path.read_text().splitlines()) if path.is_file() else 0
+
+
+def test_fabric_is_imported_without_what_is_slow():
+    """And what it did not see is whole afterwards."""
+    script = (
+        "import sys; from spml.engine import make_fabric; make_fabric('cpu'); "
+        "print(*sorted({'torch._dynamo', 'torchmetrics', 'transformers'} & set(sys.modules))); "
+        "import torch._dynamo; print(torch._dynamo.OptimizedModule.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "torch._dynamo.eval_frame"]

@@ -94,7 +94,7 @@ class FeatureMatrix:
     @property
     def width(self) -> int:
         """Number of features D."""
-        return int(self._matrix.shape[1])
+        return int(self._matrix.shape[-1])
 
     @property
     def num_parts(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -28,10 +29,12 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     """
     # Fabric imports torchmetrics, which brings transformers and more, to look up its version for a part that
     # is not used here, and torch's compiler to unwrap modules of a class that is not used here: 3 s each at
-    # every start. So the first looks as if it were missing, and the second as if it had this class only.
-    compiler = ModuleType("torch._dynamo")
-    compiler.OptimizedModule = type("OptimizedModule", (), {})  # type: ignore[attr-defined]
-    hidden = {"torchmetrics": None, compiler.__name__: compiler}
+    # every start. So the first looks as if it were missing, and the second as if it had this class only,
+    # unless another thread could need it now.
+    hidden: dict[str, ModuleType | None] = {"torchmetrics": None}
+    if threading.active_count() == 1:
+        hidden["torch._dynamo"] = ModuleType("torch._dynamo")
+        vars(hidden["torch._dynamo"])["OptimizedModule"] = type("OptimizedModule", (), {})
     hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
     sys.modules.update(hidden)  # type: ignore[arg-type]
     try:

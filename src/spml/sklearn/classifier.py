@@ -186,11 +186,11 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
             config = run.config
             assert config is not None
+            # Candidates are those of a network that was fine-tuned.
             solved = config.method == AUTO or config.model.head in CLOSED_FORM
+            solved = solved and not run.summary.get("candidates")
             idle = [name for name in ("lr", "epochs") if name in self._stated()]
-            if (
-                solved and idle and not run.summary.get("candidates")
-            ):  # those of a network that was fine-tuned
+            if solved and idle:
                 warnings.warn(
                     f"the head is solved, not trained, without {' and '.join(idle)}: name a method to train "
                     "one.",
