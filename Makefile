@@ -40,6 +40,7 @@ wheel: $(WHEEL) ## Build the wheel, and install it without extras under WHEEL_PY
 $(WHEEL): $(shell find src -type f ! -name '*.pyc') pyproject.toml
 	rm -rf build/wheel
 	$(WHEEL_PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	build/wheel/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
 	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile build/wheel/*.whl pytest pytest-timeout hypothesis
 	touch $@
@@ -65,6 +66,7 @@ setup: $(STAMP) ## Create .venv with all dependencies
 
 $(STAMP):
 	test "$$($(BIN)/python --version 2>&1)" = "$$($(PYTHON) --version 2>&1)" || $(PYTHON) -m venv --clear $(VENV)
+	$(INSTALL) --upgrade pip # the one that comes with Python 3.11 takes twice as long for the rest
 	$(INSTALL) -e ".[dev]"
 	rm -f $(VENV)/.installed*
 	touch $(STAMP)

@@ -7,25 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import pytest
+from hypothesis import settings
+
 # Set before torch is imported: two threads on a busy two-core machine are far slower than one.
+# What takes seconds to import is imported by fixtures, since the process that hands tests out to others, and
+# runs none, reads this file, too.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-import torch  # noqa: E402
-from hypothesis import settings  # noqa: E402
-from PIL import Image  # noqa: E402
-
-import spml  # noqa: E402
-import spml.plots.style  # noqa: E402
-from spml.common.files import write_with  # noqa: E402
-from spml.models.solved import auto  # noqa: E402
-from spml.models.solved.forest import MORE_TREES, TREES  # noqa: E402
-from tests.helpers.features import make_features  # noqa: E402
-from tests.helpers.photos import make_photos  # noqa: E402
-
-torch.set_num_threads(1)
 
 # Random tests draw the same examples in every run, so that a failure belongs to a change of the code.
 # In the environment, FUZZ=random draws new ones.
@@ -41,11 +30,14 @@ def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Tests that look at figures replace this fixture by one that does nothing. Other processes paint.
     """
-    monkeypatch.setattr(spml.plots.style, "write_with", _write_blank)
+    monkeypatch.setattr("spml.plots.style.write_with", _write_blank)
 
 
 def _write_blank(path: Path, _: object) -> None:
     """Write a blank figure by the same operations on files."""
+    from PIL import Image
+
+    from spml.common.files import write_with
 
     def write(stream: BinaryIO) -> None:
         if path.suffix == ".svg":
@@ -57,19 +49,29 @@ def _write_blank(path: Path, _: object) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Torch computes on one thread, whatever the environment says."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def few_trees() -> Iterator[None]:
     """Forests of auto heads are small, since growing them takes most of the time of a small auto head."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "TREES", 20)
-        patch.setattr(auto, "MORE_TREES", 20)
+        patch.setattr("spml.models.solved.auto.TREES", 20)
+        patch.setattr("spml.models.solved.auto.MORE_TREES", 20)
         yield
 
 
 @pytest.fixture
 def all_trees(few_trees: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forests are as large as users have them."""
-    monkeypatch.setattr(auto, "TREES", TREES)
-    monkeypatch.setattr(auto, "MORE_TREES", MORE_TREES)
+    from spml.models.solved.forest import MORE_TREES, TREES
+
+    monkeypatch.setattr("spml.models.solved.auto.TREES", TREES)
+    monkeypatch.setattr("spml.models.solved.auto.MORE_TREES", MORE_TREES)
 
 
 @pytest.fixture(scope="session")
@@ -86,18 +88,26 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Feature file with full labels over four classes, 300 rows in three splits."""
+    from tests.helpers.features import make_features
+
     return make_features(tmp_path_factory.mktemp("features") / "features.npz")
 
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of 24 photos, eight of each of the classes blue, green and red."""
+    from tests.helpers.photos import make_photos
+
     return make_photos(tmp_path_factory.mktemp("photos") / "photos", per_class=8)
 
 
 @pytest.fixture(scope="session")
 def feature_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a run with a ridge head on 60 rows of eight features, whose scores are no probabilities."""
+    import numpy as np
+
+    import spml
+
     X = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
     output = tmp_path_factory.mktemp("runs") / "features"
     return spml.train(X, np.arange(60) % 3, head="ridge", output=output, quiet=True).folder
