@@ -6,6 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 jupytext = pytest.importorskip("jupytext")
@@ -46,8 +47,12 @@ def printed(name, folder, smaller, settings="{}"):
 @pytest.mark.long
 def test_photographs(tmp_path, shared):
     weights = shared / "data/models/mobilenetv2_100_tf_bncal.safetensors"
-    settings = {"model": {"backbone": "mobilenetv2_100", "weights": str(weights)}}
-    fewer = {'Path("photos"), 400': 'Path("photos"), 200', 'Path("new"), 200': 'Path("new"), 100'}
+    settings = {
+        "model": {"backbone": "mobilenetv2_100", "weights": str(weights)},
+        "data": {"workers": 0},
+        "pictures": False,
+    }
+    fewer = {'Path("photos"), 400': 'Path("photos"), 200', 'Path("new"), 200': 'Path("new"), 50'}
     text = printed("photos.py", tmp_path, fewer, str(settings))
     score, f1 = map(float, re.search(r"mAP ([\d.]+), micro F1 ([\d.]+)", text).groups())
     assert score > 90
@@ -68,8 +73,28 @@ def test_features(tmp_path):
 
 @pytest.mark.long
 def test_own_loss(tmp_path):
-    text = printed("own_loss.py", tmp_path, {"trials: 2": "trials: 1", "epochs: 3": "epochs: 2"})
+    # Features in place of digits: a run of the comparison takes a second instead of ten.
+    save_features(tmp_path / "scenes.npz")
+    fewer = {
+        "{path: digits, mean_labels: 2.34}": "{path: scenes.npz, unlisted: negative, mean_labels: 3.2}",
+        "trials: 2": "trials: 1",
+        "low: 1e-3, high: 1e-2": "low: 2e-2, high: 3e-2",
+        "epochs: 3": "epochs: 8",
+        '"--output", "bench"': '"--output", "bench", "--workers", "1"',
+    }
+    text = printed("own_loss.py", tmp_path, fewer)
     assert "8 of 8 runs are finished" in text
     found = re.findall(r"^(\w[\w ]*?) +(?:\(.*?\) +)?([\d.]+) ±", make_tutorials.strip_ansi(text), re.M)
     scores = {name: float(score) for name, score in found}
     assert scores["full labels"] > scores["gr"] > scores["an"]
+
+
+def save_features(path):
+    """1,000 rows of features that tell twelve classes with some noise, three of them per row."""
+    generator = np.random.default_rng(0)
+    truth = generator.random((1000, 12)) < 0.2
+    truth[np.arange(1000), generator.integers(0, 12, 1000)] = True
+    features = truth @ generator.normal(size=(12, 24)) + generator.normal(size=(1000, 24))
+    split = np.repeat(["train", "val", "test"], [600, 200, 200])
+    classes = np.array(list("abcdefghijkl"))
+    np.savez(path, X=features.astype(np.float32), Y=truth.astype(np.uint8), classes=classes, split=split)
