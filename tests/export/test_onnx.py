@@ -116,7 +116,8 @@ def test_an_auto_head_with_a_forest(tmp_path):
 def test_heads_on_maps(head, tmp_path):
     head, _, part = head.partition(" with ")
     parts = {"codes": {"code": 5, "embedding": 4}, "distributions": {"code": 5, "posterior": True}}
-    queries = QuerySettings(**parts.get(part, {}))
+    # A second layer of the decoder repeats the first one.
+    queries = QuerySettings(**parts[part], decoder_layers=1) if part else QuerySettings()
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+
+import spml
+from tests.helpers.run_folders import change
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
@@ -33,8 +37,17 @@ def check_exported(run, rows, expected, folder, form):
     return about
 
 
+def with_nearest_pixels(run, folder):
+    """The model of a run, which resizes images by the nearest pixel: half of an exported graph would weigh
+    pixels otherwise, though images that have the size of the model stay as they are."""
+    copy = shutil.copytree(run.folder, folder / "nearest", ignore=shutil.ignore_patterns("features"))
+    change(copy, "backbone.interpolation", "nearest")
+    return spml.load(copy)
+
+
 def check_exported_images(run, images, folder, form):
     """As `check_exported`, for image files and the logits of the run itself."""
+    run = with_nearest_pixels(run, folder)
     pixels = torch.stack([run.transform(Image.open(path)) for path in images])
     with torch.inference_mode():
         expected = run.model(pixels).numpy()

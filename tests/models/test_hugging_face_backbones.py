@@ -184,12 +184,14 @@ STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
 PATCHES = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 1]}
 WINDOWS = {**PATCHES, "num_heads": [2, 2], "window_size": 4}
 FOCAL = {**PATCHES, "focal_levels": [1, 1], "focal_windows": [3, 3], "hidden_sizes": [16, 32]}
-AS_USUAL = ("efficientnet", "hiera", "levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "pvt_v2")
+AS_USUAL = ("levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "pvt_v2")
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext", "poolformer"), STAGES),
     **dict.fromkeys(("swin", "swinv2"), WINDOWS),
     **{kind: {} for kind in AS_USUAL},
+    "efficientnet": {"width_coefficient": 0.1, "depth_coefficient": 0.1, "hidden_dim": 128},
     "focalnet": FOCAL,
+    "hiera": {"embed_dim": 8, "depths": [1] * 4, "num_heads": [1, 1, 2, 2]},
     "regnet": {"embedding_size": 8, "groups_width": 8, **STAGES},
     "resnet": {"embedding_size": 8, "layer_type": "basic", **STAGES},
 }

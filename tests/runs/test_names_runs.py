@@ -108,14 +108,14 @@ def test_neither_text_tower_nor_folder_is_needed_to_predict(folder, run, tmp_pat
 
 
 @pytest.mark.long
-def test_exported_and_served_scores_agree(folder, run):
+def test_exported_and_served_scores_agree(folder, run, tmp_path):
     pytest.importorskip("onnxruntime")
-    from tests.helpers.exported import computed, opened
+    from tests.helpers.exported import computed, opened, with_nearest_pixels
     from tests.helpers.serving import client_of, files
 
     images = sorted((folder / "new").glob("*.png"))[:4]
     expected = run.predict(images).scores
-    session, _ = opened(run.export(folder / "model.onnx"))
+    session, _ = opened(with_nearest_pixels(run, tmp_path).export())
     pixels = np.stack([np.asarray(Image.open(path)) for path in images])
     np.testing.assert_allclose(computed(session, pixels)["scores"], expected, atol=1e-5)
     with client_of(run.folder) as client:
@@ -470,13 +470,13 @@ def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_p
 
 
 @pytest.mark.long
-def test_a_run_of_names_alone_is_exported_and_served(folder, cold):
+def test_a_run_of_names_alone_is_exported_and_served(folder, cold, tmp_path):
     pytest.importorskip("onnxruntime")
-    from tests.helpers.exported import computed, opened
+    from tests.helpers.exported import computed, opened, with_nearest_pixels
     from tests.helpers.serving import client_of, files
 
     images = sorted((folder / "new").glob("*.png"))[:4]
-    session, _ = opened(cold.export(folder / "cold.onnx"))
+    session, _ = opened(with_nearest_pixels(cold, tmp_path).export())
     pixels = np.stack([np.asarray(Image.open(path)) for path in images])
     expected = cold.predict(images)
     np.testing.assert_allclose(computed(session, pixels)["scores"], expected.scores, atol=1e-5)
