@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave the modules of all tests out of the search for garbage, of which each takes a second otherwise."""
+    """Leave the modules of all tests out of every search for garbage, which takes a second with them."""
     gc.collect()
     gc.freeze()
 
