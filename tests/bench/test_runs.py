@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import threading
 import time
 from dataclasses import replace
 from importlib import resources
@@ -246,6 +247,15 @@ def test_runs_that_fail_say_why_and_are_tried_again_when_asked(tmp_path, monkeyp
 def untrained(monkeypatch):
     """Let runs be finished without training."""
     monkeypatch.setattr(Runner, "_fill", lambda self, row, *_: replace(row, status="failed"))
+
+
+def test_fabric_is_imported_before_the_store_has_a_thread(tmp_path, monkeypatch):
+    """Since it takes seconds longer afterwards."""
+    untrained(monkeypatch)
+    before, found = threading.active_count(), []
+    monkeypatch.setattr("spml.bench.workers.import_fabric", lambda: found.append(threading.active_count()))
+    assert work(job_in(tmp_path, ONE_TRIAL)) == []
+    assert found == [before]
 
 
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
