@@ -427,7 +427,7 @@ def files(folder):
 @pytest.mark.long
 def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 8"))
     rng, said = random.Random(0), tmp_path / "said"
 
     def command(name):
@@ -444,7 +444,7 @@ def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
         with started(command("killed"), said, quick=True) as process:
             while stored() == before and time.monotonic() < deadline:
                 time.sleep(0.1)
-            time.sleep(rng.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, 0.5))
             assert process.is_alive(), "the comparison is too short for this test"
     finish(command("killed"), said, quick=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")

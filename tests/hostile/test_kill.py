@@ -33,7 +33,7 @@ def command(photos: Path, output: Path, *more: str) -> list[str]:
         "--data.workers": "1",
         "--optim.ema": "0.9",
         "--optim.schedule": "cosine",
-        "--epochs": "14",
+        "--epochs": "8",
         "--batch_size": "16",
         "--checkpoint_steps": "1",
         "--record": "scores",
@@ -80,7 +80,7 @@ def test_killed_four_times(tmp_path):
         {path.name: path.read_bytes() for path in (run / "scores").iterdir()} for run in (output, whole)
     ]
     assert scores[0] == scores[1]
-    assert len(scores[0]) == 16  # before the first epoch, after 14, and which samples these are
+    assert len(scores[0]) == 10  # before the first epoch, after 8, and which samples these are
     leftovers = [path.name for path in output.iterdir() if path.name.startswith(".")]
     assert not leftovers
 
@@ -134,7 +134,7 @@ def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
     assert "--resume" in said
     assert "Traceback" not in said
     finish(command(photos, output, "--resume"), tmp_path / "said")
-    assert len(without_times(output / "metrics.jsonl")) == 14
+    assert len(without_times(output / "metrics.jsonl")) == 8
 
 
 @pytest.mark.long
