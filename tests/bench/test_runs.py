@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import threading
 import time
 from dataclasses import replace
 from importlib import resources
@@ -248,6 +249,15 @@ def untrained(monkeypatch):
     monkeypatch.setattr(Runner, "_fill", lambda self, row, *_: replace(row, status="failed"))
 
 
+def test_fabric_is_imported_before_the_store_has_a_thread(tmp_path, monkeypatch):
+    """Since it takes seconds longer afterwards."""
+    untrained(monkeypatch)
+    before, found = threading.active_count(), []
+    monkeypatch.setattr("spml.bench.workers.import_fabric", lambda: found.append(threading.active_count()))
+    assert work(job_in(tmp_path, ONE_TRIAL)) == []
+    assert found == [before]
+
+
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
     untrained(monkeypatch)
     calls = []
@@ -417,7 +427,7 @@ def files(folder):
 @pytest.mark.long
 def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 20"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 8"))
     rng, said = random.Random(0), tmp_path / "said"
 
     def command(name):
@@ -434,7 +444,7 @@ def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
         with started(command("killed"), said, quick=True) as process:
             while stored() == before and time.monotonic() < deadline:
                 time.sleep(0.1)
-            time.sleep(rng.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, 0.5))
             assert process.is_alive(), "the comparison is too short for this test"
     finish(command("killed"), said, quick=True)
     assert files(tmp_path / "killed") == files(tmp_path / "whole")

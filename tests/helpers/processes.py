@@ -6,6 +6,7 @@ of its own, which can be killed, and begins as every other one did.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -70,6 +71,13 @@ def finish(words: Sequence[str], said: Path, quick: bool = False) -> None:
         assert process.exitcode == 0, said.read_text()
 
 
+def finish_function(function: Callable[..., object], said: Path, *arguments: Any) -> None:
+    """Call a function in a process, which must succeed, with a file for everything that it prints."""
+    with _started(_call, function, str(said), arguments) as process:
+        process.join(600)
+        assert process.exitcode == 0, said.read_text()
+
+
 def finish_all(function: Callable[..., object], *arguments: Any, processes: int) -> None:
     """Call a function in several processes at once, all of which must succeed."""
     with ExitStack() as stack:
@@ -91,8 +99,23 @@ def _started(function: Callable[..., object], *arguments: Any) -> Iterator[Any]:
         process.join()
 
 
+def _call(function: Callable[..., object], said: str, arguments: Sequence[Any]) -> None:
+    _print_to(said, said)
+    function(*arguments)
+
+
+def _print_to(*streams: str) -> None:
+    """Write standard output and standard error to files."""
+    for name in streams:
+        Path(name).write_bytes(b"")
+    for number, name in enumerate(streams, 1):
+        with open(name, "a") as stream:  # both may write to one file by turns
+            os.dup2(stream.fileno(), number)
+
+
 def _in_group(function: Callable[..., object], *arguments: Any) -> None:
     os.setsid()
+    gc.freeze()  # a collection would copy all memory of the process that this one is a fork of
     multiprocessing.set_start_method(None, force=True)  # further processes start as they do by default
     function(*arguments)
 
@@ -110,11 +133,7 @@ def _run(
         signal.signal(heeded, signal.default_int_handler if heeded == signal.SIGINT else signal.SIG_DFL)
     if ignored:
         signal.signal(ignored, signal.SIG_IGN)
-    for name in streams:
-        Path(name).write_bytes(b"")
-    for number, name in enumerate(streams, 1):
-        with open(name, "a") as stream:  # both may write to one file by turns
-            os.dup2(stream.fileno(), number)
+    _print_to(*streams)
     if files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     os.environ.clear()

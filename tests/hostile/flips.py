@@ -18,7 +18,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +34,8 @@ from tests.hostile.points import (
     import_all,
     label_in_full,
     lay_out,
-    paint_nothing,
     run,
+    spare_time,
 )
 from tests.hostile.tally import Tally
 
@@ -283,8 +283,8 @@ def damage(name: str, root: Path, faults: list[str], places: int, seed: int, tal
                 tally.add(f"{name}: {file.relative_to(kind.folder)}, {fault}", counts)
 
 
-def main() -> None:
-    """Damage files and say what came of it."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Damage files and say what came of it; `words` are those of the command line if there are none."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -293,9 +293,9 @@ def main() -> None:
     parser.add_argument("--fault", nargs="+", choices=FAULTS, default=list(FAULTS))
     parser.add_argument("--places", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(1)
-    paint_nothing()
+    spare_time()
     folder = arguments.folder.absolute()
     tally = Tally(folder / "damages.json")
     for name in arguments.kinds:

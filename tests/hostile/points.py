@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import json
 import mmap
@@ -42,6 +43,7 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.cli.main import main as spml
 from spml.common.files import write_with
+from spml.models.solved import auto
 from spml.plots import style
 from spml.review.progress import Selection
 from spml.review.session import Review
@@ -187,6 +189,7 @@ def run(
     words = words.split() if isinstance(words, str) else list(words)
     child = os.fork()
     if not child:
+        gc.freeze()  # a collection would copy all memory of this process
         reserve = mmap.mmap(-1, RESERVE)  # for the log of a command that has used up its memory
         _limit(memory, seconds)
         os._exit(_child(words, folder, stop, printed, log, reserve))
@@ -240,16 +243,21 @@ def _run_all_here(job: workers.Job, number: int) -> Any:
     return read_state(job.spec(), Store(job.url), Path(job.root)), problems
 
 
+_TRIED: set[str] = set()  # names of modules that were imported, or can't be by their names
+
+
 def import_all(modules: Sequence[str]) -> None:
     """Import what a fork has imported, so that later ones need not."""
     for module in modules:
-        if module not in sys.modules:
+        if module not in sys.modules and module not in _TRIED:
+            _TRIED.add(module)
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
 
 
-def paint_nothing() -> None:
-    """Write figures blank, since painting them is half of what a short training takes."""
+def spare_time() -> None:
+    """Write figures blank and grow few trees, since both take most of the time of a short training."""
+    auto.TREES = auto.MORE_TREES = 20
     style.write_with = lambda path, _: write_with(path, lambda stream: stream.write(b"blank"))
 
 
@@ -382,8 +390,8 @@ def disturb(name: str, root: Path, every: int, times: int, draw: random.Random) 
     return len(stops), wrong
 
 
-def main() -> None:
-    """Disturb commands and say what was found."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Disturb commands and say what was found; `words` are those of the command line if there are none."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -392,9 +400,9 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--random", type=int, default=0, metavar="N", help="kills, shared by the commands")
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(1)
-    paint_nothing()
+    spare_time()
     draw, names = random.Random(arguments.seed), arguments.commands
     folder, chosen = arguments.folder.absolute(), Counter(draw.choices(names, k=arguments.random))
     tally = Tally(folder / ("random.json" if arguments.random else "points.json"))

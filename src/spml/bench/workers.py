@@ -21,6 +21,7 @@ from ..common.messages import bars_are_shown, log, muted, progress
 from ..common.signals import ended_by_signals, ending_signals
 from ..config import AUTO
 from ..engine import Interrupted
+from ..engine.distributed import import_fabric
 from ..methods.registry import load_own, source_of
 from .plan import (
     CODE_VERSION,
@@ -118,9 +119,11 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True, decoders: int = 0
     spec, store = job.spec(), Store(job.url)
     runner = Runner(spec, Path(job.folder) / "features", decoders)
     problems: dict[str, SpmlError] = {}
+    missing = read_state(spec, store, Path(job.root)).missing
+    left = [series for series in all_series(spec) if series.key in missing]
+    if left:
+        import_fabric()  # before the store has a thread
     with store.alive():
-        missing = read_state(spec, store, Path(job.root)).missing
-        left = [series for series in all_series(spec) if series.key in missing]
         while left and proceed():
             busy = []
             for series in left:

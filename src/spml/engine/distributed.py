@@ -27,22 +27,10 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         InputError: The accelerator is not available here, there are fewer devices, or torchrun has started
             another number of processes.
     """
-    # Fabric imports torchmetrics, which brings transformers and more, to look up its version for a part that
-    # is not used here, and torch's compiler to unwrap modules of a class that is not used here: 3 s each at
-    # every start. So the first looks as if it were missing, and the second as if it had this class only,
-    # unless another thread could need it now.
-    hidden: dict[str, ModuleType | None] = {"torchmetrics": None}
-    if threading.active_count() == 1:
-        hidden["torch._dynamo"] = ModuleType("torch._dynamo")
-        vars(hidden["torch._dynamo"])["OptimizedModule"] = type("OptimizedModule", (), {})
-    hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type]
-    try:
-        from lightning_fabric import Fabric
-        from lightning_fabric.strategies.ddp import DDPStrategy
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+    import_fabric()
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     machines = _machines(devices)
     _without_gpu()
     try:
@@ -56,6 +44,25 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
+
+
+def import_fabric() -> None:
+    """Import Lightning Fabric, seconds faster as long as this process has no other thread."""
+    # Fabric imports torchmetrics, which brings transformers and more, to look up its version for a part that
+    # is not used here, and torch's compiler to unwrap modules of a class that is not used here: 3 s each at
+    # every start. So the first looks as if it were missing, and the second as if it had this class only,
+    # unless another thread could need it now.
+    hidden: dict[str, ModuleType | None] = {"torchmetrics": None}
+    if threading.active_count() == 1:
+        hidden["torch._dynamo"] = ModuleType("torch._dynamo")
+        vars(hidden["torch._dynamo"])["OptimizedModule"] = type("OptimizedModule", (), {})
+    hidden = {name: module for name, module in hidden.items() if name not in sys.modules}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    try:
+        import lightning_fabric.strategies.ddp  # noqa: F401
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def find_device(accelerator: str) -> torch.device:

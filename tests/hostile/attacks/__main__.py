@@ -11,11 +11,11 @@ seconds of CPU time. Prints the answer to each attack.
 
 from __future__ import annotations
 
-import gc
 import re
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -107,12 +107,12 @@ def problem_of(attack: Attack, template: Path, folder: Path) -> tuple[str, str]:
     return "", answer
 
 
-def main() -> None:
-    """Make attacks and say what they met."""
-    root, names = Path(sys.argv[1]).absolute(), sys.argv[2:]
+def main(words: Sequence[str] | None = None) -> None:
+    """Make attacks and say what they met; `words` are those of the command line if there are none."""
+    folder, *names = words or sys.argv[1:]
+    root = Path(folder).absolute()
     torch.set_num_threads(1)
     prepare(root / "template")
-    gc.freeze()  # a collection in a fork would copy all memory
     chosen = [attack for attack in ATTACKS if not names or attack.name in names]
     wrong = 0
     for attack in chosen:

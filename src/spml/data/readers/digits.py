@@ -96,14 +96,14 @@ def _scenes(
     digit = (draw("digit", limit) % 10).tolist()
     image, side = draw("image", limit).tolist(), (draw("side", limit) % len(SIDES)).tolist()
     ink = (128 + draw("ink", limit) % 128).tolist()  # in 256ths of full contrast
-    positions = draw("place", limit, POSITIONS, 2).tolist()
+    positions = draw("place", limit, POSITIONS, 2)  # as lists, they would keep the garbage collector busy
     scenes = np.zeros((count, size, size), np.uint8)
     present = np.zeros((count, 10), np.uint8)
     for row in range(count):
         boxes: list[tuple[int, int, int]] = []
         for k in range(number[row]):
             width = SIDES[side[row][k]]
-            box = _place(positions[row][k], width, size, boxes)
+            box = _place(positions[row, k].tolist(), width, size, boxes)
             boxes.append(box)
             chosen = pool[digit[row][k]]
             picture = enlarged[side[row][k]][chosen[image[row][k] % len(chosen)]]
