@@ -115,8 +115,17 @@ def feature_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run long tests first, so that none of them is left over when the other process has ended."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Give each process its part of the long tests, to begin with, so that none is left at the end."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    kinds: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])  # long ones, others
+    for item in items:
+        kinds[item.get_closest_marker("long") is None].append(item)
+    items[:] = [
+        item
+        for process in range(processes)
+        for kind in kinds
+        for item in kind[process * len(kind) // processes : (process + 1) * len(kind) // processes]
+    ]
 
 
 def pytest_collection_finish() -> None:
