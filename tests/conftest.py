@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Set before torch is imported: two threads on a busy two-core machine are far slower than one.
 # What takes seconds to import is imported by fixtures, since the process that hands tests out to others, and
@@ -19,8 +19,13 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 # Random tests draw the same examples in every run, so that a failure belongs to a change of the code.
 # In the environment, FUZZ=random draws new ones.
-settings.register_profile("same", derandomize=True)
-settings.load_profile("default" if os.environ.get("FUZZ") == "random" else "same")
+settings.register_profile(
+    "spml",
+    derandomize=os.environ.get("FUZZ") != "random",
+    deadline=None,  # the machine may be busy
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("spml")
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
