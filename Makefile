@@ -32,9 +32,8 @@ demo: setup ## Train and compare four methods on handwritten digits (minutes)
 test: setup ## Run the tests that take seconds
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
 
-# Three processes on two cores, because long tests wait for other processes and for the clock.
 test-all: setup ## Run all tests, the long ones too, and list the slowest
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations 30
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations 30
 
 wheel: $(WHEEL) ## Build the wheel, and install it without extras under WHEEL_PYTHON
 
