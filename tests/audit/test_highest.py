@@ -61,6 +61,7 @@ def test_totals_count_what_was_left_out(data):
     assert np.abs(lists[0].probability - lists[1].probability).mean() < 0.05
 
 
+@pytest.mark.long
 def test_a_mask_that_does_not_fit_is_refused():
     samples, classes = 20, 20_000_000
     top = TopScores(

@@ -165,7 +165,7 @@ def test_a_cluster_of_two_nodes_gives_the_same_rows_and_each_worker_an_accelerat
 ):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # that each of the nodes on this machine has
-    node = {"num_cpus": 2, "num_gpus": 1}
+    node = {"num_cpus": 2, "num_gpus": 1, "include_dashboard": False}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
     cluster.add_node(**node)
     (name,) = job.own

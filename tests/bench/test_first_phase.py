@@ -67,6 +67,7 @@ def test_both_phases_give_the_numbers_of_two_runs_of_spml_train(tmp_path, monkey
     check_same_as_two_runs(job, row, tmp_path, capsys)
 
 
+@pytest.mark.long
 def test_frozen_features_first_then_the_whole_network(tmp_path, monkeypatch, capsys):
     job = photo_comparisons.job_in(tmp_path, PHASES)
     assert work(job) == []

@@ -34,6 +34,7 @@ def finished(tmp_path_factory):
     return job
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["frozen", "maps", "fine-tuned", "from nothing", "solved"])
 def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     row = rows_of(finished)[name]
@@ -61,6 +62,7 @@ train: {epochs: 2, batch_size: 16, model.weights: weights/tiny.safetensors}
 """
 
 
+@pytest.mark.long
 def test_windows_are_one_more_candidate_of_a_run(tmp_path, capsys):
     job = job_in(tmp_path, LOCAL)
     assert work(job) == []
@@ -99,6 +101,7 @@ def test_features_are_computed_once(finished, monkeypatch):
     assert content(job) == content(finished)
 
 
+@pytest.mark.long
 def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatch):
     job, add, done = job_in(tmp_path), FeatureStore.append, []
 

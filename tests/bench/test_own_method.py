@@ -58,6 +58,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_changed_method_is_run_again(folder, monkeypatch):
     """Each comparison has a worker of its own, a process that knows neither version."""
     quick_workers(monkeypatch)

@@ -335,6 +335,7 @@ def test_the_rows_of_table_2_are_those_of_gr(name):
     assert len(rows) == (13 if name in ("paper-nus-table2", "paper-cub-table2") else 14)  # no Hill there
 
 
+@pytest.mark.long
 def test_the_hours_and_runs_that_specifications_state():
     """Training at the speed that benchmarks/gpu.py measured; evaluation takes a third of that per image."""
     voc = find_spec("paper-voc-table2")

@@ -104,6 +104,7 @@ def test_some_candidates_against_another_than_the_best(done, capsys):
     assert "has no candidate 'ann'" in fails(capsys, "bench run", *arguments(done), "--candidates ann")
 
 
+@pytest.mark.long
 def test_list_and_show(capsys):
     execute("bench list")
     lines = capsys.readouterr().out.splitlines()

@@ -45,6 +45,7 @@ spml.audit.find_missing_labels
     assert all(f"{name} (" in " ".join(said.split()) for name in writers())
 
 
+@pytest.mark.long
 def test_a_command_that_predicts_starts_without_what_is_slow(feature_run, features, tmp_path):
     """Fabric and the compiler take long to import, and collections of garbage what torch makes."""
     script = (

@@ -238,6 +238,7 @@ def write_lines(records, inferred, output):
 '''
 
 
+@pytest.mark.long
 def test_a_writer_of_another_package_is_found_by_its_entry_point(tagged):
     """A package that is only on the path, as pip would install it."""
     package = tagged / "package"

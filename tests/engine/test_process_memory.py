@@ -22,6 +22,7 @@ def printed_by(code: str) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
+@pytest.mark.long
 def test_memory_is_kept_from_step_to_step():
     code = (
         "import resource, torch\n"
@@ -38,6 +39,7 @@ def test_memory_is_kept_from_step_to_step():
     assert printed_by(code)[0] < 2**15
 
 
+@pytest.mark.long
 def test_the_peak_is_counted_without_what_was_given_back():
     code = (
         "import torch\n"

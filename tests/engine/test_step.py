@@ -47,6 +47,7 @@ def check_alike(folder: Path) -> None:
         torch.testing.assert_close(same[name], weights[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_compiled_network_trains_like_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = []
 

@@ -73,6 +73,7 @@ def test_labels_that_can_not_be_scored_are_refused(fitted, scorer, y, message):
         scorer(fitted, X, y)
 
 
+@pytest.mark.long
 def test_cross_validation(fitted):
     by_hand = []
     folds = KFold(3)

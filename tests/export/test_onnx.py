@@ -41,6 +41,7 @@ def exported(ridge):
     return ridge.export()
 
 
+@pytest.mark.long
 def test_a_run_on_features_in_batches_of_any_size(ridge, exported, digits):
     assert exported == ridge.folder / "export" / "model.onnx"
     session, _ = opened(exported)

@@ -54,6 +54,7 @@ def test_what_was_found_is_mended(targets, file):
 # -- the script ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_short_run_over_all_formats_of_data(targets, tmp_path, capfd):
     names = [name for make, names in GROUPS.items() if make in DATA for name in names.split()]
     campaign = Campaign(tmp_path, [targets[name] for name in names], 4)
@@ -104,6 +105,7 @@ def read_badly(data):
     return []
 
 
+@pytest.mark.long
 def test_failures_are_found_made_small_and_written(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(judging, "SECONDS", 0.1)
     inputs = (b"aaakaaa", b"--t--", b"", b"m-", b"xxxr", b"eaa", b"-s", b"aakaa", b"good")

@@ -38,6 +38,7 @@ def features(tmp_path):
     return make_features(tmp_path / "x.npz")
 
 
+@pytest.mark.long
 def test_features_from_the_first_training_to_the_third(features, tmp_path, capsys):
     work, truth = tmp_path / "work", truth_of(features)
     said = go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "40", "--top", "60")
@@ -90,6 +91,7 @@ def test_features_from_the_first_training_to_the_third(features, tmp_path, capsy
     assert spml.load(work / "round-3" / "run").thresholds.mean_labels.source == "audit"
 
 
+@pytest.mark.long
 def test_groups_go_on_to_the_next_round(features, tmp_path, capsys):
     work, truth = tmp_path / "work", truth_of(features)
     with np.load(features) as file:
@@ -123,6 +125,7 @@ def write_without_groups(folder):
     write_held_out(folder, held_out._replace(groups=None), classes)
 
 
+@pytest.mark.long
 def test_the_comparison_is_that_of_the_metrics(features, tmp_path, capsys):
     work, truth = tmp_path / "work", truth_of(features)
     go_on(work, capsys, features, *HIDDEN, "--head", "ridge", "--rows", "60")
@@ -186,6 +189,7 @@ def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
         assert all(top.local for top in run.classifier.tops)
 
 
+@pytest.mark.long
 def test_a_loop_that_is_killed_goes_on(features, tmp_path, capsys, monkeypatch):
     work, truth = tmp_path / "work", truth_of(features)
 

@@ -44,6 +44,7 @@ def test_files_of_the_loop_itself_are_accepted(one, capsys):
     assert "next: spml review" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "said"),
     [

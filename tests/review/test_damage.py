@@ -214,6 +214,7 @@ def swapped(content, draw):
     content[first : first + 4096], content[second : second + 4096] = pages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("damage", "times"), [(flipped, 200), (overwritten, 100), (cut, 50), (swapped, 10)])
 def test_random_damage_changes_nothing_without_a_word(answered, damage, times):
     path = answered / "review.sqlite"

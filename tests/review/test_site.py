@@ -169,6 +169,7 @@ def test_kill_9_during_200_decisions_loses_none(tmp_path):
     assert reviewed(audit)[1][0] == "67 known positives and 67 known negatives from the review."
 
 
+@pytest.mark.long
 def test_a_signal_right_after_the_address_ends_cleanly(audit):
     with process(audit) as server:
         code, out, err = server.end(signal.SIGTERM)

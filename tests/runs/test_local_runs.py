@@ -129,6 +129,7 @@ def test_exported_models_score_windows(run, images, tmp_path):
     check_exported_images(run, images, tmp_path, "torch-export")
 
 
+@pytest.mark.long
 def test_a_cluster_scores_windows(run, coloured, images, tmp_path, played):
     alone, together = (run.predict(images, where=True, engine=engine) for engine in ("local", "ray"))
     np.testing.assert_allclose(together.scores, alone.scores, atol=1e-6)
@@ -168,6 +169,7 @@ def test_an_audit_takes_the_windows_that_the_run_has_kept(run, tmp_path, monkeyp
         np.testing.assert_allclose([*map(float, row["where"].split())], run.places[number], atol=1e-4)
 
 
+@pytest.mark.long
 def test_heads_that_are_solved_without_a_part_score_windows(coloured, tmp_path, monkeypatch):
     run = spml.load(train_local(coloured, tmp_path / "run", method="", model={"head": "ridge"}))
     scored, use_windows = [], out_of_fold.use_windows
@@ -182,6 +184,7 @@ def test_heads_that_are_solved_without_a_part_score_windows(coloured, tmp_path, 
     assert scored == [True, True]
 
 
+@pytest.mark.long
 def test_a_run_without_windows_can_not_say_where(whole, images, capsys):
     said = fails(capsys, "predict", whole.folder, images[0], "--where")
     assert f"the model in {whole.folder} scores images as a whole" in said

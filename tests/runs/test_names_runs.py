@@ -82,6 +82,7 @@ def truth(path):
     return np.asarray([[name in own for name in NAMES] for own in labels_of(path).values()])
 
 
+@pytest.mark.long
 def test_names_are_a_member_and_help(folder, run, plain):
     head = run.classifier.top.head
     assert head.settings.members[-1].head.startswith("names")
@@ -171,6 +172,7 @@ def test_the_command_line(capsys, folder, tmp_path):
     assert "auto head: linear heads" in said
 
 
+@pytest.mark.long
 def test_a_class_without_known_labels_is_predicted_by_name_and_marked(capsys, folder, tmp_path):
     known = NAMES[:2]
     scenes = make_scenes(tmp_path / "scenes", known=known)
@@ -288,6 +290,7 @@ def vars_of(cut):
     return [getattr(cut, name) for name in cut.__struct_fields__]
 
 
+@pytest.mark.long
 def test_from_photos_without_labels_to_a_run_that_learned(capsys, folder, untagged, tmp_path):
     words = ["train", untagged / "photos", "--data.classes", untagged / "names.txt", "--threads", 1]
     code, _, said = command(capsys, *words, "--names", folder / "clip", "--output", tmp_path / "cold")
@@ -420,6 +423,7 @@ def test_the_configuration_of_photos_without_labels_is_printed(capsys, folder, u
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("crops", "lda"), [(True, False), (False, True), (True, True)])
 def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_path, crops, lda, caplog):
     caplog.set_level("INFO", "spml")

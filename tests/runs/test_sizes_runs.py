@@ -147,6 +147,7 @@ def logits_by_hand(run, images):
     return total.numpy(), np.take_along_axis(np.stack(places), best[None, ..., None], 0)[0]
 
 
+@pytest.mark.long
 def test_scores_of_two_sizes_are_averaged(run, images):
     logits, places = logits_by_hand(run, images)
     predicted = run.predict(images, where=True)
@@ -176,6 +177,7 @@ def test_probabilities_add_up_to_the_stated_number_of_labels(run, photos):
     assert 1.2 < float(run.predict(photos.parent).scores.sum(1).mean()) < 1.9
 
 
+@pytest.mark.long
 def test_held_out_scores_are_those_of_both_sizes(run, alone):
     """Up to a line, the weighted sum of what a run of each size alone has kept."""
     kept, total = read_held_out(run.folder), 0.0
@@ -220,6 +222,7 @@ def test_the_server_predicts_at_both_sizes(run, images):
     check_served_windows(run, images[:2])
 
 
+@pytest.mark.long
 def test_an_audit_solves_heads_of_both_sizes(run, photos, weights, tmp_path, monkeypatch):
     # Windows of both sizes speak for labels.
     first = sum(run.classifier.top.local.settings.windows.counts)
@@ -246,6 +249,7 @@ def test_an_audit_solves_heads_of_both_sizes(run, photos, weights, tmp_path, mon
         assert np.corrcoef(found[:, column], kept.scores.array[:, column])[0, 1] > 0.99999
 
 
+@pytest.mark.long
 def test_the_best_sizes_are_chosen(large, weights, tmp_path):
     """Of the network's 64 pixels, 96 and 128, for photographs of 120."""
     run = spml.load(train_sizes(large, tmp_path / "run", weights, "auto"))
@@ -261,6 +265,7 @@ def test_the_best_sizes_are_chosen(large, weights, tmp_path):
     assert run.summary["test"] is None
 
 
+@pytest.mark.long
 def test_a_part_of_many_samples_chooses(large, weights, tmp_path, monkeypatch):
     monkeypatch.setattr(fit_sizes, "_PART", 19)
     run = spml.load(train_sizes(large, tmp_path / "run", weights, "auto"))
@@ -350,6 +355,7 @@ def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, alone
     assert (own, stated) == ([80 * width], [80 * width, 80 * width * 5])
 
 
+@pytest.mark.long
 def test_fine_tuning_takes_the_size_that_won(run, photos, weights, tmp_path):
     tuned = spml.load(
         train_sizes(

@@ -450,6 +450,7 @@ def test_contract(objective, check):
 """
 
 
+@pytest.mark.long
 def test_methods_from_outside_the_package_are_checked_one_test_each(pytester):
     pytester.makepyfile(OUTSIDE)
     # In a process of its own, because pytester unloads modules that a run in this process has imported.

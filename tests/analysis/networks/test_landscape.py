@@ -92,6 +92,7 @@ def test_the_norm_of_each_filter_is_that_of_the_weights() -> None:
     )
 
 
+@pytest.mark.long
 def test_the_centre_is_the_loss_of_the_run(trained: Path) -> None:
     samples = open_again(trained / "em").splits["train"]
     logits = train_logits(trained / "em", samples)

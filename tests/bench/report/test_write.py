@@ -105,6 +105,7 @@ def test_the_same_rows_in_any_order_give_the_same_files(folder: Path, rows: list
     assert set(again) == FILES | {f"figures/{name}.{kind}" for name in names for kind in ("png", "svg")}
 
 
+@pytest.mark.long
 def test_only_cost_changes_with_time(folder: Path, rows: list, tmp_path: Path) -> None:
     slower = [replace(r, seconds=2 * r.seconds, memory=1.0, finished="2031-01-01T00:00:00Z") for r in rows]
     write_report(slower, tmp_path, about=ABOUT, **SETTINGS)

@@ -176,6 +176,7 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
     assert head.scale[3] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cross_validate", "width"), [(False, 60), (False, 280), (True, 280)])
 def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate, width):
     generator = np.random.default_rng(0)

@@ -147,6 +147,7 @@ def weights_of(head):
     return linear, sum(member.weight for member in members if member.head == "forest")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_trees")
 @pytest.mark.parametrize("cross_validate", [True, False])
 def test_a_forest_joins_the_sum_where_it_helps(parts, cross_validate, monkeypatch, caplog):

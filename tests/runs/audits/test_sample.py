@@ -27,6 +27,7 @@ def runs(folder):
 # -- scores that runs have in common ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_common_scores_are_of_the_same_samples_and_classes(runs, folder, tmp_path):
     ridge = read_held_out(folder / "ridge", CLASSES)
     other = read_held_out(folder / "lda", CLASSES[::-1])

@@ -43,6 +43,7 @@ def summary_of(folder):
     return json.loads((folder / "summary.json").read_text())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_trees")
 def test_auto_is_the_default_on_features(features, tmp_path):
     auto_run = train_hidden(features, tmp_path / "auto")
@@ -67,6 +68,7 @@ def test_auto_is_the_default_on_features(features, tmp_path):
     assert (auto_run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_the_terminal_names_method_and_members(features, tmp_path, capsys, request):
     train_hidden(features, tmp_path / "short", "--epochs 7")
     printed = capsys.readouterr().err
@@ -115,6 +117,7 @@ def steps(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("all_trees")
 def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     output = train_hidden(steps, tmp_path / "run", "--verbose")
@@ -265,6 +268,7 @@ def tuned(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.mark.long
 def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     summary = summary_of(tuned)
     scores = {part["run"]: part["val/SP"] for part in summary["candidates"]}

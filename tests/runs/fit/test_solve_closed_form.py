@@ -159,6 +159,7 @@ def test_features_that_do_not_differ(capsys, tmp_path):
     assert "training samples have the same features" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head", ["ridge", "auto"])
 def test_classes_that_share_a_column_change_nothing(head, tmp_path, monkeypatch):
     """Of many classes, penalties are judged on those that a validation sample shows."""

@@ -49,6 +49,7 @@ def pictures(page):
     ]
 
 
+@pytest.mark.long
 def test_the_numbers_of_a_class(local_run):
     run, page = spml.load(local_run), report_of(local_run)
     held_out, table = read_held_out(local_run), cells(page)
@@ -218,6 +219,7 @@ def test_hostile_names_are_text(tmp_path):
     assert "&#34;onerror=x \\u202e&lt;b&gt;.png" in page
 
 
+@pytest.mark.long
 def test_a_thousand_classes_of_noise_stay_small(tmp_path):
     generator = np.random.default_rng(0)
     images = generator.integers(0, 256, (1500, 24, 24, 3), np.uint8)

@@ -244,6 +244,7 @@ def second(frozen, output, size=0, **settings):
     ).folder  # fmt: skip
 
 
+@pytest.mark.long
 def test_linear_initialisation_from_a_frozen_backbone_to_all_weights(frozen, tmp_path):
     _, weights, first = frozen
     still = {"epochs": 1, "optim": {"lr": 1e-30}}

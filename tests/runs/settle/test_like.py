@@ -84,6 +84,7 @@ def test_what_is_refused(run, feature_run, tmp_path, capsys):
     assert "thresholds.json: damaged" in said
 
 
+@pytest.mark.long
 def test_an_audit_and_its_target_are_repeated(features, tmp_path, capsys, caplog):
     """On the same data, and on a table of it in which the groups have another column."""
     patients = np.array([f"p{row // 3}" for row in range(300)])
@@ -135,6 +136,7 @@ def test_a_column_of_groups_that_other_data_lacks_is_named(run, features, tmp_pa
     assert "other.npz has no column 'patient' as the data of" in caplog.text
 
 
+@pytest.mark.long
 def test_settings_of_a_finished_run_are_not_taken_for_stated_ones(auto_run, tmp_path, caplog):
     caplog.set_level("INFO", "spml")
     config = auto_run / "config.yaml"
