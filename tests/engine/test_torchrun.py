@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -92,13 +91,10 @@ def features(path):
 
 
 def start(words, *options):
-    """Start a training with torchrun, which is a fork of this process, because its imports take seconds."""
-    from torch.distributed import run
-
-    command = [*options, "-m", "spml", *words]
-    starter = multiprocessing.get_context("fork").Process(target=run.main, args=(command,), daemon=True)
-    starter.start()
-    return starter
+    """Start a training with torchrun."""
+    command = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "spml", *words]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
 
 
 def start_two_machines(words, port):
@@ -122,8 +118,8 @@ def children(process):
 
 def finish(processes):
     for process in processes:
-        process.join(240)
-        assert process.exitcode == 0
+        said = process.communicate(timeout=240)[1]
+        assert process.returncode == 0, said
 
 
 def assert_equal_runs(folder, expected, devices):
@@ -143,12 +139,12 @@ def test_two_processes_and_two_machines_equal_one_process(tmp_path):
     main([*words, str(tmp_path / "one")])
     starter = start([*words, str(folder)], "--standalone", "--nproc_per_node=2")
     until = time.monotonic() + 120
-    while starter.is_alive() and epochs(folder) < 3 and time.monotonic() < until:
+    while starter.poll() is None and epochs(folder) < 3 and time.monotonic() < until:
         time.sleep(0.02)
     for process in children(starter):
         os.kill(process, signal.SIGKILL)
-    starter.join(120)
-    assert starter.exitcode
+    starter.communicate(timeout=120)
+    assert starter.returncode
     assert 3 <= epochs(folder) < 60
     finish(start_two_machines([*words, str(folder), "--resume"], free_port()))
     assert_equal_runs(folder, tmp_path / "one", 2)
