@@ -30,10 +30,10 @@ demo: setup ## Train and compare four methods on handwritten digits (minutes)
 	$(BIN)/spml demo
 
 test: setup ## Run the tests that take seconds
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-all: setup ## Run all tests, the long ones too, and list the slowest
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations 30
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 30
 
 wheel: $(WHEEL) ## Build the wheel, and install it without extras under WHEEL_PYTHON
 

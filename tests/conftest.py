@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -120,17 +121,9 @@ def feature_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each process its part of the long tests, to begin with, so that none is left at the end."""
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    kinds: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])  # long ones, others
-    for item in items:
-        kinds[item.get_closest_marker("long") is None].append(item)
-    items[:] = [
-        item
-        for process in range(processes)
-        for kind in kinds
-        for item in kind[process * len(kind) // processes : (process + 1) * len(kind) // processes]
-    ]
+    """Begin with the files that have the most long tests, so that none of them is left at the end."""
+    long = Counter(item.path for item in items if item.get_closest_marker("long"))
+    items.sort(key=lambda item: -long[item.path])
 
 
 def pytest_collection_finish() -> None:
