@@ -277,8 +277,7 @@ def test_dark_mode(browser, server):
     dark.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
 def test_axe_finds_nothing(browser, server, scheme, width):
     page = Page(browser, server.address, color_scheme=scheme, viewport={"width": width, "height": 900})
     page.page.wait_for_selector("#photo:not([hidden])")

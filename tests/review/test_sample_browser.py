@@ -164,8 +164,7 @@ def test_two_reviewers_and_a_conflict(browser, sheet):
         ben.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
 def test_axe_finds_nothing_and_nothing_is_cut_off(browser, sheet, scheme, width):
     with serving(sheet) as server:
         size = {"width": width, "height": 800}

@@ -119,9 +119,7 @@ def test_contract(method):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "hp"), VARIANTS, ids=str)
-def test_contract_of_variants(method, hp, monkeypatch):
-    # Nearly the same code as with the defaults, so a part of the gradient will do.
-    monkeypatch.setattr(contract, "_POSITIONS", 40)
+def test_contract_of_variants(method, hp):
     check_objective(method, **hp)
 
 
