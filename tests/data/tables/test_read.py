@@ -277,8 +277,8 @@ def test_words_for_missing_values_and_numbers(table):
     assert records.notes == (
         "data.csv: column 'label': whole numbers are one class however they are written: '3.0' is '3', '7.0' "
         "is '7'.",
-        "data.csv: column 'label': 2 words for a missing value read as blank: 'unknown', 'N/A'; to keep such a "
-        "word as a class, pass data.rename={'unknown': 'unknown'}.",
+        "data.csv: column 'label': 2 words for a missing value read as blank: 'unknown', 'N/A'; to keep such "
+        "a word as a class, pass data.rename={'unknown': 'unknown'}.",
     )
     kept = read_table(table("file,label", *lines), DataConfig(rename={"unknown": "unknown"}))
     assert names_of(kept) == {**names_of(records), "b.png": ["unknown"]}
