@@ -28,16 +28,31 @@ settings.register_profile(
 )
 settings.load_profile("spml")
 
+# A search for garbage passes all objects of torch, and the default is one after 700 new objects.
+gc.set_threshold(20_000)
+
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
-@pytest.fixture(autouse=True)
-def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def blank_pictures() -> Iterator[None]:
     """Figures are put together but saved blank, since painting them is half of what a short training takes.
 
-    Tests that look at figures replace this fixture by one that does nothing. Other processes paint.
+    Other processes paint, and tests that use `painted_pictures`.
     """
-    monkeypatch.setattr("spml.plots.style.write_with", _write_blank)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spml.plots.style.write_with", _write_blank)
+        yield
+
+
+@pytest.fixture(scope="module")
+def painted_pictures(blank_pictures: None) -> Iterator[None]:
+    """Figures are painted, for tests that look at them or compare their files."""
+    from spml.common.files import write_with
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spml.plots.style.write_with", write_with)
+        yield
 
 
 def _write_blank(path: Path, _: object) -> None:

@@ -21,17 +21,14 @@ from tests.helpers.comparisons import ONE_TRIAL as SMALL
 from tests.helpers.processes import quick_workers
 from tests.helpers.records import read_rows
 
+pytestmark = pytest.mark.usefixtures("painted_pictures")  # since files are compared
+
 
 @pytest.fixture(scope="module", autouse=True)
 def workers():
     with pytest.MonkeyPatch.context() as patch:
         quick_workers(patch)
         yield
-
-
-@pytest.fixture
-def blank_pictures():
-    """Nothing is left blank, since files are compared."""
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,6 @@
 import pytest
 
 
-@pytest.fixture
-def blank_pictures() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def painted(painted_pictures: None) -> None:
     """Nothing is left blank."""

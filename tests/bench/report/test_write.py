@@ -22,6 +22,7 @@ from spml.common.errors import SpmlError
 from tests.bench.rows import HOSTILE, MODES, row, sweep
 from tests.helpers.pages import check_report
 
+pytestmark = pytest.mark.usefixtures("painted_pictures")  # since files are compared
 SETTINGS = {
     "title": HOSTILE,
     "modes": MODES[:2],
@@ -67,11 +68,6 @@ class Tags(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
-
-
-@pytest.fixture
-def blank_pictures():
-    """Nothing is left blank, since files are compared."""
 
 
 @pytest.fixture(scope="module")

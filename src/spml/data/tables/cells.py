@@ -242,9 +242,11 @@ def label_cells(column: Column, source: str, where: Callable[[int], str], rules:
             words.update({name: count for name in some if name and meant[name][0] == "missing"})
         listed = first_few([quote(word) for word, _ in words.most_common()], 5)
         if words:
-            total, first = counted(words.total(), "word"), words.most_common(1)[0][0]
-            keep = f"to keep such a word as a class, pass data.rename={{{first!r}: {first!r}}}"
-            notes.append(f"{total} for a missing value read as blank: {listed}; {keep}")
+            total, word = counted(words.total(), "word"), words.most_common(1)[0][0]
+            notes.append(
+                f"{total} for a missing value read as blank: {listed}; to keep such a word as a class, pass "
+                f"data.rename={{{word!r}: {word!r}}}"
+            )
     if len(unread):
         count = "count" if len(unread) > 1 else "counts"
         notes.append(
