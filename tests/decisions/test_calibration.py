@@ -25,15 +25,11 @@ from tests.decisions.simulated import make_world, some_labels
 
 def isotonic(values, counts):
     """Non-decreasing least squares by the min-max formula."""
-    size = len(values)
-    means = [
-        [
-            np.average(values[first : last + 1], weights=counts[first : last + 1])
-            for last in range(first, size)
-        ]
-        for first in range(size)
-    ]
-    return [max(min(means[first][i - first :]) for first in range(i + 1)) for i in range(size)]
+    sums, weights = (np.concatenate([[0.0], np.cumsum(each)]) for each in (values * counts, counts))
+    with np.errstate(invalid="ignore"):  # nothing lies between a value and the one before it
+        means = (sums[1:] - sums[:-1, None]) / (weights[1:] - weights[:-1, None])  # from row to column
+    size = range(len(values))
+    return [max(means[first, place:].min() for first in range(place + 1)) for place in size]
 
 
 def slow_hidden(scores, labels, weight):
