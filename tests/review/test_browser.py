@@ -237,7 +237,7 @@ def test_rows_without_pictures(browser, tmp_path):
         page.close()
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280])
+@pytest.mark.parametrize("width", [320, 768, 1280])
 def test_no_width_needs_horizontal_scrolling(browser, tmp_path, width):
     long = {"a" * 60 + ".png": ("cat", {"d" * 50: 0.9, "bird": 0.5}), "b.png": ("d" * 50, {"cat": 0.4})}
     audit = make_audit(tmp_path, {**long, "c.png": ("bird", {})})
@@ -291,8 +291,7 @@ def test_axe_finds_nothing(browser, server, scheme, width):
     page.close()
 
 
-@pytest.mark.parametrize("width", [320, 1280])
-def test_rows_with_text_and_features(browser, tmp_path, width):
+def test_rows_with_text_and_features(browser, tmp_path):
     np.savez(
         tmp_path / "x.npz", X=np.diag([2.0, 3.0, 4.0]).astype(np.float32), Y=np.eye(3),
         classes=["a", "b", "c"], feature_names=["red", "green", "blue"],
@@ -301,12 +300,12 @@ def test_rows_with_text_and_features(browser, tmp_path, width):
     listed = {"0": ("a", {"b": 0.9, "c": 0.8}), "2": ("c", {"a": 0.7})}
     audit = audit_of(DataConfig(path=str(tmp_path / "x.npz")), tmp_path / "audit", listed)
     with serving(audit, rows=tmp_path / "texts.csv") as server:
-        page = Page(browser, server.address, viewport={"width": width, "height": 640})
+        page = Page(browser, server.address, viewport={"width": 320, "height": 640})
         assert page.page.locator("#content dt").all_text_contents() == ["text", "red"]
         first, red = page.page.locator("#content dd").all_text_contents()
         assert first.startswith("<b>first</b> very very")
         assert red == "2"
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 320
         assert not violations(page)
         page.press("y", "Saved: b, yes.")
         page.press("n", "Saved: c, no.")
