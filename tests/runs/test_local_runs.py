@@ -20,7 +20,6 @@ from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.run import Run
 from tests.helpers.commands import execute, fails
-from tests.helpers.exported import check_exported_images
 from tests.helpers.photo_runs import CLASSES, train_on
 from tests.helpers.records import read_rows
 from tests.helpers.serving import client_of
@@ -122,11 +121,6 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
         assert len(windows) == len(others)
         if windows:
             np.testing.assert_allclose(windows, others, atol=1e-4)
-
-
-@pytest.mark.long
-def test_exported_models_score_windows(run, images, tmp_path):
-    check_exported_images(run, images, tmp_path, "torch-export")
 
 
 @pytest.mark.long

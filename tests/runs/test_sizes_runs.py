@@ -34,6 +34,15 @@ from tests.helpers.serving import check_served_windows
 BACKBONE = "test_convnext"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_members():
+    """Heads have the best members only, since more of them are solved and exported alike."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spml.models.solved.search.DENSE_WIDTHS", (1.0,))
+        patch.setattr("spml.models.solved.auto.LEAST_WEIGHT", 0.6)
+        yield
+
+
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
@@ -204,6 +213,7 @@ def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(judged, al
 
 @pytest.mark.long
 def test_one_exported_file_has_both_sizes(run, images, tmp_path):
+    """And the windows of each."""
     about = check_exported_images(run, images, tmp_path, "onnx")
     assert sorted(about["preparation"]["sizes"]) == [64, 96]
 
