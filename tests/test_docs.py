@@ -38,6 +38,7 @@ from spml.methods.registry import create, hyper_parameters, methods
 from spml.review.labelling import Labelling
 from spml.review.progress import Selection
 from spml.review.session import Review
+from tests.helpers.members import few_members
 from tests.helpers.photos import make_photos
 from tests.helpers.processes import quick_workers
 from tests.helpers.texts import make_texts, write_texts
@@ -114,11 +115,11 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def fast_exports(folder, monkeypatch):
+def fast_exports(folder):
     """Without the weights of pixels, and with the best members of an auto head only, exports are fast."""
     (folder / "weights.json").write_text('{"interpolation": "nearest"}')
-    monkeypatch.setattr("spml.models.solved.search.DENSE_WIDTHS", (1.0,))
-    monkeypatch.setattr("spml.models.solved.auto.LEAST_WEIGHT", 0.6)
+    with few_members():
+        yield
 
 
 def answer_first(audit):

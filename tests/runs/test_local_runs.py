@@ -43,7 +43,8 @@ def run(local_run):
 @pytest.fixture(scope="module")
 def whole(coloured, tmp_path_factory):
     """A run of the same images that scores them as a whole."""
-    return spml.load(train_local(coloured, tmp_path_factory.mktemp("runs") / "whole", model={"local": "off"}))
+    output, model = tmp_path_factory.mktemp("runs") / "whole", {"head": "ridge", "local": "off"}
+    return spml.load(train_local(coloured, output, method="", model=model))
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from spml.runs.audits.sample import scores_of_sample
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
+from tests.helpers.members import few_members
 from tests.helpers.records import read_rows
 from tests.reference.names import lda_of_names, name_scores
 
@@ -52,11 +53,8 @@ def make_scenes(folder, count=120, seed=0, known=NAMES):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_members():
-    """Auto heads have names and the best other members only, since more of them are exported alike."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spml.models.solved.search.DENSE_WIDTHS", (1.0,))
-        patch.setattr("spml.models.solved.auto.LEAST_WEIGHT", 0.6)
+def small_heads():
+    with few_members():
         yield
 
 

@@ -28,6 +28,7 @@ from tests.helpers.commands import fails
 from tests.helpers.exported import check_exported_images
 from tests.helpers.features import make_weights
 from tests.helpers.logits import keep_own_labels
+from tests.helpers.members import few_members
 from tests.helpers.photo_runs import train_on, write_photos
 from tests.helpers.serving import check_served_windows
 
@@ -35,11 +36,8 @@ BACKBONE = "test_convnext"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_members():
-    """Heads have the best members only, since more of them are solved and exported alike."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spml.models.solved.search.DENSE_WIDTHS", (1.0,))
-        patch.setattr("spml.models.solved.auto.LEAST_WEIGHT", 0.6)
+def small_heads():
+    with few_members():
         yield
 
 
