@@ -187,7 +187,7 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
 @pytest.mark.long
 def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
     """mAP of all categories, learned from the primary one of every sixth paper: 62.1; linear models of the
-    same words 57 to 60."""
+    same words 57 to 60, and words that are only counted 60."""
     import csv
     import lzma
 
@@ -208,4 +208,4 @@ def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
     ]
     run = spml.train(files[0], data=TEXT, output=folder / "arxiv", **QUICK)
     assert len(run.classifier.backbone.network.terms) == 20_000
-    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.61
+    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.615
