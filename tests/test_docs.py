@@ -32,11 +32,13 @@ from spml.cli.audit import _WORTH
 from spml.cli.main import main, parse
 from spml.config import from_dict
 from spml.data.readers import readers
+from spml.engine import loader
 from spml.methods.cards import NOTATION
 from spml.methods.registry import create, hyper_parameters, methods
 from spml.review.labelling import Labelling
 from spml.review.progress import Selection
 from spml.review.session import Review
+from tests.helpers.members import few_members
 from tests.helpers.photos import make_photos
 from tests.helpers.processes import quick_workers
 from tests.helpers.texts import make_texts, write_texts
@@ -85,6 +87,17 @@ def test_doctests():
     assert results["spml.labels"].attempted >= 2
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Images are decoded here: what is read is the same, and predictions would start processes otherwise."""
+
+    def in_no_process(dataset, batches, workers, pin):
+        return data_loader(dataset, batches, 0, pin)
+
+    data_loader = loader._data_loader
+    monkeypatch.setattr(loader, "_data_loader", in_no_process)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working folder with the files that the README and the page on training use."""
@@ -99,6 +112,14 @@ def folder(tmp_path, monkeypatch):
     save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def fast_exports(folder):
+    """Without the weights of pixels, and with the best members of an auto head only, exports are fast."""
+    (folder / "weights.json").write_text('{"interpolation": "nearest"}')
+    with few_members():
+        yield
 
 
 def answer_first(audit):
@@ -150,6 +171,7 @@ def test_the_commands_of_the_readme(folder):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("fast_exports")
 def test_the_quick_start(folder, capsys):
     """Follows the page literally, from the second step on; a person answers where a page is opened."""
     page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
@@ -849,11 +871,13 @@ def test_the_page_on_own_networks(folder, monkeypatch, capsys):
             continue
         for command in block.splitlines():
             quick = ["--threads", "1", "--epochs", "1", "--data.workers", "0"] if " train " in command else []
+            quick += ["--data.size", "32"] if quick and "--data.size" not in command else []
             main([*shlex.split(command)[1:], *quick])
 
 
 @pytest.mark.long
-def test_the_page_on_export(folder, capsys):
+@pytest.mark.usefixtures("folder", "fast_exports")
+def test_the_page_on_export(capsys):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
     main(["train", "photos", "--output", "runs/photos", *FLAGS])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from functools import partial
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_array_equal
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import average_precision_score, f1_score, make_scorer
@@ -18,6 +20,7 @@ from spml import metrics
 from spml.common.errors import InputError
 from spml.sklearn import SinglePositiveClassifier, mean_average_precision, sp_score
 from tests.estimator.samples import WORDS, make_samples, ridge
+from tests.helpers.processes import quick_workers
 
 X, FULL, ONE = make_samples()
 NEW_X, NEW_FULL, NEW_ONE = make_samples(60, seed=1)
@@ -129,12 +132,15 @@ def test_classes_without_positives_in_a_fold():
 
 
 @pytest.mark.long
-def test_a_search_in_two_processes_finds_the_same():
+def test_a_search_in_two_processes_finds_the_same(monkeypatch):
     grid = {"head": ["ridge", "lda"]}
-    one, two = (
-        GridSearchCV(SinglePositiveClassifier(), grid, scoring=sp_score, cv=2, n_jobs=jobs).fit(X, ONE)
-        for jobs in (1, 2)
-    )
+    quick_workers(monkeypatch)
+    monkeypatch.setattr("joblib.parallel.DEFAULT_MP_CONTEXT", multiprocessing.get_context("spawn"))
+    with parallel_config("multiprocessing"):
+        one, two = (
+            GridSearchCV(SinglePositiveClassifier(), grid, scoring=sp_score, cv=2, n_jobs=jobs).fit(X, ONE)
+            for jobs in (1, 2)
+        )
     np.testing.assert_allclose(
         one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-5
     )

@@ -6,16 +6,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 import spml
-from tests.helpers.run_folders import save_run, save_thresholds
-
-
-@pytest.fixture(scope="session")
-def grey_run(tmp_path_factory):
-    """A run on grey images of any size, which is not trained, and its ONNX file."""
-    folder = save_run(tmp_path_factory.mktemp("grey"))
-    save_thresholds(folder, -1.0)
-    run = spml.load(folder)
-    return run, run.export()
 
 
 @pytest.fixture(scope="session")

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
+import subprocess
 import sys
+import venv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import spml
 from spml.common.errors import InputError, SpmlError
 from spml.config import ModelConfig
 from spml.export.formats import onnx_file
 from spml.models import Classifier, QuerySettings, Top, build_backbone, save_classifier
+from spml.models.solved import forest, search
+from tests.helpers import write_image
 from tests.helpers.exported import computed, opened
 from tests.helpers.features import make_steps
 from tests.helpers.networks import GREY, describe
 from tests.helpers.run_folders import CARD, save_run, save_thresholds
 
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx_predict.py"
+KERNEL = "Gaussian kernel, width 1"
 
 
 def assert_predicted(run, session, samples, inputs):
@@ -33,6 +44,15 @@ def assert_predicted(run, session, samples, inputs):
         np.testing.assert_allclose(outputs["probabilities"], predicted.probabilities, atol=1e-4)
     for labels, row in zip(predicted.labels, outputs["labels"], strict=True):
         assert set(labels) == {run.classes[column] for column in np.flatnonzero(row)}
+
+
+@pytest.fixture(scope="module")
+def grey_run(tmp_path_factory):
+    """A run on grey images of any size, which is not trained, and its ONNX file."""
+    folder = save_run(tmp_path_factory.mktemp("grey"))
+    save_thresholds(folder, -1.0)
+    run = spml.load(folder)
+    return run, run.export()
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +104,56 @@ def test_an_image_of_any_size(grey_run):
         assert_predicted(run, session, images, images)
 
 
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """Python with onnxruntime, NumPy and Pillow, and nothing of this package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in ("onnxruntime", "numpy", "PIL"):
+        package = Path(importlib.util.find_spec(name).origin).parent
+        for path in (package, *package.parent.glob(f"{name.lower().replace('pil', 'pillow')}.libs")):
+            (site / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("head", ["mlp", "gaussian_per_class", "beta", "correlated", "auto"])
+@pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
+def test_the_example_in_an_environment_without_torch(bare_python, grey_run, tmp_path):
+    run, model = grey_run
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    write_image(photos / "turned.jpg", (90, 40), exif=turned)
+    write_image(photos / "plain.png", (33, 70))
+    noise = np.random.default_rng(0).integers(0, 256, (50, 60, 4), np.uint8)
+    Image.fromarray(noise, "RGBA").save(photos / "transparent.png")
+    paths = sorted(map(str, photos.iterdir()))
+    for package in ("torch", "spml"):
+        missing = subprocess.run([bare_python, "-I", "-c", f"import {package}"], capture_output=True)
+        assert missing.returncode
+    done = subprocess.run(
+        [bare_python, "-I", EXAMPLE, model, *paths], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    predicted = run.predict(paths)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    for (path, *labels), names, scores in zip(lines, predicted.labels, predicted.scores, strict=True):
+        assert path in paths
+        assert labels == [f"{name} {scores[run.classes.index(name)]:.3f}" for name in names]
+    assert any(predicted.labels)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("head", ["mlp", "gaussian_per_class", "beta", "correlated"])
 def test_every_head_on_features(head, digits, tmp_path):
     X, y = digits
-    settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}
+    settings = {"head": head, "epochs": 2}
     if head == "mlp":
         settings["method"] = "softmax"  # its logits are log-probabilities
-    run = spml.train(X[:400], y[:400], mean_labels=1, quiet=True, output=str(tmp_path / "run"), **settings)
+    run = spml.train(
+        X[:150], y[:150], mean_labels=1, quiet=True, pictures=False, output=str(tmp_path / "run"), **settings
+    )
     session, about = opened(run.export())
     assert about["scores"] == ("exp" if head == "mlp" else "sigmoid")
     rows = X[400:420].astype(np.float32)
@@ -99,26 +161,39 @@ def test_every_head_on_features(head, digits, tmp_path):
 
 
 @pytest.mark.long
-def test_an_auto_head_with_a_forest(tmp_path):
+def test_every_member_of_an_auto_head(tmp_path, monkeypatch):
+    # Levels of trees and widths of kernels repeat one another, and each takes its time to be exported.
+    monkeypatch.setattr(forest, "DEEPEST", 4)
+    monkeypatch.setattr(search, "DENSE_WIDTHS", (1.0,))
     X, y = make_steps(420)
-    run = spml.train(X[:300], y[:300], method="auto", mean_labels=1, quiet=True, output=str(tmp_path / "run"))
-    assert run.summary["members"][-1]["head"] == "forest"
+    direct = 2 * np.eye(4)[y] + np.random.default_rng(1).normal(size=(420, 4))  # for linear members
+    X = np.column_stack([X[:, :4], direct]).astype(np.float32)
+    run = spml.train(
+        X[:300], y[:300], method="auto", mean_labels=1, quiet=True, pictures=False,
+        output=str(tmp_path / "run"),
+    )  # fmt: skip
+    members = {(member["space"], member["head"]) for member in run.summary["members"]}
+    spaces = [f"{scaling}, {kind}" for scaling in ("standard", "sqrtl2") for kind in ("linear", KERNEL)]
+    assert members == {("raw", "forest"), *itertools.product(spaces, ("ridge", "lda"))}
     session, _ = opened(run.export())
     # Distances of kernels differ in the fifth digit; another leaf of one tree would show in the third.
     for rows in (X[300:], X[:1]):
-        scores = computed(session, rows)["scores"]
-        np.testing.assert_allclose(scores, run.predict(rows).scores, atol=1e-4)
+        predicted, outputs = run.predict(rows), computed(session, rows)
+        np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=1e-4)
+        np.testing.assert_allclose(outputs["probabilities"], run.calibrated(outputs["logits"]), atol=1e-6)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "head", ["boosted_cam", "queries", "queries with codes", "queries with distributions"]
-)
+@pytest.mark.parametrize("head", ["boosted_cam", "queries with codes", "queries with distributions"])
 def test_heads_on_maps(head, tmp_path):
     head, _, part = head.partition(" with ")
-    parts = {"codes": {"code": 5, "embedding": 4}, "distributions": {"code": 5, "posterior": True}}
-    # A second layer of the decoder repeats the first one.
-    queries = QuerySettings(**parts[part], decoder_layers=1) if part else QuerySettings()
+    # Queries with distributions are scored as plain ones are. Further layers repeat the first one.
+    parts = {
+        "": {},
+        "codes": {"code": 5, "embedding": 4, "encoder_layers": 0},
+        "distributions": {"code": 5, "posterior": True},
+    }
+    queries = QuerySettings(**parts[part], decoder_layers=1)
     torch.manual_seed(0)
     backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
     spec = replace(backbone.spec, interpolation="nearest")  # exported faster

@@ -23,6 +23,7 @@ from spml.runs.predict.batches import Engine
 from tests.helpers.audits import HIDDEN, answer, fill_in, truth_of
 from tests.helpers.commands import fails
 from tests.helpers.features import make_features, make_weights
+from tests.helpers.members import few_members
 from tests.helpers.photo_runs import write_photos
 
 
@@ -31,6 +32,12 @@ def go_on(work, capsys, *words):
     capsys.readouterr()
     main(["loop", *map(str, words), "--output", str(work)])
     return capsys.readouterr().out
+
+
+@pytest.fixture
+def small_heads():
+    with few_members():
+        yield
 
 
 @pytest.fixture
@@ -165,6 +172,7 @@ def test_a_change_in_words():
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("small_heads")
 def test_photos_keep_their_names_split_backbone_and_weights(tmp_path, capsys):
     weights = make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
     source, work = write_photos(tmp_path / "photos", 40), tmp_path / "work"

@@ -20,7 +20,6 @@ from spml.runs.folder.held_out import read_held_out
 from spml.runs.predict.batches import Engine
 from spml.runs.run import Run
 from tests.helpers.commands import execute, fails
-from tests.helpers.exported import check_exported_images
 from tests.helpers.photo_runs import CLASSES, train_on
 from tests.helpers.records import read_rows
 from tests.helpers.serving import client_of
@@ -44,7 +43,8 @@ def run(local_run):
 @pytest.fixture(scope="module")
 def whole(coloured, tmp_path_factory):
     """A run of the same images that scores them as a whole."""
-    return spml.load(train_local(coloured, tmp_path_factory.mktemp("runs") / "whole", model={"local": "off"}))
+    output, model = tmp_path_factory.mktemp("runs") / "whole", {"head": "ridge", "local": "off"}
+    return spml.load(train_local(coloured, output, method="", model=model))
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +122,6 @@ def test_files_of_predictions_say_where(run, images, tmp_path, suffix):
         assert len(windows) == len(others)
         if windows:
             np.testing.assert_allclose(windows, others, atol=1e-4)
-
-
-@pytest.mark.long
-def test_exported_models_score_windows(run, images, tmp_path):
-    check_exported_images(run, images, tmp_path, "torch-export")
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ from spml.runs.audits.sample import scores_of_sample
 from tests.helpers.clip import COLOURS, colour_images, make_clip
 from tests.helpers.commands import fails
 from tests.helpers.commands import run as command
+from tests.helpers.members import few_members
 from tests.helpers.records import read_rows
 from tests.reference.names import lda_of_names, name_scores
 
@@ -49,6 +50,12 @@ def make_scenes(folder, count=120, seed=0, known=NAMES):
         with open(folder / name, "w", newline="") as stream:
             csv.writer(stream).writerows([["file", "label"], *table])
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heads():
+    with few_members():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -476,14 +483,17 @@ def test_photos_without_labels_by_crops_and_by_lda(folder, untagged, cold, tmp_p
 @pytest.mark.long
 def test_a_run_of_names_alone_is_exported_and_served(folder, cold, tmp_path):
     pytest.importorskip("onnxruntime")
-    from tests.helpers.exported import computed, opened, with_nearest_pixels
+    from tests.helpers.exported import with_nearest_pixels
     from tests.helpers.serving import client_of, files
 
     images = sorted((folder / "new").glob("*.png"))[:4]
-    session, _ = opened(with_nearest_pixels(cold, tmp_path).export())
+    # Names as a member are in an ONNX file above.
+    program = torch.export.load(with_nearest_pixels(cold, tmp_path).export(format="torch-export")).module()
     pixels = np.stack([np.asarray(Image.open(path)) for path in images])
     expected = cold.predict(images)
-    np.testing.assert_allclose(computed(session, pixels)["scores"], expected.scores, atol=1e-5)
+    with torch.inference_mode():
+        scores = program(torch.from_numpy(pixels))["scores"]
+    np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
     with client_of(cold.folder) as client:
         served = client.post("/predict", files=files(*images)).json()
     assert [each["labels"] for each in served["predictions"]] == expected.labels

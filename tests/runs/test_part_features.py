@@ -15,11 +15,18 @@ from spml.data.readers.features import read_features
 from spml.data.readers.shards import read_shards
 from tests.helpers.commands import execute, fails
 from tests.helpers.exported import check_exported
+from tests.helpers.members import few_members
 from tests.helpers.records import read_rows
 from tests.helpers.serving import client_of
 
 SAMPLES, PARTS, WIDTH, CLASSES = 240, 4, 6, ("cat", "dog", "fox")
 NEW = slice(200, SAMPLES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heads():
+    with few_members():
+        yield
 
 
 @pytest.fixture(scope="module")

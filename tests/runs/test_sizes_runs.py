@@ -28,10 +28,17 @@ from tests.helpers.commands import fails
 from tests.helpers.exported import check_exported_images
 from tests.helpers.features import make_weights
 from tests.helpers.logits import keep_own_labels
+from tests.helpers.members import few_members
 from tests.helpers.photo_runs import train_on, write_photos
 from tests.helpers.serving import check_served_windows
 
 BACKBONE = "test_convnext"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_heads():
+    with few_members():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +211,7 @@ def test_sizes_are_scored_by_logits_to_which_known_labels_were_fitted(judged, al
 
 @pytest.mark.long
 def test_one_exported_file_has_both_sizes(run, images, tmp_path):
+    """And the windows of each."""
     about = check_exported_images(run, images, tmp_path, "onnx")
     assert sorted(about["preparation"]["sizes"]) == [64, 96]
 

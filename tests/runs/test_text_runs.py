@@ -13,6 +13,7 @@ import spml
 from spml.audit.folder import read_audit
 from spml.common.errors import InputError
 from spml.config import DataConfig
+from spml.models.backbones import texts
 from spml.models.backbones.texts import SETTINGS
 from spml.review.progress import Selection
 from spml.review.session import Review
@@ -45,10 +46,10 @@ def run(folder, table):
 
 
 def test_the_vocabulary_is_that_of_the_training_texts(run, table):
-    texts = {row[0]: f"{row[1]}\n{row[2]}" for row in make_texts()}
+    contents = {row[0]: f"{row[1]}\n{row[2]}" for row in make_texts()}
     opened = spml.data.open_dataset(run.settings.data)
     names = list(opened.splits["train"].ids)
-    vectoriser = TfidfVectorizer(**SETTINGS, min_df=2).fit(texts[name] for name in names)
+    vectoriser = TfidfVectorizer(**SETTINGS, min_df=2).fit(contents[name] for name in names)
     network = run.classifier.backbone.network
     assert network.terms == vectoriser.get_feature_names_out().tolist()
     np.testing.assert_allclose(network.idf, vectoriser.idf_, rtol=1e-6)
@@ -142,12 +143,14 @@ def test_audit_and_review_show_texts(capsys, run, folder):
 
 
 @pytest.mark.long
-def test_the_head_is_exported_with_the_words(run, folder):
+def test_the_head_is_exported_with_the_words(table, tmp_path):
     pytest.importorskip("onnxruntime")
     import onnx
     import onnxruntime
 
-    path = run.export(folder / "head.onnx")
+    # Whatever the head is, the words are told in the same way, and this one is exported fast.
+    run = spml.train(table, data=TEXT, head="ridge", mean_labels=1.5, output=tmp_path / "run", **QUICK)
+    path = run.export(tmp_path / "head.onnx")
     described = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
     given = json.loads(described["spml"])["input"]
     assert (given["name"], given["backbone"]) == ("features", "tfidf")
@@ -182,11 +185,13 @@ def test_what_does_not_suit_is_refused(capsys, folder, table, run, tmp_path):
 
 
 @pytest.mark.long
-def test_the_auto_head_on_abstracts(shared, folder):
-    """mAP of all categories, learned from the primary one: 69.5; linear models of the same words 67 to 69."""
+def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
+    """mAP of all categories, learned from the primary one of every sixth paper: 62.1; linear models of the
+    same words 57 to 60, and words that are only counted 60."""
     import csv
     import lzma
 
+    monkeypatch.setattr(texts, "MOST_TERMS", 20_000)
     csv.field_size_limit(1 << 30)
     path = shared / "data" / "text" / "arxiv_cs" / "arxiv_cs.tsv.xz"
     with lzma.open(path, "rt", encoding="utf-8") as stream:
@@ -197,7 +202,10 @@ def test_the_auto_head_on_abstracts(shared, folder):
                for row in papers if (row["split"] == "test") == test]
         for test in (False, True)
     }  # fmt: skip
-    files = [write_texts(folder / f"arxiv{test}.csv", rows[test], header=header) for test in (False, True)]
+    files = [
+        write_texts(folder / f"arxiv{test}.csv", rows[test][::every], header=header)
+        for test, every in ((False, 6), (True, 4))
+    ]
     run = spml.train(files[0], data=TEXT, output=folder / "arxiv", **QUICK)
-    assert len(run.classifier.backbone.network.terms) == 100_000
-    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.685
+    assert len(run.classifier.backbone.network.terms) == 20_000
+    assert run.evaluate(files[1], unlisted="negative", separator=" ")["mAP"] > 0.615

@@ -69,13 +69,12 @@ def test_auto_is_the_default_on_features(features, tmp_path):
 
 
 @pytest.mark.long
-def test_the_terminal_names_method_and_members(features, tmp_path, capsys, request):
-    train_hidden(features, tmp_path / "short", "--epochs 7")
+def test_the_terminal_names_method_and_members(steps, tmp_path, capsys):
+    train_hidden(steps, tmp_path / "short", "--epochs 7")
     printed = capsys.readouterr().err
     assert "member " not in printed
     assert len(printed.splitlines()) < 20
-    request.getfixturevalue("all_trees")  # so that the forest is a member
-    train_hidden(features, tmp_path / "run", "--epochs 7 --verbose")
+    train_hidden(steps, tmp_path / "run", "--epochs 7 --verbose")
     printed = capsys.readouterr().err
     assert "no method was passed, so auto is used" in printed
     assert "epochs has no effect" in printed
@@ -118,7 +117,6 @@ def steps(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("all_trees")
 def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     output = train_hidden(steps, tmp_path / "run", "--verbose")
     printed, summary = capsys.readouterr().err, summary_of(output)
@@ -131,7 +129,7 @@ def test_a_forest_is_a_member_of_the_saved_model(steps, tmp_path, capsys):
     again = spml.load(output).evaluate(steps, unlisted="negative")
     assert again["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
     top = load_classifier(output)[0].top
-    assert top.head.settings.forest.trees == 300
+    assert top.head.settings.forest.trees == 20
     assert top.linear_start().settings()["head"] == "linear"
 
 

@@ -200,15 +200,18 @@ def shapes_of(head: nn.Module) -> dict[str, tuple[int, ...]]:
 @pytest.mark.parametrize("head", ["boosted_cam", "gaussian", "beta", "queries"])
 def test_a_head_learns_and_predicts_the_same_after_loading(head: str, tmp_path: Path) -> None:
     sizes = {"encoder_layers": 0, "decoder_layers": 1, "ffn": 32} if head == "queries" else {}  # faster
-    settings = {**QUICK, "epochs": 2, "model": {"head": head, **sizes}}
-    run = spml.train("digits", method="an", output=tmp_path / "run", **settings)
+    settings = {**QUICK, "epochs": 3, "batch_size": 16, "model": {"head": head, **sizes}}
+    data = {"sample_rows": 800}
+    run = spml.train("digits", method="an", data=data, output=tmp_path / "run", **settings)
     history = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
-    assert history[1]["val/SP"] > history[0]["val/SP"] + 0.1
-    assert history[1]["val/SP"] > 0.7
+    assert history[2]["val/SP"] > history[0]["val/SP"] + 0.15
+    assert history[2]["val/SP"] > 0.45
     assert run.card["top"]["head"] == head
     assert spml.load(run.folder).classifier.top.settings() == run.card["top"]
     summary = json.loads((run.folder / "summary.json").read_text())
-    assert run.evaluate("digits", split="test")["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)
+    assert run.evaluate("digits", split="test", sample_rows=800)["mAP"] == pytest.approx(
+        summary["test"]["mAP"], abs=1e-6
+    )
 
 
 def test_sizes_of_label_queries_are_settings_and_belong_to_the_model(tmp_path: Path) -> None:
