@@ -873,6 +873,7 @@ def test_the_page_on_own_networks(folder, monkeypatch, capsys):
             quick = ["--threads", "1", "--epochs", "1", "--data.workers", "0"] if " train " in command else []
             quick += ["--data.size", "32"] if quick and "--data.size" not in command else []
             main([*shlex.split(command)[1:], *quick])
+    sys.modules.pop("my_nets")  # another test has a module of this name
 
 
 @pytest.mark.long

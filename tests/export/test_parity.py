@@ -1,4 +1,4 @@
-"""An exported file on real photographs."""
+"""Exported files on real photographs."""
 
 from __future__ import annotations
 
@@ -13,52 +13,42 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import spml
+from spml.runs.fit import sizes
 from tests.helpers.exported import computed, opened
+from tests.helpers.features import make_weights
+from tests.helpers.members import few_members
+
+QUICK = {"mean_labels": 1.4, "threads": 1, "quiet": True, "pictures": False}
 
 
-@pytest.mark.long
-@pytest.mark.shared
-def test_photographs_are_labelled_as_by_predict(shared, tmp_path):
-    """By a pretrained network that is fine-tuned: random weights would hardly react to wrong pixels."""
+@pytest.fixture(scope="module")
+def photographs(shared, tmp_path_factory):
+    """Settings of a table of 72 photographs to train on, and paths of 100 others."""
     folder = shared / "data" / "images" / "voc2012_animals"
     with open(folder / "labels.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    table = tmp_path / "few.csv"
-    parts = {
-        split: [*itertools.islice((row for row in rows if row["split"] == split), count)]
-        for split, count in (("train", 48), ("val", 24), ("test", 30))
-    }
+    train, val, test = (
+        [*itertools.islice((row for row in rows if row["split"] == split), count)]
+        for split, count in (("train", 48), ("val", 24), ("test", 100))
+    )
+    table = tmp_path_factory.mktemp("data") / "few.csv"
     with open(table, "w", newline="") as stream:
         writer = csv.DictWriter(stream, rows[0])
         writer.writeheader()
-        writer.writerows(parts["train"] + parts["val"])
-    network = timm.create_model("mobilenetv2_100", pretrained=False, pad_type="same")
-    network.load_state_dict(load_file(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"))
-    for stage in network.blocks:
-        del stage[1:]  # they repeat the first one, and each takes its time to be exported
-    run = spml.train(
-        table,
-        data={
-            **{"images": str(folder), "size": 96, "workers": 0, "separator": " "},
-            **{"unlisted": "negative", "observe": "single"},
-        },
-        backbone=network,
-        transform={"size": 96, "mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bilinear"},
-        method="an",
-        frozen="no",
-        head="mlp",
-        epochs=1,
-        mean_labels=1.4,
-        threads=1,
-        quiet=True,
-        pictures=False,
-        output=str(tmp_path / "run"),
-    )
+        writer.writerows(train + val)
+    data = {
+        **{"path": str(table), "images": str(folder), "size": 96, "workers": 0, "separator": " "},
+        **{"unlisted": "negative", "observe": "single"},
+    }
+    return data, [str(folder / row["file"]) for row in test]
+
+
+def check_photographs(run, paths):
+    """Photographs are labelled by an exported file as by `predict`."""
     session, about = opened(run.export())
     thresholds = np.array([np.inf if cut is None else cut for cut in about["thresholds"]])
-    test = [folder / row["file"] for row in parts["test"]]
-    predicted = run.predict([str(path) for path in test], workers=0)
-    for row, path in enumerate(test):
+    predicted = run.predict(paths, workers=0)
+    for row, path in enumerate(paths):
         image = Image.open(path).convert("RGB")
         outputs = computed(session, np.asarray(image)[None])
         with torch.inference_mode():
@@ -71,3 +61,36 @@ def test_photographs_are_labelled_as_by_predict(shared, tmp_path):
         near = np.flatnonzero(np.abs(outputs["logits"][0] - thresholds) < 1e-4)
         assert decided ^ set(predicted.labels[row]) <= {run.classes[column] for column in near}
     assert any(predicted.labels)
+    return about
+
+
+@pytest.mark.long
+@pytest.mark.shared
+def test_a_network_that_was_fine_tuned(photographs, shared, tmp_path):
+    """A pretrained one: random weights would hardly react to wrong pixels."""
+    data, test = photographs
+    network = timm.create_model("mobilenetv2_100", pretrained=False, pad_type="same")
+    network.load_state_dict(load_file(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"))
+    for stage in network.blocks:
+        del stage[1:]  # they repeat the first one, and each takes its time to be exported
+    transform = {"size": 96, "mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bilinear"}
+    settings = {"method": "an", "frozen": "no", "head": "mlp", "epochs": 1}
+    run = spml.train(
+        data=data, backbone=network, transform=transform, output=str(tmp_path / "run"), **settings, **QUICK
+    )
+    check_photographs(run, test[:30])
+
+
+@pytest.mark.long
+@pytest.mark.shared
+def test_two_sizes_and_bicubic_pixels(photographs, tmp_path, monkeypatch):
+    """An auto head reacts to wrong pixels, since it standardises features."""
+    data, test = photographs
+    monkeypatch.setattr(sizes, "relative_weights", lambda scores: [1.0] * len(scores))  # none is left out
+    weights = make_weights(tmp_path / "weights.safetensors", "test_efficientnet", 96)
+    model = {"backbone": "test_efficientnet", "weights": str(weights)}
+    with few_members():
+        run = spml.train(data={**data, "size": "64,96"}, model=model, output=str(tmp_path / "run"), **QUICK)
+    assert run.classifier.backbone.spec.interpolation == "bicubic"
+    about = check_photographs(run, test)
+    assert sorted(about["preparation"]["sizes"]) == [64, 96]

@@ -192,10 +192,11 @@ def test_the_auto_head_on_abstracts(shared, folder, monkeypatch):
     import lzma
 
     monkeypatch.setattr(texts, "MOST_TERMS", 20_000)
-    csv.field_size_limit(1 << 30)
+    usual = csv.field_size_limit(1 << 30)
     path = shared / "data" / "text" / "arxiv_cs" / "arxiv_cs.tsv.xz"
     with lzma.open(path, "rt", encoding="utf-8") as stream:
         papers = [row for row in csv.DictReader(stream, delimiter="\t") if row["uniform"] == "1"]
+    csv.field_size_limit(usual)
     header = ("id", "title", "abstract", "labels")
     rows = {
         test: [[row["id"], row["title"], row["abstract"], row["labels" if test else "primary"]]
