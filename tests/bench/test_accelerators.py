@@ -165,8 +165,11 @@ def test_a_cluster_of_two_nodes_gives_the_same_rows_and_each_worker_an_accelerat
 ):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # that each of the nodes on this machine has
+    monkeypatch.setattr("spml.cli.bench._write", lambda *_: None)  # the report is the same as of one machine
     node = {"num_cpus": 2, "num_gpus": 1, "include_dashboard": False}
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
+    # Ray would start a process for each core before anything is asked for.
+    few = {"enable_worker_prestart": False, "prestart_worker_first_driver": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**node, "_system_config": few})
     cluster.add_node(**node)
     (name,) = job.own
     try:

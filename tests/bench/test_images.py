@@ -46,7 +46,7 @@ def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
 LOCAL = """
 title: windows
 data:
-  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 128, mean_labels: 1.4}
+  photos: {path: photos/labels.csv, separator: ' ', unlisted: negative, size: 64, mean_labels: 1.4}
 hiding:
   uniform: {observe: single}
 candidates:
@@ -96,14 +96,16 @@ def test_features_are_computed_once(finished, monkeypatch):
     folder = Path(finished.folder)
     assert len(list((folder / "features").iterdir())) == 2  # from two files of weights
     monkeypatch.setattr(FeatureStore, "append", lambda *_: pytest.fail("was computed again"))
-    job = replace(finished, url=f"sqlite:///{folder / 'again.sqlite'}")
+    before = replace(finished, candidates="frozen,frozen others,solved,full")
+    job = replace(before, url=f"sqlite:///{folder / 'again.sqlite'}")
     assert work(job) == []
-    assert content(job) == content(finished)
+    assert content(job) == content(before)
 
 
 @pytest.mark.long
 def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatch):
-    job, add, done = job_in(tmp_path), FeatureStore.append, []
+    frozen = "frozen,frozen others"
+    job, add, done = replace(job_in(tmp_path), candidates=frozen), FeatureStore.append, []
 
     def killed(store, identities, rows):
         if len(done) == 2:
@@ -118,7 +120,7 @@ def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatc
     monkeypatch.setattr(FeatureStore, "append", lambda *given: done.append(len(given[2])) or add(*given))
     assert work(job) == []
     assert sum(done) == 2 * len(SPLITS)
-    assert content(job) == content(finished)
+    assert content(job) == content(replace(finished, candidates=frozen))
 
 
 @pytest.mark.long

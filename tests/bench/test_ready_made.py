@@ -31,7 +31,10 @@ def small(name):
         if spec["search"].get("sampler") != "grid":  # which has as many trials as combinations
             spec["search"]["trials"] = 1
     rate = float(spec["train"].get("optim.lr", 1e-3))
-    epochs = 3 if name == "sensitivity" else 6  # which is many runs of few methods
+    epochs = 2 if name in ("mlml", "sensitivity") else 3  # which are many runs of few methods
+    if name == "mlml":
+        late = spec["candidates"].index("em_apl")  # infers nothing before its sixth epoch
+        spec["candidates"][late] = {"name": "em_apl", "method": "em_apl", "epochs": 6}
     spec |= {"seeds": 1, "draws": 5, "train": {"epochs": epochs, "batch_size": 64, "optim.lr": rate}}
     return yaml.safe_dump(spec, sort_keys=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 import re
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from spml.bench.plan import all_series, next_trial
 from spml.bench.space import Range
-from spml.bench.spec import chosen, find_spec, merged, read_spec, ready_made
+from spml.bench.spec import chosen, merged, read_spec, ready_made
 from spml.common.errors import InputError
 from spml.config import AUTO
 from spml.methods.registry import methods
@@ -26,6 +27,14 @@ from tests.bench.toys import TOY, save_spec
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 specifications = importlib.import_module("specifications")
 published_results = specifications.published_results
+find_spec = functools.cache(specifications.find_spec)  # a large one takes a second to be read and checked
+
+
+@pytest.fixture(scope="module", autouse=True)
+def specifications_are_read_once():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(specifications, "find_spec", find_spec)
+        yield
 
 
 def edited(tmp_path, old, new):

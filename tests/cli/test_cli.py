@@ -59,7 +59,7 @@ def test_a_command_that_predicts_starts_without_what_is_slow(feature_run, featur
     assert (tmp_path / "labels.csv").is_file()
     before = gc.get_freeze_count()
     execute("methods an")  # torch is imported already
-    assert gc.get_freeze_count() == before
+    assert gc.get_freeze_count() <= before  # what was frozen may be given back
 
 
 def test_a_run_folder_holds_what_the_readme_says(feature_run):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from safetensors.numpy import load_file
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.engine.distributed import make_fabric, started_processes
+from tests.helpers.processes import started
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "1", "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2",
@@ -90,30 +90,24 @@ def features(path):
     return path
 
 
-def start(words, *options):
-    """Start a training with torchrun."""
-    command = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "spml", *words]
-    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
-
-
 def start_two_machines(words, port):
+    """Start a training with torchrun, as on each of two machines."""
     place = ("--nnodes=2", "--nproc_per_node=1", "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}")
-    return [start(words, *place, f"--rdzv_id={port}", f"--node_rank={rank}") for rank in (0, 1)]
+    command = [sys.executable, "-m", "torch.distributed.run", *place, f"--rdzv_id={port}"]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [*command, f"--node_rank={rank}", "-m", "spml", *words],
+            env=variables, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
 
 
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def children(process):
-    """Processes that another one has started, and that are still running."""
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if int(path.read_bytes().rpartition(b")")[2].split()[1]) == process.pid:
-                yield int(path.parent.name)
 
 
 def finish(processes):
@@ -132,19 +126,25 @@ def assert_equal_runs(folder, expected, devices):
 
 
 @pytest.mark.long
-def test_two_processes_and_two_machines_equal_one_process(tmp_path):
-    """A run of two processes is killed in the middle, and continued on two machines."""
+def test_two_processes_and_two_machines_equal_one_process(tmp_path, monkeypatch):
+    """A run of two processes is killed in the middle, and continued on two machines.
+
+    The two processes are forks with the variables that torchrun sets.
+    """
     data, folder = features(tmp_path / "features.npz"), tmp_path / "two"
     words = ["train", str(data), "--method", "em", "--epochs", "60", "--threads", "1", "--output"]
     main([*words, str(tmp_path / "one")])
-    starter = start([*words, str(folder)], "--standalone", "--nproc_per_node=2")
+    one_machine = {**TORCHRUN, "WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "1", "GROUP_RANK": "0"}
+    one_machine["MASTER_PORT"] = str(free_port())
     until = time.monotonic() + 120
-    while starter.poll() is None and epochs(folder) < 3 and time.monotonic() < until:
-        time.sleep(0.02)
-    for process in children(starter):
-        os.kill(process, signal.SIGKILL)
-    starter.communicate(timeout=120)
-    assert starter.returncode
+    with contextlib.ExitStack() as stack:
+        for rank in "01":
+            with monkeypatch.context() as patch:
+                for name, value in {**one_machine, "RANK": rank, "LOCAL_RANK": rank}.items():
+                    patch.setenv(name, value)
+                last = stack.enter_context(started([*words, str(folder)], tmp_path / f"said-{rank}"))
+        while last.is_alive() and epochs(folder) < 3 and time.monotonic() < until:
+            time.sleep(0.02)
     assert 3 <= epochs(folder) < 60
     finish(start_two_machines([*words, str(folder), "--resume"], free_port()))
     assert_equal_runs(folder, tmp_path / "one", 2)

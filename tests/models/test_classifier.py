@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from spml.models import Classifier, Top, build_backbone, load_classifier, save_c
 from spml.models.heads import HEADS
 from tests.helpers.commands import refusal
 from tests.helpers.networks import GREY, PHOTOS, TINY, _rewrite, describe, set_weights
+from tests.helpers.processes import finish_function
 
 
 def small_classifier(frozen: bool = False) -> Classifier:
@@ -282,34 +283,29 @@ def test_nan_in_the_weights_is_refused(saved: Path) -> None:
     assert load_classifier(saved)[0].top.head[2].bias.tolist() == [0.5, torch.tensor(1e38)]
 
 
-LIMITED = """
-import json, resource, sys
-from pathlib import Path
+def load_with_little_memory(folder: Path, sizes: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """Load a model with changed sizes, with 256 MiB more memory than the imports take."""
+    import resource
 
-import timm, torch
-from spml.common.errors import InputError
-from spml.models import load_classifier
+    import timm  # noqa: F401 (imported before memory is little)
 
-folder, cases = Path(sys.argv[1]), json.loads(sys.argv[2])
-card = json.loads((folder / "model.json").read_text())
-del card["sha256"]
-lines = Path("/proc/self/status").read_text().splitlines()
-size = 1024 * int(next(line for line in lines if line.startswith("VmSize")).split()[1])
-resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 28), size + (1 << 28)))
-for top, backbone in cases:
-    changed = {**card, "top": {**card["top"], **top}, "backbone": {**card["backbone"], **backbone}}
-    (folder / "model.json").write_text(json.dumps(changed))
-    try:
-        load_classifier(folder)
-    except InputError as error:
-        print(error)
-"""
-"""Loads a model with changed sizes, with 256 MiB more memory than the imports take."""
+    card = json.loads((folder / "model.json").read_text())
+    del card["sha256"]
+    lines = Path("/proc/self/status").read_text().splitlines()
+    size = 1024 * int(next(line for line in lines if line.startswith("VmSize")).split()[1])
+    resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 28), size + (1 << 28)))
+    for top, backbone in sizes:
+        changed = {**card, "top": {**card["top"], **top}, "backbone": {**card["backbone"], **backbone}}
+        (folder / "model.json").write_text(json.dumps(changed))
+        try:
+            load_classifier(folder)
+        except InputError as error:
+            print(error, flush=True)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory as Linux counts it")
-def test_sizes_are_compared_before_memory_is_taken(saved: Path) -> None:
+def test_sizes_are_compared_before_memory_is_taken(saved: Path, tmp_path: Path) -> None:
     colour = {"mean": [0, 0, 0], "std": [1, 1, 1], "weights": "random"}
     space = {"scaling": "standard", "features": 10**8, "width": 1}
     member = {"space": 0, "head": "ridge", "penalty": 1, "score": 0.5, "weight": 1}
@@ -335,12 +331,8 @@ def test_sizes_are_compared_before_memory_is_taken(saved: Path) -> None:
             "missing: backbone",
         ),
     ]
-    sizes = json.dumps([case[:2] for case in cases])
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(saved), sizes], capture_output=True, text=True, timeout=300
-    )
-    assert not done.stderr
-    lines = done.stdout.splitlines()
+    finish_function(load_with_little_memory, tmp_path / "said", saved, [case[:2] for case in cases])
+    lines = (tmp_path / "said").read_text().splitlines()
     assert len(lines) == len(cases)
     for line, (*_, words) in zip(lines, cases, strict=True):
         assert line.startswith(str(saved))

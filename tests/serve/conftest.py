@@ -15,7 +15,7 @@ def photo_run(photos, tmp_path_factory) -> Path:
     """Folder of a run of images with probabilities."""
     run = spml.train(
         photos, method="em", epochs=1, batch_size=12,
-        model={"backbone": "test_efficientnet", "weights": "random"}, data={"size": 32, "workers": 0},
+        model={"backbone": "small_cnn", "weights": "random"}, data={"size": 32, "workers": 0},
         threads=1, mean_labels=1.2, quiet=True, pictures=False,
         output=str(tmp_path_factory.mktemp("runs") / "photos"),
     )  # fmt: skip

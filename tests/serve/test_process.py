@@ -10,10 +10,10 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from spml.serve.server import Settings, make_server
 from tests.helpers.connections import connections
 from tests.helpers.servers import Server
 from tests.helpers.serving import files, png
-from tests.serve.process import begun, head, process, talk
+from tests.serve.process import begun, process
 
 httpx = pytest.importorskip("httpx")
 pytestmark = pytest.mark.long
@@ -39,10 +39,11 @@ class Load:
         failures: What went wrong otherwise than by a connection that was refused or closed.
     """
 
-    def __init__(self, server: Server, run: Path, paths: list[Path], clients: int = 8) -> None:
+    def __init__(
+        self, server: Server, expected: np.ndarray, requests: Sequence[dict[str, Any]], clients: int = 8
+    ) -> None:
         self.answered, self.pause, self.failures, self._lock = 0, 0.0, [], threading.Lock()
-        self._expected = spml.load(run).predict(paths).scores
-        self._server, self._paths = server, paths
+        self._server, self._expected, self._requests = server, expected, requests
         self._threads = [threading.Thread(target=self._ask, args=(k,)) for k in range(clients)]
         for thread in self._threads:
             thread.start()
@@ -50,10 +51,10 @@ class Load:
     def _ask(self, number: int) -> None:
         with httpx.Client(base_url=self._server.address, timeout=60, verify=False) as client:
             for turn in range(100_000):
-                row = (number + turn) % len(self._paths)
+                row = (number + turn) % len(self._requests)
                 time.sleep(self.pause)
                 try:
-                    response = client.post("/predict", files=files(self._paths[row]))
+                    response = client.post("/predict", **self._requests[row])
                 except httpx.TransportError:
                     return
                 if response.status_code != 200:
@@ -80,9 +81,11 @@ class Load:
 
 def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     before = {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
+    paths = sorted(photos.glob("*/*.png"))
+    expected = spml.load(photo_run).predict(paths).scores
     with process(photo_run) as server:
-        load = Load(server, photo_run, sorted(photos.glob("*/*.png")))
-        load.until(100)
+        load = Load(server, expected, [{"files": files(path)} for path in paths])
+        load.until(40)
         code, out, err = server.end()
         load.join()
         with pytest.raises(ConnectionRefusedError):
@@ -91,25 +94,26 @@ def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
     assert (code, err) == (0, "")
     # Each request that the server counts has reached its client, and no other one has an answer.
     assert out.splitlines()[-1] == f"Stopped: {load.answered} requests answered."
-    assert load.answered >= 100
+    assert load.answered >= 40
     # A folder that is mounted read-only serves as well.
     assert {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")} == before
 
 
-def test_what_is_not_finished_in_time_is_told_so(photo_run):
-    with process(photo_run, "--shutdown_timeout", "0.5") as server, ThreadPoolExecutor(1) as client:
-        answer = client.submit(talk, server.port, head(1_000) + b"--b", b"--", pause=2)
-        time.sleep(0.7)
+def test_what_is_not_finished_in_time_is_told_so(feature_run):
+    with (
+        process(feature_run, "--shutdown_timeout", "0.5") as server,
+        connections(server.port, 1, begun(1_000)) as (client,),
+    ):
+        assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
         code, _, err = server.end()
-        assert answer.result().startswith(b"HTTP/1.1 503 ")
+        assert client.recv(1_000).startswith(b"HTTP/1.1 503 ")
     assert code == 1
     assert "1 request was not finished within shutdown_timeout=0.5 seconds." in err
 
 
-def test_a_second_signal_ends_at_once(photo_run):
-    with process(photo_run) as server, socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(head(1_000) + b"--b")
-        time.sleep(0.5)
+def test_a_second_signal_ends_at_once(feature_run):
+    with process(feature_run) as server, connections(server.port, 1, begun(1_000)) as (client,):
+        assert client.recv(1_000).startswith(b"HTTP/1.1 100 ")
         server.send(signal.SIGTERM)
         time.sleep(0.5)
         assert server.process.is_alive()
@@ -195,38 +199,28 @@ def workers_within(server: Server, end: float, other_than: Sequence[int] = ()) -
     while len(now := workers_of(server)) < 2 or set(now) & set(other_than):
         if time.monotonic() > end:
             return []
-        httpx.post(f"{server.address}predict", files=files(png()), timeout=60, verify=False)
+        httpx.post(f"{server.address}predict", json={"features": [[0.0] * 8]}, timeout=60, verify=False)
         time.sleep(0.1)
     return now
 
 
-def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with process(photo_run, "--workers", "2") as server:
-        load, end = Load(server, photo_run, sorted(photos.glob("*/*.png")), clients=6), time.monotonic() + 120
+def test_workers_share_the_port_and_their_numbers_and_are_replaced(feature_run):
+    rows = np.random.default_rng(1).normal(size=(20, 8)).astype(np.float32)
+    expected = spml.load(feature_run).predict(rows).scores
+    requests = [{"json": {"features": [row.tolist()]}} for row in rows]
+    # They are started as usual: a fork has counters that were made before it knew of other processes.
+    with process(feature_run, "--workers", "2") as server:
+        load, end = Load(server, expected, requests, clients=6), time.monotonic() + 120
         load.until(150)
+        load.pause = 0.1
         workers = workers_within(server, end)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
-        load.pause = 0.1  # the next worker needs seconds to start, without the load as well
-        now = workers_within(server, end, workers[:1])
-        assert len(now) == 2
+        assert len(workers_within(server, end, workers[:1])) == 2
         load.pause = 0.0
         load.until(load.answered + 50)
         counted = metrics_of(server)['spml_requests_total{path="/predict",status="200"}']
         assert counted >= load.answered - 6
-
-        # As where something removes old files of /tmp.
-        load.pause, end = 1.0, time.monotonic() + 120
-        (folder,) = tmp_path.glob("spml-serve-*")
-        shutil.rmtree(folder)
-        answer = httpx.get(f"{server.address}metrics", timeout=60)
-        assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
-        os.kill(now[0], signal.SIGKILL)
-        while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
-            time.sleep(0.1)
-        assert httpx.post(f"{server.address}predict", files=files(png()), timeout=60).status_code == 200
-        assert httpx.get(f"{server.address}metrics", timeout=60).status_code == 200
         code, out, err = server.end(signal.SIGINT)
         load.join()
     assert load.failures == []
@@ -235,17 +229,36 @@ def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, ph
     assert "A worker process has ended (exit code -9). Starting another one." in err
 
 
+def test_the_folder_of_workers_is_removed(feature_run, tmp_path, monkeypatch):
+    """As where something removes old files of /tmp."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with process(feature_run, "--workers", "2", quick=True) as server:
+        (folder,) = tmp_path.glob("spml-serve-*")
+        shutil.rmtree(folder)
+        answer = httpx.get(f"{server.address}metrics", timeout=60)
+        assert (answer.status_code, str(folder) in answer.json()["error"]) == (503, True)
+        task = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        os.kill(int(task.read_text().split()[0]), signal.SIGKILL)
+        end = time.monotonic() + 120
+        while not folder.is_dir() and time.monotonic() < end:  # made again by the next worker
+            time.sleep(0.1)
+        ask = {"json": {"features": [[0.0] * 8]}, "timeout": 60}
+        assert httpx.post(f"{server.address}predict", **ask).status_code == 200
+        assert httpx.get(f"{server.address}metrics", timeout=60).status_code == 200
+
+
 def test_memory_stays_flat(photo_run, photos):
-    """Good and bad requests by turns; what counts is the growth after the first thousand."""
+    """Good and bad requests by turns; what counts is the growth after the first 400."""
     contents = [files(path) for path in sorted(photos.glob("*/*.png"))]
     contents += [files(b"no image"), files(png(1)[:300]), files(*[b"x"] * 100)]
     with process(photo_run) as server, httpx.Client(base_url=server.address, timeout=60) as client:
         held = []
-        for turn in range(2_000):
+        for turn in range(1_000):
             client.post("/predict", files=contents[turn % len(contents)])
-            if turn % 400 == 399:
+            if turn % 200 == 199:
                 held.append(metrics_of(server)["spml_memory_bytes"])
-    assert held[-1] - held[1] < 5e6
+    print(held)
+    assert held[-1] - held[1] < 2.5e6
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -56,8 +56,8 @@ def write_features(path: Path, full: bool = True) -> Path:
 def train(source: Path, output: Path, hide: bool = True, **settings: Any) -> Path:
     """Train on a feature file, with one known label per sample if its labels are hidden."""
     data = {"unlisted": "negative", "observe": "single"} if hide else {}
-    shared = {"threads": 1, "accelerator": "cpu", "quiet": True, "output": str(output), "data": data}
-    spml.train(source, **{"epochs": 1, **shared, **settings})
+    shared = {"threads": 1, "accelerator": "cpu", "quiet": True, "pictures": False, "data": data}
+    spml.train(source, output=str(output), **{"epochs": 1, **shared, **settings})
     return output
 
 

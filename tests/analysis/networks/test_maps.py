@@ -162,7 +162,8 @@ def test_bad_runs(trained: Path, tmp_path: Path) -> None:
     labels = np.eye(3, dtype=np.uint8)[generator.integers(0, 3, 30)]
     source = tmp_path / "features.npz"
     np.savez(source, X=generator.normal(size=(30, 4)).astype(np.float32), Y=labels, classes=np.array(CLASSES))
-    spml.train(source, method="an", epochs=1, threads=1, output=str(tmp_path / "run"), quiet=True)
+    settings = {"threads": 1, "quiet": True, "pictures": False}
+    spml.train(source, method="an", epochs=1, output=str(tmp_path / "run"), **settings)
     with pytest.raises(InputError, match=r"takes features, which can't be drawn\. Name runs"):
         maps([tmp_path / "run"])
     with pytest.raises(InputError, match=r"holds features, but the model in .* takes images"):

@@ -20,9 +20,13 @@ from tests.helpers.photos import make_photos
 
 pytestmark = pytest.mark.long
 
-SOON = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+SETTINGS = {
+    "health_check_period_ms": 500, "health_check_failure_threshold": 4,
+    "enable_worker_prestart": False, "prestart_worker_first_driver": False,
+}  # fmt: skip
 """A node that refuses connections is given up after seconds. One that does not answer keeps the usual ten per
-check: a busy machine would lose its own node otherwise, and with it the process of the tests.
+check: a busy machine would lose its own node otherwise, and with it the process of the tests. No process is
+started before it is needed.
 """
 
 
@@ -65,7 +69,7 @@ def wait_until(condition):
 def cluster():
     """A cluster with one node of one core; a test may add others."""
     utilities = pytest.importorskip("ray.cluster_utils")
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SOON}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": SETTINGS}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
