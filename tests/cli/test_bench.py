@@ -21,8 +21,6 @@ from tests.helpers.comparisons import ONE_TRIAL as SMALL
 from tests.helpers.processes import quick_workers
 from tests.helpers.records import read_rows
 
-pytestmark = pytest.mark.usefixtures("painted_pictures")  # since files are compared
-
 
 @pytest.fixture(scope="module", autouse=True)
 def workers():
@@ -64,7 +62,7 @@ def test_status(done, capsys):
 
 
 def test_the_report_again_is_the_same(done, capsys):
-    names = ("report.md", "results.csv", "summary.csv")  # the page has pictures, which are blank this time
+    names = ("report.md", "report.html", "results.csv", "summary.csv")
     before = {name: (done / "out" / name).read_bytes() for name in names}
     (done / "out" / "report.md").unlink()
     execute("bench report", *arguments(done))

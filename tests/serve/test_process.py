@@ -257,7 +257,6 @@ def test_memory_stays_flat(photo_run, photos):
             client.post("/predict", files=contents[turn % len(contents)])
             if turn % 200 == 199:
                 held.append(metrics_of(server)["spml_memory_bytes"])
-    print(held)
     assert held[-1] - held[1] < 2.5e6
 
 
