@@ -37,10 +37,10 @@ def photographs(shared, tmp_path_factory):
         writer.writeheader()
         writer.writerows(train + val)
     data = {
-        **{"path": str(table), "images": str(folder), "size": 96, "workers": 0, "separator": " "},
+        **{"images": str(folder), "size": 96, "workers": 0, "separator": " "},
         **{"unlisted": "negative", "observe": "single"},
     }
-    return data, [str(folder / row["file"]) for row in test]
+    return table, data, [str(folder / row["file"]) for row in test]
 
 
 def check_photographs(run, paths):
@@ -68,16 +68,14 @@ def check_photographs(run, paths):
 @pytest.mark.shared
 def test_a_network_that_was_fine_tuned(photographs, shared, tmp_path):
     """A pretrained one: random weights would hardly react to wrong pixels."""
-    data, test = photographs
+    table, data, test = photographs
     network = timm.create_model("mobilenetv2_100", pretrained=False, pad_type="same")
     network.load_state_dict(load_file(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"))
     for stage in network.blocks:
         del stage[1:]  # they repeat the first one, and each takes its time to be exported
     transform = {"size": 96, "mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bilinear"}
-    settings = {"method": "an", "frozen": "no", "head": "mlp", "epochs": 1}
-    run = spml.train(
-        data=data, backbone=network, transform=transform, output=str(tmp_path / "run"), **settings, **QUICK
-    )
+    model = {"backbone": network, "transform": transform, "head": "mlp", "frozen": "no"}
+    run = spml.train(table, data=data, method="an", epochs=1, output=tmp_path / "run", **model, **QUICK)
     check_photographs(run, test[:30])
 
 
@@ -85,12 +83,12 @@ def test_a_network_that_was_fine_tuned(photographs, shared, tmp_path):
 @pytest.mark.shared
 def test_two_sizes_and_bicubic_pixels(photographs, tmp_path, monkeypatch):
     """An auto head reacts to wrong pixels, since it standardises features."""
-    data, test = photographs
+    table, data, test = photographs
     monkeypatch.setattr(sizes, "relative_weights", lambda scores: [1.0] * len(scores))  # none is left out
     weights = make_weights(tmp_path / "weights.safetensors", "test_efficientnet", 96)
     model = {"backbone": "test_efficientnet", "weights": str(weights)}
     with few_members():
-        run = spml.train(data={**data, "size": "64,96"}, model=model, output=str(tmp_path / "run"), **QUICK)
+        run = spml.train(table, data={**data, "size": "64,96"}, model=model, output=tmp_path / "run", **QUICK)
     assert run.classifier.backbone.spec.interpolation == "bicubic"
     about = check_photographs(run, test)
     assert sorted(about["preparation"]["sizes"]) == [64, 96]
