@@ -66,6 +66,7 @@ def shell(tmp_path, monkeypatch):
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     yield shell
     InteractiveShell.clear_instance()
+    sys.modules.pop("make_scenes", None)  # it knows the folder of this test
 
 
 def printed(name, shell, smaller):
