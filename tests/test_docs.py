@@ -243,6 +243,7 @@ def test_the_page_on_the_loop(folder, capsys):
         assert (folder / "work" / name).exists(), name
 
 
+@pytest.mark.long
 def test_the_page_on_decisions(folder, capsys):
     page = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
     main(["train", "photos", *FLAGS, "--data.workers", "0", "--output", "runs/photos"])
@@ -441,6 +442,7 @@ def test_every_format_that_is_read_is_on_the_page():
 # -- choose a model --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     """Runs every block in the order of the page; each does what the page says."""
     page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
@@ -511,6 +513,7 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     assert sum(row["candidate"] == "an" for row in rows) == 2  # trials of the search
 
 
+@pytest.mark.long
 def test_the_page_of_results_is_made_from_the_committed_results():
     tables = importlib.import_module("tables")
     assert tables.page() == tables.PAGE.read_text(encoding="utf-8"), "run `python benchmarks/tables.py`"
@@ -586,6 +589,7 @@ def test_the_page_on_audit_samples_is_made_from_the_committed_results():
             assert f"| {rows} | {words} |{'|'.join(numbers)}" in guide
 
 
+@pytest.mark.long
 def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
     """Runs every block in the order of the page; a person fills in each table that a command writes."""
     page = (ROOT / "docs" / "audit-sample.md").read_text(encoding="utf-8")
@@ -667,6 +671,7 @@ def test_every_method_has_a_page_and_a_small_picture_without_a_date():
     assert total < 1_000_000
 
 
+@pytest.mark.long
 def test_a_picture_is_the_same_file_each_time():
     first, second = (method_pictures.picture("em") for _ in range(2))
     assert first == second

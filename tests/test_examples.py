@@ -42,6 +42,7 @@ def test_every_example_is_listed_and_opens_with_its_command():
         assert re.search(rf"\n\n    python {name}( [A-Z].*)?\n\n", docstring)
 
 
+@pytest.mark.long
 def test_losses_in_your_loop(run):
     scores, printed = run("losses_in_your_loop", EPOCHS=30)
     assert list(scores) == ["an", "em", "gr", "softmax", "epr"]

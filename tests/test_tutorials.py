@@ -66,7 +66,9 @@ def shell(tmp_path, monkeypatch):
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     yield shell
     InteractiveShell.clear_instance()
-    sys.modules.pop("make_scenes", None)  # it knows the folder of this test
+    for known in (sys.modules, sys.path_importer_cache):  # which are of the folder of this test
+        for name in ("make_scenes", "examples/scenes"):
+            known.pop(name, None)
 
 
 def printed(name, shell, smaller):

@@ -99,6 +99,7 @@ def test_a_worker_has_a_device_and_a_process_that_decodes_or_a_core(
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
 
 
+@pytest.mark.long
 def test_decoding_processes_change_no_number(tmp_path):
     text = SPEC.replace("METHOD", "an")
     jobs = []

@@ -92,6 +92,7 @@ def test_every_candidate_is_trained_as_specified(finished):
     assert fingerprints == {rows["frozen"].facts["fingerprint"]}
 
 
+@pytest.mark.long
 def test_features_are_computed_once(finished, monkeypatch):
     folder = Path(finished.folder)
     assert len(list((folder / "features").iterdir())) == 2  # from two files of weights
@@ -139,6 +140,7 @@ def first_trial(folder, text):
     return next_trial(spec, all_series(spec)[0], [], folder)
 
 
+@pytest.mark.long
 def test_weights_that_changed_between_runs(tmp_path):
     kept = ("frozen,", "fine-tuned", "full,")
     lines = [line for line in SPEC.splitlines() if "{name:" not in line or any(one in line for one in kept)]

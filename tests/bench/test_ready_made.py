@@ -39,6 +39,7 @@ def small(name):
     return yaml.safe_dump(spec, sort_keys=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*STUDIES, *MANY_RUNS])
 def test_every_candidate_trains(tmp_path, name):
     job = job_in(tmp_path, small(name))

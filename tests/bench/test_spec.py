@@ -424,6 +424,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(path=st.sampled_from([path for path in paths_of(yaml.safe_load(TOY)) if path]), value=JSON)
 def test_any_value_anywhere_is_accepted_or_reported(path, value):

@@ -186,6 +186,7 @@ def test_a_series_is_claimed_by_one_process_at_a_time(tmp_path):
     assert other.claim(SERIES)
 
 
+@pytest.mark.long
 def test_a_new_store_opened_by_several_processes_at_once(tmp_path):
     code = "import sys; from spml.bench.store import Store; print(Store(sys.argv[1]).count())"
     command = [sys.executable, "-c", code, url_of(tmp_path)]

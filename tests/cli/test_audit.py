@@ -25,6 +25,7 @@ def run(features, tmp_path_factory):
     return train_hidden(features, output, "--head lda --mean_labels 2")
 
 
+@pytest.mark.long
 def test_an_audit_says_what_is_missing_and_what_to_do_next(run, capsys):
     execute("audit", run, "--top 40")
     printed = capsys.readouterr().out

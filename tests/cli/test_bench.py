@@ -43,6 +43,7 @@ def arguments(folder, spec="toys.yaml"):
     return [folder / spec, "--root", folder, "--output", folder / "out"]
 
 
+@pytest.mark.long
 def test_the_files_of_a_comparison(done):
     out = done / "out"
     assert (out / "spec.yaml").read_text() == SMALL
@@ -69,6 +70,7 @@ def test_the_report_again_is_the_same(done, capsys):
     assert {name: (done / "out" / name).read_bytes() for name in names} == before
 
 
+@pytest.mark.long
 def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
     rows = read_rows(done / "out" / "results.csv")
     row = next(row for row in rows if (row["candidate"], row["selection"]) == ("an", "observed"))
@@ -213,6 +215,7 @@ def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys, monke
     assert failed()[0] > before[0]
 
 
+@pytest.mark.long
 def test_leftovers_of_killed_processes_are_removed(done):
     old, new = (done / "out" / "features" / f".{name}.npy.1.abcd.tmp" for name in ("old", "new"))
     for path in (old, new):
@@ -252,6 +255,7 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys)
     assert "pip install optuna sqlalchemy markdown-it-py" in error
 
 
+@pytest.mark.long
 def test_an_oracle_is_for_reference_and_is_not_the_ceiling(tmp_path, capsys):
     """`iun` learns from one positive and all negatives; given full labels it would equal `full`."""
     save_toy(tmp_path)

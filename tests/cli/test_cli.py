@@ -26,6 +26,7 @@ def feature_run(features, tmp_path_factory):
     return train_hidden(features, tmp_path_factory.mktemp("runs") / "features", options)
 
 
+@pytest.mark.long
 def test_help_is_quick_because_it_imports_little():
     script = """
 import contextlib, io, sys, spml

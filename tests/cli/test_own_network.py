@@ -93,6 +93,7 @@ COMMANDS = {
 SLOW = ("audit", "init-from", "analyse", "export")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=LONG if name in SLOW else ()) for name in COMMANDS]
 )

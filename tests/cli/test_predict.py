@@ -131,6 +131,7 @@ def interrupt_after(monkeypatch, blocks):
     monkeypatch.setattr(Unfinished, "add", interrupted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsys, monkeypatch, suffix):
     if suffix == "parquet":

@@ -16,6 +16,7 @@ from spml.common.files import check_output, same_path, write_text, write_with
 from spml.common.safe import open_file, read_bytes
 from spml.data.images.decoding import UnreadableImageError
 from spml.data.images.image_files import thumbnail
+from spml.data.tables.formats import read_lines
 
 KILLED = """
 import os, sys
@@ -94,3 +95,11 @@ def test_a_named_pipe_is_refused_instead_of_waited_for(tmp_path):
         open_file(tmp_path)
     (tmp_path / "file").write_bytes(b"abc")
     assert read_bytes(tmp_path / "file") == b"abc"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_file_can_have(tmp_path, name):
+    with pytest.raises(OSError, match="no file can have this name"):
+        open_file(tmp_path / name)
+    with pytest.raises(InputError, match="can't be read: no file can have this name"):
+        list(read_lines(tmp_path / name))

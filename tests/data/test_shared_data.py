@@ -12,6 +12,7 @@ from tests.helpers.records import sizes_of
 pytestmark = pytest.mark.shared
 
 
+@pytest.mark.long
 def test_voc_animals(shared):
     path = shared / "data/images/voc2012_animals/labels.csv"
     data = open_dataset(

@@ -395,6 +395,7 @@ def test_a_frozen_backbone_of_a_file_is_solved_on(tmp_path):
     assert sum(name in path for name, path in zip(told, predicted.ids, strict=True)) >= 30
 
 
+@pytest.mark.long
 def test_what_can_not_be_solved_is_refused(capsys, tmp_path, features, run):
     output = ["--output", tmp_path / "run"]
     lbfgs = ["--optim.name", "lbfgs", *output]

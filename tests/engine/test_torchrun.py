@@ -155,6 +155,7 @@ def epochs(folder: Path) -> int:
     return len(path.read_text().splitlines()) if path.is_file() else 0
 
 
+@pytest.mark.long
 def test_fabric_is_imported_without_what_is_slow():
     """And what it did not see is whole afterwards."""
     script = (

@@ -102,6 +102,7 @@ def test_a_search_selects_without_full_labels():
     assert search.predict(NEW_X).shape == (60, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scoring", ["average_precision", "f1_macro"])
 def test_scorers_by_name_need_full_labels_and_training_may_hide_them(scoring):
     """As the page on scikit-learn says."""
@@ -117,6 +118,7 @@ def test_scorers_by_name_need_full_labels_and_training_may_hide_them(scoring):
         cross_val_score(ridge(), X, unknown, cv=KFold(3), scoring=scoring, error_score="raise")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of scikit-learn, that F1 is not defined
 def test_classes_without_positives_in_a_fold():
     labels = np.column_stack([FULL, np.zeros(len(FULL), int)])  # which is never predicted

@@ -70,6 +70,7 @@ def test_copies_have_the_same_answers(fitted):
     assert not SinglePositiveClassifier().__sklearn_tags__().input_tags.string
 
 
+@pytest.mark.long
 def test_searches_split_texts():
     search = GridSearchCV(classifier(COLUMNS), {"head": ["ridge", "lda"]}, scoring=sp_score, cv=2)
     search.fit(FRAME, FRAME["labels"])

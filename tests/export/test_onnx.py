@@ -205,6 +205,7 @@ def test_heads_on_maps(head, tmp_path):
     assert_predicted(run, session, images, images)
 
 
+@pytest.mark.long
 def test_a_file_that_computes_something_else_is_not_written(ridge, tmp_path, monkeypatch):
     honest = onnx_file._computing
 

@@ -256,6 +256,7 @@ def train(folder, **settings):
     )
 
 
+@pytest.mark.long
 def test_it_is_the_second_stage_after_a_run_of_plc(tmp_path):
     with pytest.raises(InputError, match="needs a head with an embedding of each class"):
         spml.train("digits", method="lac", head="linear", quiet=True, output=str(tmp_path / "linear"))

@@ -159,6 +159,7 @@ def finished(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_on(source, tmp_path_factory.mktemp("runs") / "run", **SETTINGS)
 
 
+@pytest.mark.long
 def test_a_run_compares_class_maps_from_the_second_epoch_on(finished: Path) -> None:
     run = spml.load(finished)
     differences = [record["train/scl"] for record in run.history]

@@ -276,6 +276,7 @@ def test_tied_weights() -> None:
     assert state["again.weight"].data_ptr() == state["convolution.weight"].data_ptr()
 
 
+@pytest.mark.long
 @pytest.mark.shared
 def test_real_weights_as_an_own_network(shared: Path) -> None:
     """Padding that differs is noticed, although the weights fit."""

@@ -70,6 +70,7 @@ def test_a_long_name_keeps_its_start_and_its_end() -> None:
     assert _lines([label("a" * 15, 0.5, "p")], 0, 3.0)[1][0] == "• 0.50  " + "a" * 15
 
 
+@pytest.mark.long
 def test_the_sheet_is_as_wide_as_its_names_need(tmp_path: Path) -> None:
     columns_of_names = []
     for name in ("a" * 5, "Great black-backed gull (adult)", "W" * 99):
@@ -146,6 +147,7 @@ def test_columns_of_bars_have_one_scale(tmp_path):
     assert short / long == pytest.approx(0.5, abs=0.03), "2 positives in the first column, 1 in the second"
 
 
+@pytest.mark.long
 def test_many_classes_are_drawn_in_readable_columns(tmp_path):
     count = MAX_BARS + 20
     labels = np.eye(count, dtype=np.uint8)

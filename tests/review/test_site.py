@@ -103,6 +103,7 @@ def test_idle_connections_without_the_token_do_not_keep_the_page_from_its_reader
     assert "connections are open, as many as `ulimit -n` leaves room for." in line
 
 
+@pytest.mark.long
 def test_a_client_that_sends_half_of_something_is_cut_off(audit, monkeypatch, caplog):
     monkeypatch.setattr(limits, "PATIENCE", 0.3)
     monkeypatch.setattr(app, "PATIENCE", 0.3)

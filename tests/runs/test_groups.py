@@ -52,6 +52,7 @@ def trained(tmp_path_factory):
     return path, folder / "run"
 
 
+@pytest.mark.long
 def test_train_audit_and_evaluate_a_table(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = make_photos(tmp_path, per_class=20)

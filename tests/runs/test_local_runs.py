@@ -61,6 +61,7 @@ def scores_by_parts(run, images):
     return outputs.logits.numpy(), windows.places()[outputs.windows.numpy()]
 
 
+@pytest.mark.long
 def test_what_is_predicted_comes_from_windows(run, images):
     logits, places = scores_by_parts(run, images)
     predicted = run.predict(images, where=True)
@@ -91,6 +92,7 @@ def test_probabilities_add_up_to_the_stated_number_of_labels(run, coloured):
     assert 1.2 < float(predicted.scores.sum(1).mean()) < 1.9
 
 
+@pytest.mark.long
 def test_batches_and_a_saved_copy_give_the_same(run, images):
     once = run.predict(images, where=True)
     parts = list(spml.load(run.folder).predict_batches(images, batch_size=3, where=True))

@@ -168,6 +168,7 @@ def test_an_audit_has_the_names_as_a_second_opinion(capsys, run, plain, folder):
     assert {each.by_name for each in read_audit(folder / "plain audit").missing} == {""}
 
 
+@pytest.mark.long
 def test_the_command_line(capsys, folder, tmp_path):
     (tmp_path / "prompts.txt").write_text("a picture of a {}\n")
     words = ["train", folder / "scenes" / "labels.csv", "--names", folder / "clip", "--threads", 1]

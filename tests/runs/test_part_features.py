@@ -141,6 +141,7 @@ def test_features_that_do_not_suit_are_refused(run, folder, arrays, tmp_path, ca
     assert "(N, P, D) for P parts of each sample" in said
 
 
+@pytest.mark.long
 def test_a_model_of_means_takes_parts(folder, arrays, tmp_path):
     settings = {"local": "off", "mean_labels": 1.8, "quiet": True, "pictures": False}
     run = spml.train(folder / "train.npz", output=tmp_path / "run", **settings)

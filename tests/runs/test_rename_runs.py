@@ -29,6 +29,7 @@ def run(features, tmp_path_factory):
     return run
 
 
+@pytest.mark.long
 def test_the_folder_holds_the_names(run):
     assert (run / "names.csv").read_text() == NAMES
     moved = run.rename(run.with_name("moved"))

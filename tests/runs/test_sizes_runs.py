@@ -319,6 +319,7 @@ def test_networks_of_one_size_keep_it():
     assert not takes_any_size(BackboneSpec("small_cnn", **three))
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_in_the_second_size(photos, weights, run, tmp_path, monkeypatch):
     whole = run
     fit, sizes = fit_sizes._fit_at, []
@@ -352,6 +353,7 @@ def test_a_time_limit_leaves_sizes_out(photos, weights, tmp_path, monkeypatch, c
     assert [each.size for each in run.classifier.sizes] == [64]
 
 
+@pytest.mark.long
 def test_what_windows_need_is_kept_in_a_stated_cache_only(photos, weights, alone, tmp_path):
     """Rows of 64 pixels: 5 times what features take."""
     run = train_sizes(photos, tmp_path / "run", weights, 64, data={"cache": str(tmp_path / "cache")})

@@ -45,6 +45,7 @@ def run(folder, table):
     return spml.train(table, data=TEXT, mean_labels=1.5, output=folder / "run", **QUICK)
 
 
+@pytest.mark.long
 def test_the_vocabulary_is_that_of_the_training_texts(run, table):
     contents = {row[0]: f"{row[1]}\n{row[2]}" for row in make_texts()}
     opened = spml.data.open_dataset(run.settings.data)

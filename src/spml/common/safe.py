@@ -98,7 +98,10 @@ is_file = os.path.isfile
 
 def open_file(path: str | Path) -> BinaryIO:
     """Open a file for reading. A pipe or a device, from which reading may never end, is an `OSError`."""
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError as error:  # a NUL, or half of a character
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from error
     mode = os.fstat(file).st_mode
     if not stat.S_ISREG(mode):
         os.close(file)

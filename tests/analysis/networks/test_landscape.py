@@ -116,6 +116,7 @@ def test_penalties_belong_to_the_loss(trained: Path) -> None:
     assert centre(analysis) == pytest.approx(loss + 0.01 * squares, rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_solved_head_has_the_loss_that_was_minimised(features: Path) -> None:
     selected = json.loads((features / "lbfgs/summary.json").read_text())["selected"]
     lines = [json.loads(line) for line in (features / "lbfgs/metrics.jsonl").read_text().splitlines()]
@@ -214,6 +215,7 @@ def remembering(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_on(photos, folder, method="em_apl", hp=hp, epochs=4, select="oracle", optim={"lr": 0.003})
 
 
+@pytest.mark.long
 def test_labels_that_a_method_inferred_are_used(remembering: Path) -> None:
     samples = open_again(remembering).splits["train"]
     state = load_file(remembering / "objective.safetensors")

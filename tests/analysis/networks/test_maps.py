@@ -37,6 +37,7 @@ def validation(photos: Path) -> Any:
     return open_dataset(config)
 
 
+@pytest.mark.long
 def test_the_maps_are_those_of_the_predicted_labels(photos: Path, trained: Path) -> None:
     data, folder = validation(photos), trained / "em"
     samples, truth = data.splits["val"], data.truth["val"].to_ternary()
@@ -104,6 +105,7 @@ def test_several_runs_and_other_images(trained: Path, photos: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_splits_and_seeds_choose_the_images(trained: Path, photos: Path) -> None:
     def images(**options: Any) -> list[str]:
         table = maps([trained / "em"], images=3, threshold=0.0, **options).table
@@ -181,6 +183,7 @@ def test_the_data_of_the_run_has_changed(tmp_path: Path) -> None:
         maps([folder])
 
 
+@pytest.mark.long
 def test_the_window_of_a_label_is_outlined(photos: Path, tmp_path: Path) -> None:
     make_weights(tmp_path / "weights.safetensors", "test_convnext", 96)
     model = {"backbone": "test_convnext", "weights": str(tmp_path / "weights.safetensors"), "frozen": "yes"}

@@ -85,6 +85,7 @@ def test_the_table_holds_what_each_run_predicts(trained: Path, photos: Path) -> 
     assert {"em", "an"} <= set(texts(analysis))
 
 
+@pytest.mark.long
 def test_columns_follow_the_names_of_the_classes(trained: Path, photos: Path, tmp_path: Path) -> None:
     """A run whose data lists the classes in another order gives the same table."""
     lines = photos.read_text().splitlines()[1:]

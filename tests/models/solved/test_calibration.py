@@ -129,6 +129,7 @@ def test_batches_of_classes_change_nothing(monkeypatch):
     torch.testing.assert_close(class_logits(scores, labels, K), together)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cross_validate", [False, True])
 def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate):
     generator = np.random.default_rng(0)

@@ -268,6 +268,7 @@ def test_a_saved_forest_predicts_the_same_and_one_that_does_not_fit_is_refused(h
             msgspec.convert({**described, **change}, EnsembleSettings)
 
 
+@pytest.mark.long
 def test_an_exported_head_computes_the_same_for_any_number_of_samples(head):
     rows = torch.from_numpy(make_data(30, seed=2)[0])
     shapes = ({0: torch.export.Dim.DYNAMIC},)

@@ -66,6 +66,7 @@ def part_of(found, data, name):
 # -- scores ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_solved_head_scores_every_training_sample_without_having_learned_from_it(ridge, tmp_path):
     trained, data, found = scored(ridge, tmp_path)
     assert found.ids == tuple(name for samples in data.splits.values() for name in samples.ids)
@@ -88,6 +89,7 @@ def test_a_solved_head_scores_every_training_sample_without_having_learned_from_
     assert found.labels == ObservedLabels.from_ternary(labels)
 
 
+@pytest.mark.long
 def test_scores_that_the_run_has_kept_are_not_computed_again(auto_run, tmp_path, monkeypatch):
     monkeypatch.setattr(out_of_fold, "SolvedHead", pytest.fail)
     trained, data, found = scored(auto_run, tmp_path)
@@ -130,6 +132,7 @@ def test_an_impossible_number_of_folds_is_refused(ridge, tmp_path, folds, messag
         scored(ridge, tmp_path, folds=folds)
 
 
+@pytest.mark.long
 def test_a_network_is_trained_again_only_if_asked_to(network, tmp_path):
     trained, data, plain = scored(network, tmp_path)
     logits = {name: trained.logits(samples, ENGINE) for name, samples in data.splits.items()}

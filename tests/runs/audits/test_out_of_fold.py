@@ -110,6 +110,7 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
+@pytest.mark.long
 def test_the_validation_samples_are_scored_as_in_training(train):
     for settings in ({"model": {"head": "lda"}}, AUTO):
         trained, data = train(**settings)
@@ -136,6 +137,7 @@ def test_one_cross_validation_scores_all_samples_of_an_auto_head(train, monkeypa
     assert solved_head(ridge, data).score_every() is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings", [{"model": {"head": "lda"}}, {"method": "softmax", "optim": {"name": "lbfgs"}}]
 )

@@ -92,6 +92,7 @@ def test_each_target_is_decided_on_the_held_out_scores(runs):
     assert spml.load(run.folder).thresholds == again
 
 
+@pytest.mark.long
 def test_k_of_training_is_remembered(features, tmp_path):
     train_hidden(features, tmp_path / "run", "--head ridge --mean_labels 1.7")
     (tmp_path / "run" / "thresholds.json").write_text("damaged")

@@ -117,6 +117,7 @@ def test_learned_correlations_are_carried_over_to_a_further_run(features, linear
         torch.testing.assert_close(weights_of(further)[name], value, rtol=0, atol=1e-20)
 
 
+@pytest.mark.long
 def test_a_run_on_a_frozen_backbone_and_one_on_all_weights(tmp_path):
     photos, weights = make_photos(tmp_path / "photos", 10), make_weights(tmp_path / "tiny.safetensors")
     common, first = "--data.workers 0 --threads 1 --method an --data.flip false", tmp_path / "first"

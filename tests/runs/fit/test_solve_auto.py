@@ -94,6 +94,7 @@ def test_a_penalty_that_was_not_solved_is_said_in_the_short_log(features, tmp_pa
     assert all(line.endswith("not converged") for line in lines)
 
 
+@pytest.mark.long
 def test_the_saved_model_predicts_as_in_training(auto_run, features):
     loaded, summary = spml.load(auto_run), summary_of(auto_run)
     result = loaded.evaluate(features, unlisted="negative")
@@ -187,6 +188,7 @@ def test_full_labels_select_by_map(features, tmp_path):
     assert summary["validation"]["val/mAP"] == pytest.approx(best, abs=0.05)
 
 
+@pytest.mark.long
 def test_hidden_labels_reach_nothing(features, tmp_path):
     """Other true labels, with the same observed ones, give the same model to the bit."""
     content = arrays_of(features)

@@ -67,6 +67,7 @@ def names(folder):
     return [str(folder / name) for name in ("an", "gr", "ridge")]
 
 
+@pytest.mark.long
 def test_runs_are_compared_by_observed_labels_by_default(folder, names, tmp_path, capsys):
     output = tmp_path / "new" / "compared"
     execute("evaluate", *names, folder / "known.npz", "--mean_labels 2.6 --output", output)
@@ -107,6 +108,7 @@ def test_runs_are_compared_by_observed_labels_by_default(folder, names, tmp_path
     assert sorted(path.name for path in output.parent.iterdir()) == ["compared"]
 
 
+@pytest.mark.long
 def test_k_is_that_of_the_runs_unless_it_is_stated(folder, names, tmp_path, capsys):
     data, copies = str(folder / "known.npz"), {}
     for name, k in (("ridge", 2.6), ("an", 3.1)):

@@ -202,6 +202,7 @@ def test_photos_stay_when_it_is_renewed_and_names_when_the_photos_are_gone(local
     assert "<figcaption>" in page
 
 
+@pytest.mark.long
 def test_hostile_names_are_text(tmp_path):
     for name in (HOSTILE.replace("/", "\\"), "b"):
         for number in range(30):

@@ -274,6 +274,7 @@ def test_images_may_be_larger_in_the_second_phase(frozen, tmp_path):
     assert json.loads((larger / "model.json").read_text())["backbone"]["size"] == 48
 
 
+@pytest.mark.long
 def test_a_solved_head_can_be_fine_tuned(frozen, tmp_path):
     photos, weights, _ = frozen
     settings = {"threads": 1, "data": {"workers": 0}, "quiet": True}

@@ -28,6 +28,7 @@ def again(run, output, *words):
     return read_yaml(output / "config.yaml")
 
 
+@pytest.mark.long
 def test_everything_is_carried_along(run, tmp_path):
     config = again(run, tmp_path / "again")
     assert differences(config, read_yaml(run / "config.yaml")) == ["output"]
@@ -44,6 +45,7 @@ def test_what_is_stated_takes_its_place(run, features, tmp_path):
     assert config.hp == {"q2": 0.6, "q3": 0.9}
 
 
+@pytest.mark.long
 def test_k_of_the_thresholds_is_carried_along_unless_it_is_only_assumed(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     assert again(copy, tmp_path / "assumed").mean_labels is None
