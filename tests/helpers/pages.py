@@ -8,13 +8,14 @@ import pytest
 
 
 def check_report(path: Path) -> None:
-    """Check that a report fits a computer and a phone, and that axe finds nothing, in light or dark."""
+    """Check that a report fits a computer and a phone, and that axe finds nothing, dark or light."""
     from tests.review.browser import CHROMIUM, chromium
 
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
     with chromium() as browser:
+        # The layout is the same in both schemes, and the colours are at every width.
         for width, scheme in ((1280, "light"), (375, "dark")):
             size = {"width": width, "height": 800}
             page = browser.new_page(viewport=size, color_scheme=scheme, bypass_csp=True)  # axe is a script

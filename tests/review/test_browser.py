@@ -277,6 +277,7 @@ def test_dark_mode(browser, server):
     dark.close()
 
 
+# The layout is the same in both schemes, and the colours are at every width.
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
 def test_axe_finds_nothing(browser, server, scheme, width):
     page = Page(browser, server.address, color_scheme=scheme, viewport={"width": width, "height": 900})

@@ -164,6 +164,7 @@ def test_two_reviewers_and_a_conflict(browser, sheet):
         ben.close()
 
 
+# The layout is the same in both schemes, and the colours are at every width.
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1280, "dark")])
 def test_axe_finds_nothing_and_nothing_is_cut_off(browser, sheet, scheme, width):
     with serving(sheet) as server:

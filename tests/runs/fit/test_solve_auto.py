@@ -188,7 +188,6 @@ def test_full_labels_select_by_map(features, tmp_path):
     assert summary["validation"]["val/mAP"] == pytest.approx(best, abs=0.05)
 
 
-@pytest.mark.long
 def test_hidden_labels_reach_nothing(features, tmp_path):
     """Other true labels, with the same observed ones, give the same model to the bit."""
     content = arrays_of(features)
