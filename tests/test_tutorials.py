@@ -42,6 +42,7 @@ def test_the_page_shows_the_notebook(source):
     assert not re.search(r"/(tmp|home|work|root)/", page)
 
 
+@pytest.mark.long
 def test_a_notebook_has_its_outputs(tmp_path):
     """By a kernel of Jupyter, whose process would import everything again for a tutorial."""
     source = '# %% [markdown]\n# # Title\n\n# %%\nSETTINGS = {}\n\n# %%\nprint(SETTINGS)\nSETTINGS["b"]\n'

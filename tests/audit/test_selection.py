@@ -33,6 +33,7 @@ def models():
     return scores, (labels, truth)
 
 
+@pytest.mark.long
 def test_distances_are_those_of_a_slow_bootstrap(models):
     scores, (labels, truth) = models
     rows = np.random.default_rng(1).permutation(120)[:40]

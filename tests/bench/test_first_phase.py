@@ -52,6 +52,7 @@ def check_same_as_two_runs(job, row, folder, capsys):
     check_same_as_train(row, history, summary)
 
 
+@pytest.mark.long
 def test_both_phases_give_the_numbers_of_two_runs_of_spml_train(tmp_path, monkeypatch, capsys):
     job = job_in(tmp_path, TWO)
     assert work(job) == []

@@ -52,6 +52,7 @@ def finished(tmp_path_factory):
     return job
 
 
+@pytest.mark.long
 def test_every_run_is_there_once(finished):
     state = state_of(finished)
     assert state.total == state.finished == 9
@@ -174,6 +175,7 @@ def test_two_processes_give_the_same_rows(finished, tmp_path):
     assert Store(job.url).count() == 8
 
 
+@pytest.mark.long
 def test_data_that_changed_under_it(tmp_path):
     job = job_in(tmp_path, ONE_TRIAL)
     assert work(job) == []
@@ -542,6 +544,7 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     )  # none failed or is missing
 
 
+@pytest.mark.long
 def test_no_cluster_at_that_address(tmp_path):
     pytest.importorskip("ray")
     from spml.bench.workers import run_on_ray

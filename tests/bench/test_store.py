@@ -126,6 +126,7 @@ def test_rows_of_earlier_versions_do_not_repeat_their_columns(tmp_path):
     assert repr(store.find()) == repr({"p": [row]})  # its history holds NaN
 
 
+@pytest.mark.long
 def test_a_row_of_many_zeros_is_not_unpacked(tmp_path):
     """256 MiB of zeros in a quarter of a megabyte, with 200 MiB of memory."""
     store = Store(url_of(tmp_path))

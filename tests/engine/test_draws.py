@@ -35,6 +35,7 @@ def same(first, second):
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.long
 def test_trainings_in_threads_equal_those_alone_and_nothing_around_them_changes(tmp_path):
     torch.manual_seed(5), np.random.seed(6), random.seed(7)
     before = states()

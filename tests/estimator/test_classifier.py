@@ -77,6 +77,7 @@ def test_two_classes_have_two_columns():
     assert named.decision_function(X).shape == (90, 2)
 
 
+@pytest.mark.long
 def test_a_network_can_be_fine_tuned_from_solved_heads(tmp_path):
     torch.manual_seed(0)
     save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
@@ -179,6 +180,7 @@ def test_nothing_is_left_on_disk(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
 
 
+@pytest.mark.long
 def test_a_setting_without_effect_is_reported():
     with pytest.warns(UserWarning, match="solved, not trained, without lr and epochs: name a method"):
         SinglePositiveClassifier(lr=0.1, epochs=3).fit(X, ONE)

@@ -191,6 +191,7 @@ def test_resumed_training_equals_one_without_a_break(tmp_path):
     assert torch.equal(expected.objective.graph.collected, first.objective.graph.collected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["table", "frozen"])
 def test_the_features_are_those_of_the_head(source, tmp_path, monkeypatch):
     seen = []

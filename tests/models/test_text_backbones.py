@@ -127,6 +127,7 @@ def test_damaged_descriptions_are_refused():
             create_backbone(BackboneSpec(name, weights="pretrained", architecture=architecture))
 
 
+@pytest.mark.long
 def test_a_real_model_of_the_library(tmp_path, table):
     """A tiny BERT, saved in the format of the hub."""
     pytest.importorskip("sentence_transformers", reason="needs pip install sentence-transformers")

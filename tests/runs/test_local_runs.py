@@ -197,6 +197,7 @@ def test_a_run_without_windows_can_not_say_where(whole, images, capsys):
         )
 
 
+@pytest.mark.long
 def test_trained_heads_score_windows(coloured, tmp_path, images):
     run = spml.load(train_local(coloured, tmp_path / "run", method="em", epochs=3))
     top = run.classifier.top
@@ -237,6 +238,7 @@ def test_thresholds_do_not_load_the_network_for_the_windows_of_photos(run, colou
     assert photos_of((folder / "report.html").read_text())[1] > 0
 
 
+@pytest.mark.long
 def test_few_held_out_samples_do_not_decide(coloured, tmp_path):
     """Ridge regression is judged by the 20 validation samples alone."""
     run = spml.load(

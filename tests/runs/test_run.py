@@ -218,6 +218,7 @@ def test_trainings_in_eight_threads(tmp_path):
     assert np.random.get_state()[1].tolist() == states[1]
 
 
+@pytest.mark.long
 def test_relative_paths_are_found_from_elsewhere(tmp_path, monkeypatch, capsys):
     start, elsewhere = tmp_path / "start", tmp_path / "elsewhere"
     start.mkdir()

@@ -342,6 +342,7 @@ def test_a_killed_run_goes_on_in_the_second_size(photos, weights, run, tmp_path,
     np.testing.assert_allclose(run.predict(images).scores, whole.predict(images).scores, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_time_limit_leaves_sizes_out(photos, weights, tmp_path, monkeypatch, caplog):
     """Of two sizes, the first took 10,000 seconds, so that the second would take 22,500."""
     fit = fit_sizes._fit_at

@@ -61,6 +61,7 @@ def test_nothing_is_predicted() -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_table_holds_what_each_run_predicts(trained: Path, photos: Path) -> None:
     config = DataConfig(str(photos), unlisted="negative", observe="single", size=24, separator=" ", workers=0)
     data = open_dataset(config)
@@ -112,6 +113,7 @@ def test_columns_follow_the_names_of_the_classes(trained: Path, photos: Path, tm
     assert f"the images are those of {photos}" in noted.notes[0]
 
 
+@pytest.mark.long
 def test_runs_with_other_classes_are_refused(trained: Path, tmp_path: Path) -> None:
     source = write_photos(tmp_path / "photos", 20, ("blau", "green", "red"))
     folder = train_on(source, tmp_path / "run", method="an", epochs=1)

@@ -46,6 +46,7 @@ def test_predictions_may_name_files_from_where_one_is(folder, tmp_path, monkeypa
     assert entries(inferred) == [(0, 0, 1, 0.7)]
 
 
+@pytest.mark.long
 def test_wide_predictions_are_read_row_by_row(tmp_path):
     classes = [f"class {number}" for number in range(1500)]
     records = feature_records(np.zeros((120, 1500), np.int8), classes)

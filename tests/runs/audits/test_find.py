@@ -102,6 +102,7 @@ def test_scores_that_the_run_has_kept_are_not_computed_again(auto_run, tmp_path,
     assert found.how == f"held-out scores of {auto_run}"
 
 
+@pytest.mark.long
 def test_an_auto_head_without_kept_scores_is_solved_again(auto_run, tmp_path):
     run = shutil.copytree(auto_run, tmp_path / "run")
     (run / "held_out.safetensors").unlink()

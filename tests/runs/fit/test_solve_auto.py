@@ -151,6 +151,7 @@ def test_features_of_a_network_have_no_forest(steps, tmp_path, monkeypatch):
     assert asked == [False, True]
 
 
+@pytest.mark.long
 def test_the_threshold_is_that_of_held_out_scores(features, tmp_path):
     """The final model has seen the validation samples, so their scores by it would be too high."""
     run = train_hidden(features, tmp_path / "run", "--mean_labels 1.6")

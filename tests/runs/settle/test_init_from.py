@@ -114,6 +114,7 @@ def not_carried(folder):
     return reason
 
 
+@pytest.mark.long
 def test_a_state_is_carried_only_where_it_means_the_same(first, features, tmp_path, capsys):
     named = copy_features(features, tmp_path / "named.npz", names=[f"n{i}" for i in range(300)])
     other = "it had other training samples or labels"
@@ -268,6 +269,7 @@ def test_linear_initialisation_from_a_frozen_backbone_to_all_weights(frozen, tmp
     assert not torch.equal(one["top.head.weight"], two["top.head.weight"])
 
 
+@pytest.mark.long
 def test_images_may_be_larger_in_the_second_phase(frozen, tmp_path):
     larger = second(frozen, tmp_path / "larger", size=48, model={"frozen": "no"}, epochs=1)
     assert summary(larger)["init_from"]["objective"] == "carried"
