@@ -15,7 +15,6 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 import msgspec
 import yaml
-from yaml.constructor import SafeConstructor
 
 from .errors import InputError
 from .phrases import first_few
@@ -25,8 +24,8 @@ from .safe import CONTROL, is_file, open_file, quote, read_bytes
 
 
 MAX_YAML = 1 << 18
-"""Characters of a YAML text. Configurations and specifications have a few thousand; what is wrong in a
-text is said at about 100,000 per second."""
+"""Characters of a YAML text. Configurations and specifications have a few thousand; PyYAML reads about
+100,000 per second."""
 
 MAX_DEPTH = 32
 """Levels of lists and mappings in a YAML text."""
@@ -52,8 +51,33 @@ def read_yaml_text(path: Path) -> str:
     return text
 
 
-class _StatedOnce(SafeConstructor):
-    """Refuses a key that is stated twice, of which PyYAML takes the last."""
+class _Loader(yaml.SafeLoader):
+    """Refuses what would take endless time or memory, and a key that is stated twice, of which PyYAML takes
+    the last."""
+
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self.where, self.depth = where, 0
+
+    def get_event(self) -> Any:
+        event = super().get_event()  # type: ignore[no-untyped-call]
+        line = _at(self.where, event.start_mark)
+        if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
+            raise InputError(f"{line}: references (*name) are not supported. Write the value out.")
+        if isinstance(event, yaml.ScalarEvent):
+            event.value.encode()
+            if len(event.value) > MAX_DIGITS and not event.style and event.value[0] in "+-0123456789":
+                raise InputError(
+                    f"{line}: a number has {len(event.value):,} characters. Put it in quotes if it is text."
+                )
+        self.depth += isinstance(event, yaml.CollectionStartEvent)
+        self.depth -= isinstance(event, yaml.CollectionEndEvent)
+        if self.depth > MAX_DEPTH:
+            raise InputError(
+                f"{line}: lists or mappings are nested more than {MAX_DEPTH} levels deep, which no setting "
+                "needs. Correct it."
+            )
+        return event
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = set()
@@ -63,16 +87,6 @@ class _StatedOnce(SafeConstructor):
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             names.add((key.tag, str(key.value)))
         return super().construct_mapping(node, deep)
-
-
-class _Loader(_StatedOnce, yaml.SafeLoader):
-    """Written in Python; says best what is wrong."""
-
-
-if yaml.__with_libyaml__:
-
-    class _FastLoader(_StatedOnce, yaml.CSafeLoader):
-        """Written in C; takes a tenth of the time."""
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -89,36 +103,8 @@ def parse_yaml(text: str, where: str) -> Any:
             number, half of a surrogate pair, or a key that is stated twice.
     """
     _check_length(text, where)
-    if yaml.__with_libyaml__:
-        with contextlib.suppress(InputError):
-            return _parse_yaml(text, where, _FastLoader)
-    return _parse_yaml(text, where, _Loader)
-
-
-def _parse_yaml(text: str, where: str, loader: Any) -> Any:
     try:
-        depth, anchors = 0, set()
-        for event in yaml.parse(text, loader):
-            line = _at(where, event.start_mark)
-            if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
-                raise InputError(f"{line}: references (*name) are not supported. Write the value out.")
-            if isinstance(event, yaml.NodeEvent):
-                anchors.add(event.anchor)
-            if isinstance(event, yaml.ScalarEvent):
-                event.value.encode()
-                if len(event.value) > MAX_DIGITS and not event.style and event.value[0] in "+-0123456789":
-                    raise InputError(
-                        f"{line}: a number has {len(event.value):,} characters. Put it in quotes if it is "
-                        "text."
-                    )
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise InputError(
-                    f"{line}: lists or mappings are nested more than {MAX_DEPTH} levels deep, which no "
-                    "setting needs. Correct it."
-                )
-        return yaml.load(text, loader)
+        return _Loader(text, where).get_single_data()
     except InputError:
         raise
     except yaml.MarkedYAMLError as error:
