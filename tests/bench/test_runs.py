@@ -474,7 +474,8 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 9000"))
     output, said = tmp_path / "out", tmp_path / "said"
     words = ["bench", "run", str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
-    with started(words, said, quick=True, heeded=number) as process:
+    quick = number != signal.SIGTERM  # once with workers that are started as usual
+    with started(words, said, quick, heeded=number) as process:
         deadline = time.monotonic() + 120
         while not (output / "features").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -536,7 +537,7 @@ def test_the_ready_made_quick_one_with_half_of_its_candidates(tmp_path):
     rows = [line.split() for line in shown.splitlines() if re.match(r"(full|an|gr) .*\d", line)]
     means = {row[0]: float(next(cell for cell in row if re.fullmatch(r"\d+\.\d+", cell))) for row in rows}
     assert set(means) == {"full", "an", "gr"}
-    assert means["gr"] > means["an"] > 50  # by chance, it is 23
+    assert means["gr"] > means["an"] > 57  # by chance, it is 23
     report = (tmp_path / "quick" / "report.md").read_text()
     (reservation,) = re.findall(r"## Reservations\n\n(.*?)\n\n##", report, re.S)
     assert (

@@ -161,6 +161,14 @@ class WrongGradient(Good):
         return {"wrong": 2 * loss - loss.item()}
 
 
+class WrongInOneElement(Good):
+    """The gradient of one logit is off by a hundred-thousandth of the largest gradient."""
+
+    def forward(self, outputs, batch):
+        error = 1e-5 * outputs.logits[:1, 2].sum() / max(outputs.logits.numel(), 1)
+        return {"wrong": super().forward(outputs, batch)["good"] + error - error.item()}
+
+
 class Forgetful(Good):
     """Stores what it has learned outside its state."""
 
@@ -354,6 +362,7 @@ def test_a_correct_method_from_outside_the_package_passes(method):
         (Leaky, "forward changed the state 'calls'"),
         (Random, "two calls|random state"),
         (WrongGradient, "numerical"),
+        (WrongInOneElement, "numerical"),
         (Forgetful, "state is incomplete"),
         (Contrary, "raises the logit of a known negative"),
         (Ungrateful, r"gradient \(logits\) lowers the logit of a known positive"),
